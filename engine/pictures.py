@@ -18,7 +18,7 @@ PICTURES = {
 
 
 def take(file, bundle, shows, size, dark):
-    viewer = [ROOT / "target/release/flow-view", "--bundle", ROOT / f"examples/runs/{bundle}.bundle"]
+    viewer = [ROOT / "target/release/flow-view", ROOT / f"examples/runs/{bundle}.bundle"]
     with subprocess.Popen(viewer, stdout=subprocess.PIPE, text=True) as server, tempfile.TemporaryDirectory() as profile:
         try:
             link = re.search(r"http\S+", server.stdout.readline()).group() + shows

@@ -1,7 +1,8 @@
 // The page: asks for what is new, folds it, and shows it. Asks nothing while nobody looks.
 
-import { Fold, OPEN, STATES } from "./fold.js";
-import { colour, drawLanes, drawLines } from "./draw.js";
+import { Fold, OPEN, Run, STATES } from "./fold.js";
+import { drawLanes } from "./draw.js";
+import { Curves, curved, spot } from "./curves.js";
 import { Card, badge, broken, el, place, reason } from "./card.js";
 import { bytes, day, duration, language, moment, number, percent, quantity, said, speak, w } from "./words.js";
 
@@ -9,22 +10,19 @@ const $ = (id) => document.getElementById(id);
 const EVERY = 1000;
 const [FEW, ROWS] = [40, 1000];
 const IDLE = ["skipped", "not_needed"];
-const LINES = 12;
 const MEASURED = { load: percent, gpu_memory: bytes, cores: number };
 
-const events = [];
-let live = new Fold();
+// The run of the page.
+const own = new Run();
+const live = own.fold;
 let shown = live;
-let last = { lives: true, ended: false, goals: {}, host: null, status: null };
-// The moment shown, or null for the latest; clocks of the server and this machine may differ.
+// The moment shown, or null for the latest.
 let until = null;
-let ahead = 0;
 let lanes = null;
 let sort = { by: null, down: false };
 let few = true;
 const columns = new Map();
 const picked = new Set();
-const series = new Map();
 
 // `null` if there is none.
 async function ask(path, json) {
@@ -36,23 +34,15 @@ async function ask(path, json) {
 
 const card = new Card($("card"), (path, json) => ask(path, json).catch(() => null), () => show());
 
+const pane = new Curves({ $, ask, tip, open });
+
 async function update() {
   try {
-    let more;
-    do {
-      const answer = await ask(`/api/updates?from=${events.length}`, true);
-      ahead = answer.now - Date.now();
-      for (const event of answer.events) {
-        events.push(event);
-        live.apply(event);
-      }
-      more = answer.next < answer.all;
-      last = answer;
-    } while (more);
-    trouble(last.trouble);
+    await own.update(ask);
+    trouble(own.last.trouble);
   } catch (error) {
     trouble(w(error.message === "not-allowed" ? "not-allowed" : "not-reached"));
-    last.failed = true;
+    own.last.failed = true;
   }
   show();
 }
@@ -64,21 +54,13 @@ async function turn() {
   timer = null;
   if (document.hidden) return;
   await update();
-  if (!last.ended && !document.hidden) timer = setTimeout(turn, last.failed ? 3 * EVERY : EVERY);
+  if (!own.last.ended && !document.hidden) timer = setTimeout(turn, own.last.failed ? 3 * EVERY : EVERY);
 }
-document.addEventListener("visibilitychange", () => document.hidden || (timer === null && !last.ended && turn()));
+document.addEventListener("visibilitychange", () => document.hidden || (timer === null && !own.last.ended && turn()));
 
-function trouble(text) {
-  $("trouble").hidden = !text;
-  $("trouble").textContent = text || "";
-}
-
-const over = () => Boolean(live.end) || !last.lives;
-// The end of what is known: the last event, or now.
-function latest() {
-  if (live.end) return live.end.t;
-  if (last.lives) return Math.max(live.now, Date.now() + ahead);
-  return Math.max(live.now, last.status ? last.status.updated_at : 0);
+function trouble(why) {
+  $("trouble").hidden = !why;
+  text($("trouble"), why || "");
 }
 
 let waiting = new Map();
@@ -86,12 +68,12 @@ let progress = new Map();
 
 function show() {
   if (!live.start) return;
-  const end = latest();
+  const end = own.latest();
   if (until === null) {
     live.now = end;
     shown = live;
-  } else shown = Fold.at(events, until);
-  const status = until === null && !live.end ? last.status : null;
+  } else shown = Fold.at(own.events, until);
+  const status = until === null && !live.end ? own.last.status : null;
   waiting = new Map((status ? status.waiting || [] : []).map((one) => [one.label, one.reason]));
   progress = new Map((status ? status.running || [] : []).map((one) => [one.attempt, one]));
   for (const [id, one] of progress) {
@@ -100,13 +82,20 @@ function show() {
     if (instance && attempt.ended === null) instance.state = one.queued ? "queued" : "running";
   }
   // What ran when the engine was killed.
-  if (!live.end && !last.lives) for (const attempt of live.running()) live.instances.get(attempt.i).state = "lost";
+  if (own.over() && !live.end) for (const attempt of live.running()) live.instances.get(attempt.i).state = "lost";
   head(end);
   paintLanes(end);
   table();
   curves();
-  if (card.i !== null) card.show({ fold: shown, waiting, progress, live: until === null && last.logs });
+  if (card.i !== null) card.show({ fold: shown, waiting, progress, live: until === null && own.last.logs });
   document.body.dataset.ready = "yes";
+}
+
+// Whether an element shows something else now.
+function changed(element, key) {
+  const is = element.dataset.key !== key;
+  element.dataset.key = key;
+  return is;
 }
 
 function text(element, value) {
@@ -123,24 +112,17 @@ function head(end) {
   else if (live.end) {
     kind = live.end.exit === 0 ? "done" : live.end.exit === 130 ? "interrupted" : "failed";
     state = w(`run-${kind}`);
-  } else if (!last.lives) [kind, state] = ["gone", w("run-gone", day(end))];
+  } else if (!own.last.lives) [kind, state] = ["gone", w("run-gone", day(end))];
   else [kind, state] = live.interrupted ? ["ending", w("run-ending")] : ["running", w("run-running")];
   text($("state"), state);
   $("state").className = `badge ${kind}`;
-  const { machine } = start;
-  const names = new Map();
-  for (const gpu of machine.gpus) names.set(gpu.name, (names.get(gpu.name) || 0) + 1);
-  const gpus = [...names].map(([name, n]) => (n > 1 ? w("gpus-n", n, name) : name) + (machine.fake_gpus ? ` (${w("fake")})` : ""));
   const went = (shown.now - live.began) / 1000;
-  const left = live.end || !last.lives || until !== null ? null : live.remaining(progress);
+  const left = own.over() || until !== null ? null : own.last.left;
   const parts = [
     w("run", start.run), day(live.began),
-    w(live.end || !last.lives ? "took" : "for", duration(went)),
-    left ? w(left.atLeast ? "ends-or-more" : "ends", duration(left.left)) : "",
-    last.host ? w("from", last.host) : "",
-    ...gpus, `${machine.cpus === 1 ? w("cpu-1") : w("cpus-n", machine.cpus)} ${machine.cpu_model}`,
-    start.profile ? `${w("profile", start.profile.name)} (${said(start.profile.why)})` : "",
-    w("policy", start.policy), start.note || "",
+    w(own.over() ? "took" : "for", duration(went)),
+    left ? w(left[1] ? "ends-or-more" : "ends", duration(left[0])) : "",
+    own.last.host ? w("from", own.last.host) : "", ...start.about.map(said),
   ];
   text($("about"), parts.filter(Boolean).join(" · "));
   const counts = shown.counts();
@@ -152,8 +134,7 @@ function head(end) {
   const { notices } = shown;
   const box = $("notices");
   box.hidden = !notices.length;
-  if (box.dataset.n !== `${notices.length}${language()}`) {
-    box.dataset.n = `${notices.length}${language()}`;
+  if (changed(box, `${notices.length}${language()}`)) {
     box.querySelector("summary").textContent = notices.length === 1 ? w("notice") : w("notices", notices.length);
     box.querySelector("ul").replaceChildren(...notices.slice(-200).map((notice) => {
       const one = shown.instances.get(notice.i);
@@ -163,20 +144,14 @@ function head(end) {
 }
 
 const steps = () => [...new Set([...live.instances.values()].map((one) => one.step))];
-function colourOf(step) {
-  const drawn = [...new Set([...live.attempts.values()].map((attempt) => live.instances.get(attempt.i)?.step))];
-  return Math.max(0, drawn.indexOf(step));
-}
 
 function paintLanes(end) {
   const moment_ = until ?? end;
-  const memo = new Map();
-  const of = (step) => memo.get(step) ?? memo.set(step, colourOf(step)).get(step);
-  lanes = drawLanes($("lanes"), { fold: shown, whole: live, until: moment_, end, colourOf: of, chosen: card.i });
   const drawn = [...new Set([...live.attempts.values()].map((attempt) => live.instances.get(attempt.i)?.step))].filter(Boolean);
-  const key = drawn.join();
-  if ($("legend").dataset.key !== key) {
-    $("legend").dataset.key = key;
+  const colours = new Map(drawn.map((step, n) => [step, n]));
+  const of = (step) => colours.get(step) ?? 0;
+  lanes = drawLanes($("lanes"), { fold: shown, whole: live, until: moment_, end, colourOf: of, chosen: card.i });
+  if (changed($("legend"), drawn.join())) {
     $("legend").replaceChildren(...drawn.slice(0, 12).map((step) => el("span", { class: `s${of(step) % 8}` }, el("i"), step)));
   }
   const slider = $("slider");
@@ -196,7 +171,7 @@ function metricsOf(all) {
     const epoch = attempt && attempt.epochs.length ? Object.keys(attempt.epochs[attempt.epochs.length - 1].metrics) : [];
     for (const name of [...epoch, ...(one.result ? Object.keys(one.result.metrics) : [])]) found.set(name, (found.get(name) || 0) + 1);
   }
-  const rank = (name) => (name.includes("per_s") ? 2 : last.goals[name] === "max" ? 0 : name === "epoch_time" ? 1 : last.goals[name] === "min" ? 2 : 3);
+  const rank = (name) => (name.includes("per_s") ? 2 : own.last.goals[name] === "max" ? 0 : name === "epoch_time" ? 1 : own.last.goals[name] === "min" ? 2 : 3);
   return [...found.keys()].sort((a, b) => rank(a) - rank(b) || found.get(b) - found.get(a) || (a < b ? -1 : 1));
 }
 
@@ -206,32 +181,31 @@ function selected() {
   return [...shown.instances.values()].filter(fits);
 }
 
-// Columns: a title, a value to sort by, and a cell.
+// Columns: a title, a value to sort and to copy, and a cell.
 function described(all) {
   const metrics = metricsOf(all);
   const most = innerWidth < 560 ? 1 : 4;
   const list = [
     { id: "state", title: w("state"), by: (one) => STATES.indexOf(one.state), cell: (one) => badge(one.state), csv: (one) => one.state },
-    { id: "instance", title: w("instance"), by: (one) => one.label, cell: (one) => el("button", { type: "button", class: "link", onclick: () => open(one.i) }, broken(one.label)), csv: (one) => one.label },
-    { id: "time", title: w("time"), number: true, by: (one) => shown.seconds(one), cell: (one) => time(one), csv: (one) => shown.seconds(one) },
+    { id: "instance", title: w("instance"), by: (one) => one.label, cell: (one) => el("button", { type: "button", class: "link", onclick: () => open(one.i) }, broken(one.label)) },
+    { id: "time", title: w("time"), number: true, by: (one) => shown.seconds(one), cell: time },
   ];
   metrics.forEach((name, n) => list.push({
     id: `m.${name}`, title: name, number: true, optional: true, on: n < most,
-    by: (one) => shown.value(one, name, last.goals)?.v,
+    by: (one) => shown.value(one, name, own.last.goals)?.v,
     cell: (one) => {
-      const value = shown.value(one, name, last.goals);
+      const value = shown.value(one, name, own.last.goals);
       if (!value) return "";
       const title = value.best ? w("best") : value.n ? w("mean", value.n) : null;
       return el("span", { title }, quantity(value.v, value.unit));
     },
-    csv: (one) => shown.value(one, name, last.goals)?.v,
   }));
   for (const [id, shape] of Object.entries(MEASURED)) {
     if (all.some((one) => one.result && one.result[id] !== null)) {
-      list.push({ id, title: w(id), number: true, optional: true, on: id !== "cores" && innerWidth >= 560, by: (one) => one.result?.[id], cell: (one) => (one.result && one.result[id] !== null ? shape(one.result[id]) : ""), csv: (one) => one.result?.[id] });
+      list.push({ id, title: w(id), number: true, optional: true, on: id !== "cores" && innerWidth >= 560, by: (one) => one.result?.[id], cell: (one) => (one.result && one.result[id] !== null ? shape(one.result[id]) : "") });
     }
   }
-  list.push({ id: "reason", title: w("reason"), wide: true, by: (one) => reason(one, waiting), cell: (one) => reason(one, waiting), csv: (one) => reason(one, waiting) });
+  list.push({ id: "reason", title: w("reason"), by: (one) => reason(one, waiting), cell: (one) => reason(one, waiting) });
   return list;
 }
 
@@ -277,23 +251,18 @@ function table() {
   const header = visible.map((column) => {
     const on = sort.by === column.id;
     const button = el("button", { type: "button", class: "plain", onclick: () => {
-      sort = { by: column.id, down: on ? !sort.down : last.goals[column.title] === "max" };
+      sort = { by: column.id, down: on ? !sort.down : own.last.goals[column.title] === "max" };
       table();
     } }, column.title, on ? (sort.down ? " ↓" : " ↑") : "");
     return el("th", { scope: "col", class: column.number ? "number" : `c-${column.id}`, "aria-sort": on ? (sort.down ? "descending" : "ascending") : null }, button);
   });
   const focus = document.activeElement?.closest?.("#table tr")?.dataset?.i;
   const cells = (one) => visible.map((column) => el("td", { class: column.number ? "number" : `c-${column.id}` }, column.cell(one)));
-  const tick = (one) => {
-    if (!curved(one)) return el("td", { class: "tick" });
-    const box = el("input", { type: "checkbox", "aria-label": `${w("choose")}: ${one.label}`, title: w("choose") });
-    box.checked = picked.has(one.i);
-    box.addEventListener("change", () => {
-      picked[box.checked ? "add" : "delete"](one.i);
-      curves();
-    });
-    return el("td", { class: "tick" }, box);
-  };
+  const pick = (one) => checkbox({ "aria-label": `${w("choose")}: ${one.label}`, title: w("choose") }, picked.has(one.i), (on) => {
+    picked[on ? "add" : "delete"](one.i);
+    curves();
+  });
+  const tick = (one) => el("td", { class: "tick" }, curved(shown, one) ? pick(one) : "");
   $("table").tHead.replaceChildren(el("tr", {}, el("th", { class: "tick" }), ...header));
   $("table").tBodies[0].replaceChildren(...rows.slice(0, most).map((one) => el("tr", { "data-i": one.i, class: one.i === card.i ? "chosen" : null }, tick(one), ...cells(one))));
   if (focus) $("table").querySelector(`tr[data-i="${Number(focus)}"] .link`)?.focus({ preventScroll: true });
@@ -305,79 +274,32 @@ function table() {
   } }, w("show-all", rows.length)));
   const optional = list.filter((one) => one.optional);
   const menu = $("columns").querySelector("div");
-  const names = optional.map((one) => one.id + isOn(one)).join() + language();
   $("columns").hidden = !optional.length;
-  if (menu.dataset.names !== names) {
-    menu.dataset.names = names;
-    menu.replaceChildren(...optional.map((column) => {
-      const box = el("input", { type: "checkbox" });
-      box.checked = isOn(column);
-      box.addEventListener("change", () => {
-        columns.set(column.id, box.checked);
-        table();
-      });
-      return el("label", { class: "check" }, box, column.title);
-    }));
-  }
+  if (!changed(menu, optional.map((one) => one.id + isOn(one)).join() + language())) return;
+  menu.replaceChildren(...optional.map((column) => el("label", { class: "check" }, checkbox({}, isOn(column), (on) => {
+    columns.set(column.id, on);
+    table();
+  }), column.title)));
+}
+
+function checkbox(attributes, on, change) {
+  const box = el("input", { type: "checkbox", onchange: () => change(box.checked), ...attributes });
+  box.checked = on;
+  return box;
 }
 
 // Sets the choices of a list and keeps the chosen one.
 function choices(select, values, name) {
-  const key = values.join("\n") + language();
-  if (select.dataset.key === key) return;
+  if (!changed(select, values.join("\n") + language())) return;
   const { value } = select;
-  select.dataset.key = key;
   select.replaceChildren(...values.map((one) => el("option", { value: one }, name(one))));
   select.value = values.includes(value) ? value : (values[0] ?? "");
 }
 
-const curved = (one) => {
-  const attempt = shown.last(one);
-  return attempt ? attempt.epochs.length > 0 : Boolean(one.from && one.result && Object.values(one.result.metrics).some((of) => of.n));
-};
-
-// The points of a curve: its epochs, or the stored series of a reused result, which is fetched once.
-function points(one, metric, axis) {
-  if (shown.last(one)) return shown.curve(one, metric).map(([n, t, y]) => [axis === "t" ? t : n, y]);
-  if (!series.has(one.i)) {
-    series.set(one.i, null);
-    ask(`/api/series/${one.i}`, true).then((found) => {
-      series.set(one.i, found);
-      curves();
-    }, () => null);
-  }
-  const found = series.get(one.i);
-  const times = new Map((found ? found.epoch_times : []).map(([part, epoch, , ended]) => [`${part} ${epoch}`, ended]));
-  return ((found && found.metrics[metric]) || []).map(([part, epoch, , y]) => [axis === "t" ? times.get(`${part} ${epoch}`) : epoch, y])
-    .filter(([x, y]) => typeof x === "number" && typeof y === "number");
-}
-
-let drawn = [];
-let hover = null;
-
 function curves() {
-  const all = [...shown.instances.values()].filter(curved);
-  const names = metricsOf(all).filter((name) => all.some((one) => !shown.last(one) || shown.curve(one, name).length));
-  choices($("metric"), names, (name) => name);
-  const metric = $("metric").value;
-  const axis = $("axis").value;
-  const chosen = picked.size ? all.filter((one) => picked.has(one.i)) : all;
-  drawn = chosen.slice(0, picked.size ? 40 : LINES).map((one, n) => ({ i: one.i, name: one.label, n, points: points(one, metric, axis) })).filter((line) => line.points.length);
-  for (const id of ["metric", "axis", "curves", "curve-names"]) $(id).hidden = !drawn.length;
-  $("log").parentElement.hidden = !drawn.length;
-  $("no-curves").hidden = drawn.length > 0;
-  if (drawn.length) paintCurves();
-  const rest = !picked.size && all.length > LINES ? el("em", {}, w("only-first", LINES)) : null;
-  const key = drawn.map((line) => line.i).join() + language() + Boolean(rest) + card.i;
-  if ($("curve-names").dataset.key === key) return;
-  $("curve-names").dataset.key = key;
-  $("curve-names").replaceChildren(...[...drawn.map((line) => el("button", { type: "button", class: `plain s${line.n % 8}${line.n < 8 ? "" : " dash"}`, onclick: () => open(line.i) }, el("i"), line.name)), rest].filter(Boolean));
-}
-
-function paintCurves() {
-  const lines = drawn.map((line) => ({ ...line, colour: colour(line.n), chosen: line.i === card.i }));
-  const near = drawLines($("curves"), { lines, x: $("axis").value, log: $("log").checked, height: 280, hover });
-  tip(near && hover ? [near.one.name, `${$("metric").value} ${number(near.y)} · ${$("axis").value === "t" ? duration(near.x) : `epoch ${number(near.x)}`}`] : null, hover);
+  const all = [...shown.instances.values()].filter((one) => curved(shown, one));
+  choices($("metric"), metricsOf(all).filter((name) => all.some((one) => !shown.last(one) || shown.curve(one, name).length)), (name) => name);
+  pane.update({ run: own, fold: shown, all, picked, chosen: card.i });
 }
 
 function tip(lines, at) {
@@ -389,19 +311,11 @@ function tip(lines, at) {
   box.style.top = `${at.top + 18 + box.offsetHeight > innerHeight ? at.top - box.offsetHeight - 8 : at.top + 18}px`;
 }
 
-const spot = (event, element) => {
-  const box = element.getBoundingClientRect();
-  return { x: event.clientX - box.left, y: event.clientY - box.top, left: event.clientX, top: event.clientY };
-};
-
-function hit(event) {
-  const at = spot(event, $("lanes"));
-  const found = lanes && lanes.hits.findLast((one) => at.x >= one.x && at.x <= one.x + one.w && at.y >= one.y && at.y <= one.y + one.h);
-  return [found, at];
-}
+const hit = (at) => lanes && lanes.hits.findLast((one) => at.x >= one.x && at.x <= one.x + one.w && at.y >= one.y && at.y <= one.y + one.h);
 
 $("lanes").addEventListener("mousemove", (event) => {
-  const [found, at] = hit(event);
+  const at = spot(event, $("lanes"));
+  const found = hit(at);
   $("lanes").style.cursor = found ? "pointer" : "";
   const one = found && shown.instances.get(found.i);
   if (!one) return tip(null);
@@ -411,16 +325,8 @@ $("lanes").addEventListener("mousemove", (event) => {
 });
 $("lanes").addEventListener("mouseleave", () => tip(null));
 $("lanes").addEventListener("click", (event) => {
-  const [found] = hit(event);
+  const found = hit(spot(event, $("lanes")));
   if (found) open(found.i);
-});
-$("curves").addEventListener("mousemove", (event) => {
-  hover = spot(event, $("curves"));
-  paintCurves();
-});
-$("curves").addEventListener("mouseleave", () => {
-  hover = null;
-  paintCurves();
 });
 
 function open(i) {
@@ -429,7 +335,7 @@ function open(i) {
 }
 
 $("slider").addEventListener("input", () => {
-  const [slider, end] = [$("slider"), latest()];
+  const [slider, end] = [$("slider"), own.latest()];
   until = slider.value === slider.max ? null : live.began + ((end - live.began) * slider.value) / slider.max;
   show();
 });
@@ -450,7 +356,7 @@ $("copy").addEventListener("click", async () => {
     if (typeof value === "string" && /^[=+\-@\t\r]/.test(said_)) said_ = `'${said_}`;
     return /[",\n\r]/.test(said_) ? `"${said_.replaceAll('"', '""')}"` : said_;
   };
-  const lines = [list.map((column) => cell(column.title)), ...sorted(all, list).map((one) => list.map((column) => cell(column.csv(one))))];
+  const lines = [list.map((column) => cell(column.title)), ...sorted(all, list).map((one) => list.map((column) => cell((column.csv || column.by)(one))))];
   const done = await navigator.clipboard.writeText(lines.map((line) => line.join(",")).join("\n")).then(() => "copied", () => "copy-failed");
   text($("copy"), w(done));
   setTimeout(() => text($("copy"), w("copy-csv")), 1500);
@@ -474,7 +380,7 @@ $("lang").addEventListener("click", () => {
 // The token leaves the address bar.
 if (location.search) history.replaceState(null, "", `/${location.hash}`);
 
-// A link to a moment: #at=15&card=3&lang=zh, in seconds since the start.
+// A link to a moment, in seconds since the start: #at=15&card=3&lang=zh&step=train&zoom=2-8.
 const link = new URLSearchParams(location.hash.slice(1));
 speak(link.get("lang") || document.documentElement.lang);
 words();
@@ -488,8 +394,10 @@ addEventListener("resize", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show());
 turn().then(() => {
-  if (link.has("at")) until = Math.min(latest(), live.began + 1000 * (Number(link.get("at")) || 0));
+  if (link.has("at")) until = Math.min(own.latest(), live.began + 1000 * (Number(link.get("at")) || 0));
+  if (link.has("step")) $("step").value = link.get("step");
+  if (link.has("zoom")) pane.show(link.get("zoom").split("-").map(Number));
   if (link.has("card")) card.open(Number(link.get("card")));
-  if (until !== null) $("slider").value = ((until - live.began) / (latest() - live.began)) * $("slider").max;
+  if (until !== null) $("slider").value = ((until - live.began) / (own.latest() - live.began)) * $("slider").max;
   show();
 });

@@ -1,6 +1,6 @@
 // The card of one instance: state, result, circumstances, what was measured, and the end of its log.
 
-import { bytes, clock, day, duration, moment, number, percent, quantity, said, w, waits, why } from "./words.js";
+import { day, duration, moment, number, percent, quantity, said, w } from "./words.js";
 import { colour, drawLines } from "./draw.js";
 
 // An element with text or children. Text of a step only ever becomes text.
@@ -22,7 +22,7 @@ export const badge = (state) => el("span", { class: `state ${state}` }, el("i"),
 
 // Where an attempt runs: `GPU 0, 8 CPUs`.
 export function place(attempt, start) {
-  const index = new Map((start ? start.machine.gpus : []).map((gpu) => [gpu.uuid, gpu.index]));
+  const index = new Map((start ? start.gpus : []).map((gpu) => [gpu.uuid, gpu.index]));
   const gpus = attempt.gpus.map((gpu) => index.get(gpu) ?? gpu);
   const cpus = attempt.cpus === 1 ? w("cpu-1") : w("cpus-n", attempt.cpus);
   const asked = attempt.asked ? [`${attempt.asked} GPU`] : [];
@@ -33,13 +33,13 @@ export function place(attempt, start) {
 export function reason(one, waiting) {
   if (one.state === "waiting" || one.state === "queued") {
     const waits_for = waiting.get(one.label);
-    if (waits_for) return waits(waits_for);
+    if (waits_for) return said(waits_for);
     if (one.cause) return said(one.cause);
     return one.after ? w("after-steps", one.after.join(", ")) : w("turn");
   }
   if (one.cause) return said(one.cause);
   if (one.from) return w("cached_from", one.from);
-  return why(one.why);
+  return said(one.why);
 }
 
 const facts = (rows) => {
@@ -98,12 +98,8 @@ export class Card {
     const below = !log || log.scrollTop + log.clientHeight > log.scrollHeight - 20;
     const at = log ? log.scrollTop : 0;
     const top = this.element.scrollTop;
-    const result = one.result && this.result && this.result.label ? this.result : null;
-    const usage = result ? result.usage : {};
-    const seen = result ? result.circumstances : {};
+    const result = one.result && this.result ? this.result : null;
     const measured = one.result ? Object.entries(one.result.metrics) : [];
-    const gpus = usage.gpus || [];
-    const mean = (of) => (of.length ? of.reduce((a, b) => a + b, 0) / of.length : null);
     const close = el("button", { type: "button", class: "plain close", "aria-label": w("close"), onclick: () => this.close() }, "✕");
     const head = [
       el("div", { class: "card-head" }, el("h2", { id: "card-title" }, broken(one.label)), close),
@@ -117,35 +113,12 @@ export class Card {
       [w("time"), duration(fold.seconds(one))],
       [w("place"), attempt ? place(attempt, fold.start) : ""],
       [w("attempts"), one.attempts.length > 1 ? String(one.attempts.length) : ""],
-      [w("reason"), attempt && one.cause ? why(one.why) : ""],
+      [w("reason"), attempt && one.cause ? said(one.why) : ""],
     ]);
     const metric = ([name, of]) => {
       const more = [of.sd ? `± ${number(of.sd)}` : "", of.n ? w("mean", of.n) : ""].filter(Boolean).join(", ");
       return [name, el("span", {}, quantity(of.v, of.unit), more ? el("small", {}, more) : "")];
     };
-    const used = facts([
-      [w("wall"), usage.wall_s === undefined ? "" : duration(usage.wall_s)],
-      [w("cores"), one.result && one.result.cores !== null ? number(one.result.cores) : ""],
-      [w("rss"), bytes(usage.rss_peak)],
-      [w("load"), percent(one.result && one.result.load)],
-      [w("gpu_memory"), bytes(mean(gpus.map((gpu) => gpu.memory_peak).filter(Boolean)))],
-      [w("energy"), usage.energy_j === undefined ? "" : `${number(usage.energy_j / 3600)} Wh`],
-      [w("read"), bytes(usage.disk_read)],
-      [w("written"), bytes(usage.disk_written)],
-    ]);
-    const revision = seen.revision ? seen.revision.commit.slice(0, 7) : "";
-    const company = facts([
-      [w("mode"), seen.mode ? w(seen.mode) : ""],
-      [w("machine"), [...(seen.gpu_models || []), seen.cpu_model && `${w("cpus-n", seen.host_cpus)} ${seen.cpu_model}`].filter(Boolean).join(", ") + (seen.fake_gpus ? ` (${w("fake")})` : "")],
-      [w("driver"), seen.driver],
-      [w("corunners"), (seen.corunners || []).join(", ")],
-      [w("strangers"), (seen.strangers || []).map((of) => `${of.name || "?"} (${bytes(of.memory)})`).join(", ")],
-      [w("foreign_cpu"), seen.foreign_cpu >= 0.005 ? percent(seen.foreign_cpu) : ""],
-      [w("cpu_saturated"), seen.cpu_saturated >= 0.005 ? percent(seen.cpu_saturated) : ""],
-      [w("revision"), revision && seen.revision.dirty ? w("dirty", revision) : revision],
-      ...Object.entries(seen.facts || {}),
-    ]);
-    const params = result ? facts(Object.entries(result.params).map(([name, value]) => [name, typeof value === "object" ? JSON.stringify(value) : String(value)])) : null;
     const charts = result ? this.charts() : [];
     const tail = attempt && live ? [this.log ? el("pre", { tabindex: "0" }, this.log) : el("p", { class: "faint" }, w("no-log"))] : [];
     const body = [
@@ -153,9 +126,7 @@ export class Card {
       section(w("metrics"), facts(measured.map(metric))),
       section(w("over-time"), charts.map((chart) => chart.element)),
       section(w("log"), tail),
-      section(w("usage"), used),
-      section(w("circumstances"), company),
-      section(w("params"), params),
+      ...(result ? result.sections.map((of) => section(said(of.title), facts(of.facts.map((pair) => pair.map(said))))) : []),
       result ? el("p", { class: "faint" }, w("made-by", result.run)) : null,
     ];
     this.element.replaceChildren(...body.filter(Boolean));
@@ -191,5 +162,3 @@ export class Card {
     return [one(`${w("load")} (%)`, gpu), one(`${w("gpu_memory").replace(" peak", "").replace("峰值", "")} (GiB)`, memory), one(w("cores"), cores)].filter(Boolean);
   }
 }
-
-export { clock };

@@ -53,7 +53,7 @@ function pack(attempts, slack) {
 
 // The bars of each lane. `whole` has what came after the moment, too.
 function lanes(fold, whole, to) {
-  const machine = whole.start ? whole.start.machine.gpus : [];
+  const machine = whole.start ? whole.start.gpus : [];
   const all = new Map([...machine].sort((a, b) => a.index - b.index).map((gpu) => [gpu.uuid, { name: w("gpu", gpu.index), bars: [] }]));
   const cpus = { name: w("cpus"), bars: [] };
   const others = { name: "GPU", bars: [] };
@@ -184,15 +184,18 @@ export function drawLanes(place, { fold, whole, until, end, colourOf, chosen }) 
   return { hits, left, right };
 }
 
-// Lines with a hover: `lines` have a name, a colour and points [x, y].
-export function drawLines(place, { lines, x: xName, y: yName, log, height, hover }) {
+// Lines with a hover: `lines` have a name, a colour and points [x, y]. `zoom` is a range of x. Returns the point near the
+// mouse, and the x at a place.
+export function drawLines(place, { lines, x: xName, log, height, hover, zoom, drag }) {
   const [top, bottom, right] = [10, 26, 12];
   const { ink, width } = canvas(place, height);
-  const points = lines.flatMap((one) => one.points).filter(([, y]) => !log || y > 0);
-  if (!points.length) return null;
+  const within = ([x]) => !zoom || (x >= zoom[0] && x <= zoom[1]);
+  const drawn = lines.map((one) => one.points.filter(([, y]) => !log || y > 0));
+  const points = drawn.flatMap((all) => (all.some(within) ? all.filter(within) : all));
+  if (!points.length) return { near: null };
   const scale = log ? Math.log10 : (v) => v;
   const range = (at) => points.reduce(([a, b], point) => [Math.min(a, point[at]), Math.max(b, point[at])], [Infinity, -Infinity]);
-  let [x0, x1] = range(0);
+  let [x0, x1] = zoom || range(0);
   let [y0, y1] = range(1).map(scale);
   if (x0 === x1) [x0, x1] = [x0 - 0.5, x1 + 0.5];
   const room = (y1 - y0) * 0.06 || Math.abs(y1) * 0.1 || 1;
@@ -207,6 +210,7 @@ export function drawLines(place, { lines, x: xName, y: yName, log, height, hover
     return Math.abs(mark) >= 1e6 ? mark.toExponential(1) : mark.toFixed(Math.min(6, digits));
   };
   const left = 14 + Math.max(...marks.map((mark) => ink.measureText(shown(mark)).width));
+  const at = (place) => x0 + ((place - left) / (width - left - right)) * (x1 - x0);
   const px = (v) => left + ((v - x0) / (x1 - x0)) * (width - left - right);
   const py = (v) => top + (1 - (scale(v) - y0) / (y1 - y0)) * (height - top - bottom);
   const [faint, line] = ["--faint", "--line"].map(css);
@@ -220,23 +224,23 @@ export function drawLines(place, { lines, x: xName, y: yName, log, height, hover
   }
   ink.textAlign = "center";
   const time = xName === "t";
-  for (const at of ticks(x0, x1, (width - left) / 80, time ? SECONDS : [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000])) {
+  for (const mark of ticks(x0, x1, (width - left) / 80, time ? SECONDS : [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000])) {
     ink.fillStyle = faint;
-    ink.fillText(time ? clock(at) : number(at), Math.min(Math.max(px(at), left + 6), width - right - 4), height - bottom / 2 + 2);
+    ink.fillText(time ? clock(mark) : number(mark), Math.min(Math.max(px(mark), left + 6), width - right - 4), height - bottom / 2 + 2);
   }
   ink.save();
   ink.beginPath();
   ink.rect(left - 3, 0, width - left - right + 6, height - bottom + 3);
   ink.clip();
   let near = null;
-  for (const one of lines) {
-    const all = one.points.filter(([, y]) => !log || y > 0);
+  for (const [n, one] of lines.entries()) {
+    const all = drawn[n];
     ink.strokeStyle = ink.fillStyle = one.colour;
     ink.lineWidth = one.chosen ? 2.5 : 1.6;
     ink.lineJoin = "round";
     ink.setLineDash(one.n >= COLOURS ? [6, 3] : []);
     ink.beginPath();
-    all.forEach(([x, y], at) => (at ? ink.lineTo(px(x), py(y)) : ink.moveTo(px(x), py(y))));
+    all.forEach(([x, y], first) => (first ? ink.lineTo(px(x), py(y)) : ink.moveTo(px(x), py(y))));
     ink.stroke();
     for (const [x, y] of all) {
       ink.setLineDash([]);
@@ -258,6 +262,12 @@ export function drawLines(place, { lines, x: xName, y: yName, log, height, hover
     ink.arc(near.px, near.py, 5, 0, 7);
     ink.stroke();
   }
+  if (drag) {
+    ink.globalAlpha = 0.15;
+    ink.fillStyle = css("--accent");
+    ink.fillRect(Math.min(...drag), top, Math.abs(drag[1] - drag[0]), height - bottom - top);
+    ink.globalAlpha = 1;
+  }
   ink.restore();
-  return near;
+  return { near, at };
 }

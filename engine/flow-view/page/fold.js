@@ -1,5 +1,70 @@
 // The state of a run at a moment: a fold over its events. Live and replay use this one.
 
+// A run as far as it is known.
+export class Run {
+  constructor() {
+    const last = { lives: true, ended: false, goals: {}, host: null, status: null };
+    Object.assign(this, { events: [], fold: new Fold(), series: new Map(), ahead: 0, last });
+  }
+
+  // Asks for what is new.
+  async update(ask) {
+    let answer;
+    do {
+      answer = await ask(`/api/updates?from=${this.events.length}`, true);
+      // Clocks of the server and this machine may differ.
+      this.ahead = answer.now - Date.now();
+      for (const event of answer.events) {
+        this.events.push(event);
+        this.fold.apply(event);
+      }
+    } while (answer.next < answer.all);
+    this.last = answer;
+  }
+
+  over() {
+    return Boolean(this.fold.end) || !this.last.lives;
+  }
+
+  // The end of what is known: the last event, or now.
+  latest() {
+    if (this.fold.end) return this.fold.end.t;
+    if (this.last.lives) return Math.max(this.fold.now, Date.now() + this.ahead);
+    return Math.max(this.fold.now, this.last.status ? this.last.status.updated_at : 0);
+  }
+}
+
+// What an event changes in a fold, in its instance and in its attempt.
+const APPLY = {
+  start: (fold, e) => Object.assign(fold, { start: e, began: e.t }),
+  instance: (fold, { i, label, step, why, after, cause }, one) => one || fold.instances.set(i, {
+    i, label, step, state: "waiting", why, after, cause, attempts: [], result: null, from: null, spoiled: [],
+  }),
+  cached: (fold, { outcome, from, result }, one) => one && Object.assign(one, { state: outcome === "ok" ? "cached" : outcome, from, result }),
+  started(fold, { a, i, t, gpus, asked, cpus, queued, why }, one) {
+    fold.attempts.set(a, { a, i, gpus, asked, cpus, queued, began: t, ended: null, outcome: null, ready: null, released: null, epochs: [] });
+    if (!one) return;
+    Object.assign(one, { state: queued ? "queued" : "running", why, cause: null, spoiled: [] });
+    one.attempts.push(a);
+  },
+  ready: (fold, e, one, attempt) => attempt && Object.assign(attempt, { ready: e.t }),
+  released: (fold, e) => e.attempts.forEach((id) => Object.assign(fold.attempts.get(id) || {}, { released: e.t })),
+  epoch: (fold, e, one, attempt) => attempt && attempt.epochs.push({ n: e.n, t: e.t, metrics: e.metrics }),
+  ended(fold, { t, outcome, cause, spoiled }, one, attempt) {
+    if (attempt) Object.assign(attempt, { ended: t, outcome });
+    // Perhaps for the next attempt; otherwise it is settled at once.
+    if (one) Object.assign(one, { cause, spoiled, state: outcome === "failed" ? "waiting" : outcome });
+  },
+  again: (fold, e, one) => one && Object.assign(one, { state: "waiting" }),
+  recorded: (fold, { result, again }, one) => one && Object.assign(one, {
+    result, state: again && result.outcome === "ok" ? "cached" : result.outcome, cause: result.cause || one.cause,
+  }),
+  settled: (fold, { unneeded, outcome, cause }, one) => one && Object.assign(one, { state: unneeded ? "not_needed" : outcome, cause }),
+  interrupted: (fold) => Object.assign(fold, { interrupted: true }),
+  notice: (fold, { t, i, text }) => fold.notices.push({ t, i, text }),
+  end: (fold, e) => Object.assign(fold, { end: e }),
+};
+
 export class Fold {
   constructor() {
     this.start = null;
@@ -10,7 +75,6 @@ export class Fold {
     this.instances = new Map();
     this.attempts = new Map();
     this.notices = [];
-    this.published = [];
   }
 
   // All events until a moment.
@@ -26,80 +90,7 @@ export class Fold {
 
   apply(e) {
     this.now = Math.max(this.now, e.t);
-    const one = this.instances.get(e.i);
-    const attempt = this.attempts.get(e.a);
-    switch (e.e) {
-      case "start":
-        this.start = e;
-        this.began = e.t;
-        break;
-      case "instance":
-        if (!one) {
-          this.instances.set(e.i, {
-            i: e.i, label: e.label, step: e.step, state: "waiting", why: e.why || null, after: e.after || null,
-            cause: e.cause || null, attempts: [], result: null, from: null, spoiled: [],
-          });
-        }
-        break;
-      case "cached":
-        if (one) Object.assign(one, { state: e.outcome === "ok" ? "cached" : e.outcome, from: e.from, result: e.result });
-        break;
-      case "started":
-        this.attempts.set(e.a, {
-          a: e.a, i: e.i, gpus: e.gpus, asked: e.asked, cpus: e.cpus, began: e.t, ended: null, outcome: null,
-          queued: e.queued, ready: null, released: null, epochs: [],
-        });
-        if (one) {
-          Object.assign(one, { state: e.queued ? "queued" : "running", why: e.why, cause: null, spoiled: [] });
-          one.attempts.push(e.a);
-        }
-        break;
-      case "ready":
-        if (attempt) attempt.ready = e.t;
-        break;
-      case "released":
-        for (const id of e.attempts) {
-          const member = this.attempts.get(id);
-          if (member) member.released = e.t;
-        }
-        break;
-      case "epoch":
-        if (attempt) attempt.epochs.push({ n: e.n, t: e.t, metrics: e.metrics });
-        break;
-      case "ended":
-        if (attempt) Object.assign(attempt, { ended: e.t, outcome: e.outcome });
-        if (one) {
-          Object.assign(one, { cause: e.cause, spoiled: e.spoiled });
-          // Perhaps for the next attempt; otherwise it is settled at once.
-          one.state = e.outcome === "failed" ? "waiting" : e.outcome;
-        }
-        break;
-      case "again":
-        if (one) one.state = "waiting";
-        break;
-      case "recorded":
-        if (one) {
-          one.result = e.result;
-          one.state = e.again && e.result.outcome === "ok" ? "cached" : e.result.outcome;
-          if (e.result.cause) one.cause = e.result.cause;
-        }
-        break;
-      case "settled":
-        if (one) Object.assign(one, { state: e.unneeded ? "not_needed" : e.outcome, cause: e.cause });
-        break;
-      case "interrupted":
-        this.interrupted = true;
-        break;
-      case "notice":
-        this.notices.push({ t: e.t, i: e.i, text: e.text });
-        break;
-      case "published":
-        this.published.push(e);
-        break;
-      case "end":
-        this.end = e;
-        break;
-    }
+    APPLY[e.e]?.(this, e, this.instances.get(e.i), this.attempts.get(e.a));
   }
 
   counts() {
@@ -147,45 +138,6 @@ export class Fold {
     if (measured) return measured;
     const points = this.curve(one, metric);
     return points.length ? { v: points[points.length - 1][2], unit: "" } : null;
-  }
-
-  // Seconds until the end, as `flow run` estimates them, and whether it can only be longer.
-  remaining(progress) {
-    const steps = new Map();
-    const of = (step) => steps.get(step) || steps.set(step, { ended: 0, took: 0, waiting: 0 }).get(step);
-    const running = [];
-    for (const attempt of this.attempts.values()) {
-      const one = this.instances.get(attempt.i);
-      if (!one) continue;
-      if (attempt.ended === null) running.push([attempt, one]);
-      else {
-        of(one.step).ended += 1;
-        of(one.step).took += (attempt.ended - attempt.began) / 1000;
-      }
-    }
-    for (const one of this.instances.values()) if (one.state === "waiting") of(one.step).waiting += 1;
-    const mean = (step) => (of(step).ended ? of(step).took / of(step).ended : null);
-    let [longest, sum, atLeast] = [0, 0, false];
-    for (const [attempt, one] of running) {
-      const soFar = Math.max(0, this.now - attempt.began) / 1000;
-      const fraction = progress.get(attempt.a)?.fraction;
-      let left;
-      if (fraction >= 0.05) left = (soFar * (1 - Math.min(1, fraction))) / fraction;
-      else if (mean(one.step) !== null) left = Math.max(0, mean(one.step) - soFar);
-      else {
-        atLeast = true;
-        continue;
-      }
-      longest = Math.max(longest, left);
-      sum += left;
-    }
-    for (const [step, { waiting }] of steps) {
-      if (!waiting) continue;
-      if (mean(step) === null) atLeast = true;
-      else sum += mean(step) * waiting;
-    }
-    const left = Math.max(longest, sum / Math.max(1, running.length));
-    return left > 0 ? { left, atLeast } : null;
   }
 }
 

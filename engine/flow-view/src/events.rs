@@ -1,10 +1,15 @@
 //! Turns journal lines into events for the page: only the fields that it shows, with reasons in English and Chinese. Reads
 //! no file.
 
-use flow_core::reason::{Cause, ProfileReason};
-use flow_core::{JournalLine, Planned, Remark, RunEvent, StepResult};
+use flow_core::reason::Cause;
+use flow_core::{JournalLine, Planned, Remark, RunEvent, RunStart, StepResult, why::Why};
 use flow_report::{Reasons, Words};
 use serde_json::{Map, Value, json};
+
+use crate::{
+    catalogue::{self, Both, said},
+    facts, sentences,
+};
 
 /// The page's languages.
 const LANGUAGES: [&str; 2] = ["en", "zh"];
@@ -16,13 +21,8 @@ pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResul
     let maybe = |of: &Option<Cause>| of.as_ref().map_or(Value::Null, cause);
     let (name, rest) = match &line.event {
         RunEvent::RunStarted(start) => {
-            let why = |why: &ProfileReason| both(&|reasons| reasons.profile(why));
-            let profile = start.profile.as_ref().map(|(name, reason)| json!({"name": name, "why": why(reason)}));
             let rest = json!({
-                "run": start.run, "flow": start.flow, "file": start.file, "workflow": start.workflow,
-                "profile": profile, "note": start.note, "targets": start.targets, "set": start.set,
-                "policy": start.policy, "revision": start.revision, "machine": start.machine,
-                "instances": start.instances,
+                "run": start.run, "workflow": start.workflow, "gpus": start.machine.gpus, "about": about(start, words),
             });
             ("start", rest)
         }
@@ -30,20 +30,20 @@ pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResul
             let mut rest = json!({"i": instance, "label": label, "step": step});
             match plan {
                 Planned::Skipped { cause: of } | Planned::NotNeeded { cause: of } => rest["cause"] = cause(of),
-                Planned::Run { why, .. } => rest["why"] = json!(why),
+                Planned::Run { why, .. } => rest["why"] = json!(sentence(why)),
                 Planned::After { steps } => rest["after"] = json!(steps.iter().take(5).collect::<Vec<_>>()),
                 Planned::Cached | Planned::MayRepeat => {}
             }
             ("instance", rest)
         }
-        RunEvent::Remarked { remark } => ("notice", json!({"text": said(remark, words)})),
+        RunEvent::Remarked { remark } => ("notice", json!({"text": remarked(remark, words)})),
         RunEvent::Cached { instance, outcome, from, .. } => {
             let result = reused.map(|result| brief(result, words));
             ("cached", json!({"i": instance, "outcome": outcome, "from": from, "result": result}))
         }
         RunEvent::Started { instance, attempt, why, gpus, gpus_asked, cpus, queued, .. } => {
             let rest = json!({
-                "i": instance, "a": attempt, "why": why, "gpus": gpus, "asked": gpus_asked, "cpus": cpus,
+                "i": instance, "a": attempt, "why": sentence(why), "gpus": gpus, "asked": gpus_asked, "cpus": cpus,
                 "queued": queued,
             });
             ("started", rest)
@@ -70,10 +70,10 @@ pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResul
         }
         RunEvent::Interrupted { again, .. } => ("interrupted", json!({"again": again})),
         RunEvent::Notice { instance, text } => ("notice", json!({"i": instance, "text": [text, text]})),
-        RunEvent::Published { path, changed } => ("published", json!({"path": path, "changed": changed})),
-        RunEvent::Withheld { path, written, .. } => ("withheld", json!({"path": path, "written": written})),
         RunEvent::RunEnded { exit, not_published, .. } => ("end", json!({"exit": exit, "unpublished": not_published})),
-        RunEvent::Accepted { .. }
+        RunEvent::Published { .. }
+        | RunEvent::Withheld { .. }
+        | RunEvent::Accepted { .. }
         | RunEvent::Imported { .. }
         | RunEvent::Foreign { .. }
         | RunEvent::Observed { .. }
@@ -91,8 +91,6 @@ pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResul
 /// The numbers of a result that the table shows.
 fn brief(result: &StepResult, words: &Words) -> Value {
     let usage = &result.usage;
-    let loads: Vec<f64> = usage.gpus.iter().filter_map(flow_core::GpuUsage::load).collect();
-    let load = (!loads.is_empty()).then(|| loads.iter().sum::<f64>() / loads.len() as f64);
     let metrics = result.metrics.iter().map(|(name, metric)| {
         let value = if metric.value.is_finite() { json!(metric.value) } else { json!(metric.value.to_string()) };
         (name.clone(), json!({"v": value, "unit": metric.unit, "sd": metric.sd, "n": metric.epochs}))
@@ -103,30 +101,53 @@ fn brief(result: &StepResult, words: &Words) -> Value {
         "axes": result.axes,
         "metrics": metrics.collect::<Map<String, Value>>(),
         "wall": usage.wall_s, "cores": usage.cores(), "rss": usage.rss_peak,
-        "load": load, "gpu_memory": usage.gpus.iter().filter_map(|gpu| gpu.memory_peak).max(),
-        "disturbed": result.spoiled.len(),
+        "load": facts::load(result), "gpu_memory": usage.gpus.iter().filter_map(|gpu| gpu.memory_peak).max(),
     })
 }
 
-/// All of a result for the card.
+/// What the card says of a result beyond its event.
 pub(crate) fn whole(result: &StepResult, words: &Words) -> Value {
-    let list = |of: &dyn Fn(&Reasons<'_>) -> Vec<String>| {
-        let [en, zh] = LANGUAGES.map(|lang| of(&words.plain_reasons(lang)));
-        json!(en.into_iter().zip(zh).collect::<Vec<_>>())
-    };
-    let circumstances = &result.circumstances;
+    let caveats = LANGUAGES.map(|lang| {
+        let reasons = words.plain_reasons(lang);
+        result.caveats.iter().map(|one| reasons.caveat(one)).collect::<Vec<_>>()
+    });
+    let [en, zh] = caveats;
     json!({
-        "label": result.label, "run": result.run, "outcome": result.outcome,
-        "started_at": result.started_at, "ended_at": result.ended_at,
-        "cause": list(&|reasons| result.cause.iter().map(|cause| reasons.cause(cause)).collect()),
-        "spoiled": list(&|reasons| result.spoiled.iter().map(|one| reasons.spoiled(one)).collect()),
-        "caveats": list(&|reasons| result.caveats.iter().map(|one| reasons.caveat(one)).collect()),
-        "result": brief(result, words),
-        "params": result.params, "usage": result.usage,
-        "outputs": result.outputs.iter().map(|(name, of)| json!({"name": name, "bytes": of.bytes, "files": of.files}))
-            .collect::<Vec<_>>(),
-        "circumstances": circumstances, "accepted": result.accepted, "has_series": result.series.is_some(),
+        "run": result.run, "started_at": result.started_at, "caveats": en.into_iter().zip(zh).collect::<Vec<_>>(),
+        "sections": facts::sections(result), "has_series": result.series.is_some(),
     })
+}
+
+/// Machine, profile, policy and note of a run.
+fn about(start: &RunStart, words: &Words) -> Vec<Both> {
+    let machine = &start.machine;
+    let mut models: Vec<(&str, usize)> = Vec::new();
+    for gpu in &machine.gpus {
+        match models.iter_mut().find(|(name, _)| *name == gpu.name) {
+            Some((_, n)) => *n += 1,
+            None => models.push((&gpu.name, 1)),
+        }
+    }
+    let fake = if machine.fake_gpus { said("fake", &[]).map(|fake| format!(" ({fake})")) } else { Both::default() };
+    let gpus = models.into_iter().map(|(name, n)| match n {
+        1 => fake.each_ref().map(|fake| format!("{name}{fake}")),
+        n => fake.each_ref().map(|fake| format!("{n} × {name}{fake}")),
+    });
+    let mut all: Vec<Both> = gpus.collect();
+    let cpus = if machine.cpus == 1 { said("cpu-1", &[]) } else { said("cpus-n", &[&machine.cpus.to_string()]) };
+    all.push(cpus.map(|cpus| format!("{cpus} {}", machine.cpu_model)));
+    all.extend(start.profile.as_ref().map(|(name, why)| {
+        let why = LANGUAGES.map(|lang| words.plain_reasons(lang).profile(why));
+        let profile = said("profile", &[name]);
+        [0, 1].map(|lang| format!("{} ({})", profile[lang], why[lang]))
+    }));
+    all.push(said("policy", &[&start.policy]));
+    all.extend(start.note.as_deref().map(catalogue::same));
+    all
+}
+
+fn sentence(why: &Why) -> Both {
+    sentences::why(&serde_json::to_value(why).unwrap_or_default())
 }
 
 /// JSON has no NaN: it becomes null, and infinity a text.
@@ -139,7 +160,7 @@ fn finite(metrics: &std::collections::BTreeMap<String, f64>) -> Value {
     metrics.iter().map(|(name, value)| (name.clone(), number(*value))).collect::<Map<String, Value>>().into()
 }
 
-fn said(remark: &Remark, words: &Words) -> [String; 2] {
+fn remarked(remark: &Remark, words: &Words) -> [String; 2] {
     match remark {
         Remark::NoProfile { profiles } => {
             let names = profiles.iter().map(|(name, when)| format!("{name} (`{when}`)")).collect::<Vec<_>>().join(", ");

@@ -3,9 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod catalogue;
+mod estimate;
 mod events;
+mod facts;
 mod guard;
 mod record;
+mod sentences;
 mod source;
 
 use std::{
@@ -16,7 +20,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use clap::{ArgGroup, Parser};
+use clap::Parser;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
@@ -33,17 +37,10 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Serves the page of a run on this machine's loopback interface
 #[derive(Debug, Parser)]
 #[command(name = "flow-view", version)]
-#[command(group(ArgGroup::new("what").required(true).args(["store", "bundle"])))]
 struct Arguments {
-    /// The store that contains the run
-    #[arg(long, value_name = "DIR", requires = "run")]
-    store: Option<PathBuf>,
-    /// The id of the run
-    #[arg(long, value_name = "ID", requires = "store")]
-    run: Option<String>,
-    /// A file that `flow export --bundle` wrote
-    #[arg(long, value_name = "FILE")]
-    bundle: Option<PathBuf>,
+    /// The folder of a run in a store, or a file that `flow export --bundle` wrote
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
     /// The port; 0 selects a free one
     #[arg(long, default_value_t = 0)]
     port: u16,
@@ -51,22 +48,14 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match open(&arguments).and_then(|record| serve(record, arguments.port)) {
+    let record = Source::open(&arguments.run).and_then(Record::open);
+    match record.and_then(|record| serve(record, arguments.port)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             say_error(&why);
             ExitCode::FAILURE
         }
     }
-}
-
-fn open(arguments: &Arguments) -> Result<Record, String> {
-    let source = match (&arguments.bundle, &arguments.store, &arguments.run) {
-        (Some(file), ..) => Source::bundle(file)?,
-        (None, Some(store), Some(run)) => Source::store(store, run)?,
-        _ => return Err("name a run, or a bundle".to_owned()),
-    };
-    Record::open(source)
 }
 
 /// Serves the page until the process is interrupted.

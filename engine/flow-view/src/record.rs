@@ -6,7 +6,7 @@ use flow_core::{AttemptId, Best, Digest, InstanceId, JournalLine, RunEvent, RunI
 use flow_report::Words;
 use serde_json::{Value, json};
 
-use crate::{events, source::Source};
+use crate::{estimate::Estimate, events, sentences, source::Source};
 
 /// Files are read at most once in this time, for any number of pages: milliseconds.
 const EVERY: u64 = 250;
@@ -21,6 +21,9 @@ pub(crate) struct Record {
     /// As JSON, in order.
     events: Vec<String>,
     results: BTreeMap<InstanceId, StepResult>,
+    estimate: Estimate,
+    /// Seconds until the end, and whether it can only be longer.
+    left: Option<(f64, bool)>,
     /// The folder of each attempt, relative to the store.
     attempts: BTreeMap<AttemptId, String>,
     /// `min` or `max`, for metrics whose name says which is better.
@@ -43,6 +46,8 @@ impl Record {
             words: Words::new(),
             events: Vec::new(),
             results: BTreeMap::new(),
+            estimate: Estimate::default(),
+            left: None,
             attempts: BTreeMap::new(),
             goals: BTreeMap::new(),
             title: String::new(),
@@ -70,12 +75,19 @@ impl Record {
     fn read(&mut self) -> Result<(), String> {
         // Read before the journal: if the run ends in between, the journal has its last line.
         self.lives = self.source.lives();
-        self.status = serde_json::to_value(self.source.status()).unwrap_or_default();
+        let status = self.source.status();
+        self.status = serde_json::to_value(&status).unwrap_or_default();
+        for one in self.status["waiting"].as_array_mut().into_iter().flatten() {
+            one["reason"] = json!(sentences::waits(&one["reason"]));
+        }
         let lines = self.source.lines()?;
         let reused = self.reused(&lines);
         for line in &lines {
+            self.estimate.add(line);
             self.add(line, &reused);
         }
+        let now = status.as_ref().map_or(0, |status| status.updated_at);
+        self.left = self.estimate.remaining(status.as_ref(), now).filter(|_| self.lives);
         Ok(())
     }
 
@@ -134,8 +146,10 @@ impl Record {
     }
 
     /// The best epochs of a reused result. For other results the page has all epochs.
-    fn best(&self, result: &StepResult) -> Vec<(String, f64)> {
-        let Some(series) = result.series.and_then(|digest| self.source.series(&digest)) else { return Vec::new() };
+    fn best(&self, result: &StepResult) -> BTreeMap<String, f64> {
+        let Some(series) = result.series.and_then(|digest| self.source.series(&digest)) else {
+            return BTreeMap::new();
+        };
         let best = |(name, points): (&String, &Vec<flow_core::Point>)| {
             let goal = self.goals.get(name).filter(|_| result.metrics.contains_key(name))?;
             let values = points.iter().map(|point| point.value).filter(|value| value.is_finite());
@@ -160,6 +174,7 @@ impl Record {
         });
         if !self.ended {
             head["status"] = self.status.clone();
+            head["left"] = json!(self.left);
         }
         let mut text = head.to_string();
         text.truncate(text.len() - 1);

@@ -28,7 +28,17 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    pub(crate) fn store(store: &Path, run: &str) -> Result<Source, String> {
+    /// A run from its folder in a store, or from a bundle.
+    pub(crate) fn open(path: &Path) -> Result<Source, String> {
+        if !path.is_dir() {
+            return Source::bundle(path);
+        }
+        let path = fs::canonicalize(path).map_err(|e| format!("`{}` cannot be read: {e}", path.display()))?;
+        let store = path.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+        Source::store(store, &path.file_name().unwrap_or_default().to_string_lossy())
+    }
+
+    fn store(store: &Path, run: &str) -> Result<Source, String> {
         let none = || format!("there is no run `{}` in the store `{}`", flow_core::visible(run), store.display());
         let dir = StoreDir::existing(store).map_err(|e| e.to_string())?.ok_or_else(none)?;
         let dir = dir.run(&RunId(run.to_owned()));
@@ -39,7 +49,7 @@ impl Source {
         Ok(Source::Store { dir, journal })
     }
 
-    pub(crate) fn bundle(file: &Path) -> Result<Source, String> {
+    fn bundle(file: &Path) -> Result<Source, String> {
         let shown = file.display();
         let open = || {
             let opened = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(file)?;

@@ -1,6 +1,7 @@
 //! `flow view`: finds the run and starts `flow-view`, which serves its page. `flow-view` is a separate crate, so other commands
 //! do not compile it.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -45,30 +46,34 @@ pub(crate) struct View {
 
 impl View {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let mut arguments = match self.what.as_deref().map(Path::new) {
-            Some(file) if file.is_file() => vec!["--bundle".into(), file.as_os_str().to_owned()],
-            Some(file) if file.components().count() > 1 || file.extension().is_some_and(|end| end == "bundle") => {
-                return Err(CliError::usage(format!("there is no bundle `{}`", file.display())));
-            }
-            _ => self.run(global)?,
-        };
+        let run = self.what.as_ref().map_or_else(|| self.run(None, global), |what| self.named(what, global))?;
+        let mut arguments = vec![run];
         arguments.extend(["--port".into(), self.port.to_string().into()]);
         let program = program(output)?;
         let error = Command::new(&program).args(arguments).exec();
         Err(CliError::failed(format!("`{}` cannot be started: {error}", program.display())))
     }
 
-    /// The requested run, as the program's arguments.
-    fn run(&self, global: &Global) -> Result<Vec<std::ffi::OsString>, CliError> {
-        let place = StoreLocation::find(global, &self.about)?;
-        let active = if self.what.is_none() { place.living()?.pop().map(|one| one.run.0) } else { None };
-        let run: RunId = place.run(active.as_deref().or(self.what.as_deref()))?;
-        let mut dir = place.store.run(&run);
-        if let Some((_, inside)) = dir.imported()? {
-            dir = inside;
+    /// A bundle, or the folder of a run.
+    fn named(&self, what: &str, global: &Global) -> Result<OsString, CliError> {
+        let file = Path::new(what);
+        if file.is_file() {
+            return Ok(file.into());
         }
-        let name = dir.path().file_name().unwrap_or_default().to_owned();
-        Ok(vec!["--store".into(), dir.store().path().into(), "--run".into(), name])
+        if file.components().count() > 1 || file.extension().is_some_and(|end| end == "bundle") {
+            return Err(CliError::usage(format!("there is no bundle `{}`", file.display())));
+        }
+        self.run(Some(what), global)
+    }
+
+    /// The folder of the requested run; without one, of the active or the last run.
+    fn run(&self, asked: Option<&str>, global: &Global) -> Result<OsString, CliError> {
+        let place = StoreLocation::find(global, &self.about)?;
+        let active = if asked.is_none() { place.living()?.pop().map(|one| one.run.0) } else { None };
+        let run: RunId = place.run(active.as_deref().or(asked))?;
+        let dir = place.store.run(&run);
+        let dir = dir.imported()?.map_or(dir, |(_, inside)| inside);
+        Ok(dir.path().into())
     }
 }
 

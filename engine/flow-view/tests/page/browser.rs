@@ -43,6 +43,12 @@ fn a_browser_shows_a_bundle_in_both_languages_and_at_any_moment() {
     for text in ["完成<b>16</b>", "已跳过<b>", "复制为 CSV", "运行环境", "GPU 负载"] {
         assert!(page.contains(text), "`{text}` is missing: {page}");
     }
+    let (page, console) = opened(&format!("{}#step=solo&zoom=1-2", server.link()));
+    assert!(console.is_empty(), "{console:#?}");
+    assert!(page.contains("data-w=\"unzoom\">Whole range"), "the curves are zoomed: {page}");
+    for text in ["solo[version=v7,batch=32]"] {
+        assert!(page.contains(text), "`{text}` is missing: {page}");
+    }
     let (page, _) = opened(&format!("{}#at=15", server.link()));
     for text in ["running<b>", "waiting<b>", "badge past"] {
         assert!(page.contains(text), "`{text}` is missing: {page}");
@@ -58,7 +64,7 @@ fn a_browser_shows_a_killed_run_and_no_markup_of_a_step_acts() {
     assert!(console.is_empty(), "{console:#?}");
     assert!(page.contains("engine gone since"), "{page}");
     for state in [
-        "done<b>1",
+        "done<b>2",
         "was running<b>1",
         "failed<b>1",
         "out of memory<b>1",
@@ -79,7 +85,7 @@ fn a_browser_shows_a_killed_run_and_no_markup_of_a_step_acts() {
     for control in ["<input", "<select", "<canvas"] {
         for piece in page.split(control).skip(1) {
             let tag = piece.split('>').next().unwrap();
-            let is_named = tag.contains("aria-label") || tag.contains("type=\"checkbox\"");
+            let is_named = ["aria-label", "aria-hidden", "type=\"checkbox\""].iter().any(|part| tag.contains(part));
             assert!(is_named, "{control}{tag}");
         }
     }

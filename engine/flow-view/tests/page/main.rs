@@ -23,7 +23,8 @@ fn a_bundle_is_served() {
     assert!(server.said.contains(&format!("ssh -L {0}:localhost:{0} ", server.port)), "{}", server.said);
     let (status, page) = get(&server, "/");
     assert!(status == 200 && page.contains("<html lang=\"en\">") && page.contains("/app.js"), "{page}");
-    for file in ["/app.js", "/style.css", "/fold.js", "/draw.js", "/card.js", "/words.js", "/icon.svg"] {
+    let files = ["app.js", "style.css", "fold.js", "draw.js", "card.js", "curves.js", "words.js", "catalogue.js"];
+    for file in files.map(|file| format!("/{file}")).iter().chain([&"/icon.svg".to_owned()]) {
         assert_eq!(get(&server, file).0, 200, "{file}");
     }
     let (_, text) = get(&server, "/api/updates?from=0");
@@ -169,21 +170,22 @@ fn a_log_that_leads_elsewhere_is_not_shown() {
 fn what_cannot_be_served_is_said() {
     let space = hostile();
     let store = space.path().to_str().unwrap();
+    let run = |name: &str| space.path().join("runs").join(name).into_os_string().into_string().unwrap();
     let fails = |arguments: &[&str], why: &str| {
         let ran = server::fails(arguments);
         assert!(ran.contains(why), "{ran}");
     };
-    fails(&["--store", store, "--run", "20261128-010203-0000"], "there is no run `20261128-010203-0000`");
-    fails(&["--store", store, "--run", "../../etc"], "there is no run `../../etc`");
-    fails(&["--bundle", "/nowhere.bundle"], "`/nowhere.bundle` cannot be read: No such file");
-    fails(&["--bundle", "/etc/passwd"], "it is not a bundle");
-    fails(&["--bundle", "/dev/null"], "cannot be read");
+    fails(&[&run("20261128-010203-0000")], "cannot be read: No such file");
+    fails(&[store], "there is no run");
+    fails(&["/nowhere.bundle"], "`/nowhere.bundle` cannot be read: No such file");
+    fails(&["/etc/passwd"], "it is not a bundle");
+    fails(&["/dev/null"], "cannot be read");
     let server = Server::of_bundle(&bundle("feb07-1xH200"));
     let port = server.port.to_string();
     let file = bundle("feb07-1xH200");
-    fails(&["--bundle", file.to_str().unwrap(), "--port", &port], &format!("port {port} is in use"));
+    fails(&[file.to_str().unwrap(), "--port", &port], &format!("port {port} is in use"));
     let empty = "20261128-010203-eeee";
     std::fs::create_dir(space.path().join("runs").join(empty)).unwrap();
     std::fs::write(space.path().join("runs").join(empty).join("journal.jsonl"), "{\"at\":1,\"ev").unwrap();
-    fails(&["--store", store, "--run", empty], "the journal of this run has no beginning");
+    fails(&[&run(empty)], "the journal of this run has no beginning");
 }

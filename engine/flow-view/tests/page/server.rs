@@ -35,14 +35,14 @@ pub(crate) struct Answer {
 
 impl Server {
     pub(crate) fn of_bundle(file: &Path) -> Server {
-        Server::start(&["--bundle".as_ref(), file.as_os_str()])
+        Server::start(&[file.as_os_str()])
     }
 
     pub(crate) fn of_run(store: &Path, run: &str) -> Server {
-        Server::start(&["--store".as_ref(), store.as_os_str(), "--run".as_ref(), run.as_ref()])
+        Server::start(&[store.join("runs").join(run).as_os_str()])
     }
 
-    fn start(arguments: &[&std::ffi::OsStr]) -> Server {
+    pub(crate) fn start(arguments: &[&std::ffi::OsStr]) -> Server {
         let mut child = program().args(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let said: Vec<String> = lines.by_ref().take(2).map(Result::unwrap).collect();
@@ -56,14 +56,9 @@ impl Server {
     }
 
     pub(crate) fn ask(&self, head: &str) -> Answer {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+        answered(stream, head)
     }
 
     /// What a browser with the link sends.
@@ -72,6 +67,15 @@ impl Server {
         let line = answer.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap().to_owned();
         line.split(';').next().unwrap().to_owned()
     }
+}
+
+fn answered(mut stream: impl Read + Write, head: &str) -> Answer {
+    stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head: head.to_lowercase(), body: body.to_owned() }
 }
 
 impl Drop for Server {
@@ -105,6 +109,9 @@ pub(crate) fn append(store: &Path, text: &str) {
 /// A run that reuses the result of the killed one.
 pub(crate) const LATER: &str = "20261128-020304-beef";
 
+/// The step of the report.
+const REPORT: &str = "report";
+
 /// A store with a run that was killed: every state, and markup wherever a step may write.
 pub(crate) fn hostile() -> tempfile::TempDir {
     let space = tempfile::tempdir().unwrap();
@@ -122,13 +129,20 @@ pub(crate) fn hostile() -> tempfile::TempDir {
         0,
         json!({
             "event": "run_started", "format": 3, "run": RUN, "flow": "0.1.0", "file": "a.yaml", "workflow": "hostile",
-            "params": {}, "policy": "critical-path", "note": MARKUP, "instances": 7, "pid": 1,
+            "params": {}, "policy": "critical-path", "note": MARKUP, "instances": 8, "pid": 1,
             "machine": {"gpus": [gpu], "cpus": 2, "cpu_model": MARKUP, "memory": 1, "fake_gpus": false},
         }),
     )];
-    for n in 0..7 {
+    for n in 0..8 {
+        let (label, step) = if n == 7 { (REPORT.to_owned(), REPORT) } else { (label(n), &*step) };
         let plan = json!({"state": "run", "why": {"first": [{"kind": "said", "of": MARKUP}]}});
-        lines.push(at(0, json!({"event": "instance", "instance": n, "label": label(n), "step": step, "plan": plan})));
+        lines.push(at(
+            0,
+            json!({
+                "event": "instance", "instance": n, "label": label, "step": step, "plan": plan,
+                "written": {"uses": if n == 7 { "flow/report" } else { MARKUP }, "needs": [format!("train{MARKUP}")]},
+            }),
+        ));
     }
     for n in 0..5 {
         let folder = if n == 1 { "../../..".to_owned() } else { format!("runs/{RUN}/attempts/{n}") };
@@ -150,7 +164,7 @@ pub(crate) fn hostile() -> tempfile::TempDir {
     });
     let series = store.objects().store_bytes(series.to_string().as_bytes()).unwrap().digest;
     let result = json!({
-        "fingerprint": "0".repeat(64), "workflow": "hostile", "step": step, "label": label(0), "axes": {"n": 0},
+        "fingerprint": "0".repeat(64), "workflow": "hostile", "step": step, "label": label(0), "axes": {"n": 0, MARKUP: MARKUP},
         "outcome": "ok", "run": RUN, "series": series, "started_at": 1_795_824_228_000_u64, "ended_at": 1_795_824_232_000_u64,
         "metrics": {MARKUP: {"value": 0.5, "unit": MARKUP}, "acc": {"value": 0.0}}, "params": {MARKUP: MARKUP},
         "circumstances": {"mode": "plain", "fake_gpus": false, "facts": {MARKUP: MARKUP}, "corunners": [MARKUP]},
@@ -159,7 +173,15 @@ pub(crate) fn hostile() -> tempfile::TempDir {
     for (n, outcome) in outcomes {
         lines.push(at(5, json!({"event": "ended", "instance": n, "attempt": n, "outcome": outcome})));
     }
-    lines.push(at(5, json!({"event": "recorded", "instance": 0, "result": result, "parts": null})));
+    let mut memory = result.clone();
+    (memory["outcome"], memory["axes"], memory["label"]) =
+        ("out_of_memory".into(), json!({"n": 2, MARKUP: "b"}), label(2).into());
+    let mut report = result.clone();
+    (memory["fingerprint"], report["fingerprint"]) = ("1".repeat(64).into(), "2".repeat(64).into());
+    (report["step"], report["label"]) = (REPORT.into(), REPORT.into());
+    for (n, result) in [(0, &result), (2, &memory), (7, &report)] {
+        lines.push(at(5, json!({"event": "recorded", "instance": n, "result": result, "parts": null})));
+    }
     lines.push(at(5, json!({"event": "settled", "instance": 1, "outcome": "failed"})));
     lines.push(at(5, json!({"event": "settled", "instance": 5, "outcome": "skipped"})));
     lines.push(at(6, json!({"event": "notice", "instance": 0, "text": MARKUP})));

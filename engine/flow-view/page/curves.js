@@ -1,0 +1,105 @@
+// The curves of a metric. A dragged range of x stays while the curves grow.
+
+import { colour, drawLines } from "./draw.js";
+import { el } from "./card.js";
+import { duration, language, number, w } from "./words.js";
+
+const LINES = 12;
+
+// Where the mouse is in an element and in the window.
+export function spot(event, element) {
+  const box = element.getBoundingClientRect();
+  return { x: event.clientX - box.left, y: event.clientY - box.top, left: event.clientX, top: event.clientY };
+}
+
+// Whether an instance has a curve.
+export function curved(fold, one) {
+  const attempt = fold.last(one);
+  return attempt ? attempt.epochs.length > 0 : Boolean(one.from && one.result && Object.values(one.result.metrics).some((of) => of.n));
+}
+
+export class Curves {
+  // `$` finds elements; `ask` fetches; `tip` shows lines at a place; `open` opens a card.
+  constructor({ $, ask, tip, open }) {
+    Object.assign(this, { $, ask, tip, open, drawn: [], hover: null, zoom: null, drag: null });
+    const place = $("curves");
+    place.addEventListener("pointerdown", (event) => (this.drag = event.button ? null : [spot(event, place).x, spot(event, place).x]));
+    place.addEventListener("pointermove", (event) => {
+      this.hover = spot(event, place);
+      if (this.drag) this.drag[1] = this.hover.x;
+      this.paint();
+    });
+    addEventListener("pointerup", () => {
+      const drag = this.drag;
+      this.drag = null;
+      if (drag && Math.abs(drag[1] - drag[0]) > 6 && this.at) this.show(drag.map(this.at).sort((a, b) => a - b));
+    });
+    place.addEventListener("pointerleave", () => {
+      this.hover = null;
+      this.paint();
+    });
+    place.addEventListener("dblclick", () => this.show(null));
+    $("unzoom").addEventListener("click", () => this.show(null));
+    place.addEventListener("wheel", (event) => {
+      const by = event.deltaX || (event.shiftKey ? event.deltaY : 0);
+      if (!this.zoom || !by) return;
+      event.preventDefault();
+      const step = (Math.sign(by) * (this.zoom[1] - this.zoom[0])) / 10;
+      this.show(this.zoom.map((one) => one + step));
+    });
+    $("axis").addEventListener("input", () => this.show(null));
+  }
+
+  // Shows this range of x; `null` is all of it.
+  show(zoom) {
+    this.zoom = zoom;
+    this.$("unzoom").hidden = !zoom;
+    this.paint();
+  }
+
+  // The points of a curve: its epochs, or the stored series of a reused result, which is fetched once.
+  points(run, fold, one, metric, axis) {
+    if (fold.last(one)) return fold.curve(one, metric).map(([n, t, y]) => [axis === "t" ? t : n, y]);
+    if (!run.series.has(one.i)) {
+      run.series.set(one.i, null);
+      this.ask(`/api/series/${one.i}`, true).then((found) => {
+        run.series.set(one.i, found);
+        this.again();
+      }, () => null);
+    }
+    const found = run.series.get(one.i);
+    const times = new Map((found ? found.epoch_times : []).map(([part, epoch, , ended]) => [`${part} ${epoch}`, ended]));
+    return ((found && found.metrics[metric]) || []).map(([part, epoch, , y]) => [axis === "t" ? times.get(`${part} ${epoch}`) : epoch, y])
+      .filter(([x, y]) => typeof x === "number" && typeof y === "number");
+  }
+
+  // Draws these instances of `fold`.
+  update({ run, fold, all, picked, chosen }) {
+    this.again = () => this.update({ run, fold, all, picked, chosen });
+    const { $ } = this;
+    const [metric, axis] = [$("metric").value, $("axis").value];
+    const wanted = all.filter((one) => !picked.size || picked.has(one.i)).slice(0, picked.size ? 40 : LINES);
+    const line = (one, n) => ({ i: one.i, name: one.label, n, points: this.points(run, fold, one, metric, axis) });
+    this.drawn = wanted.map(line).filter((of) => of.points.length);
+    this.chosen = chosen;
+    for (const id of ["metric", "axis", "curves", "curve-names"]) $(id).hidden = !this.drawn.length;
+    $("log").parentElement.hidden = !this.drawn.length;
+    $("no-curves").hidden = this.drawn.length > 0;
+    this.paint();
+    const rest = !picked.size && all.length > LINES ? el("em", {}, w("only-first", LINES)) : null;
+    const key = this.drawn.map((of) => of.name).join() + language() + Boolean(rest) + chosen;
+    if ($("curve-names").dataset.key === key) return;
+    $("curve-names").dataset.key = key;
+    $("curve-names").replaceChildren(...[...this.drawn.map((of) => el("button", { type: "button", class: `plain s${of.n % 8}${of.n < 8 ? "" : " dash"}`, onclick: () => this.open(of.i) }, el("i"), of.name)), rest].filter(Boolean));
+  }
+
+  paint() {
+    const { $, hover, zoom, drag } = this;
+    if (!this.drawn.length) return;
+    const lines = this.drawn.map((of) => ({ ...of, colour: colour(of.n), chosen: of.i === this.chosen }));
+    const { near, at } = drawLines($("curves"), { lines, x: $("axis").value, log: $("log").checked, height: 280, hover: drag ? null : hover, zoom, drag });
+    this.at = at;
+    if (hover) this.tip(near ? [near.one.name, `${$("metric").value} ${number(near.y)} · ${$("axis").value === "t" ? duration(near.x) : `epoch ${number(near.x)}`}`] : null, hover);
+    else if (near === null) this.tip(null);
+  }
+}

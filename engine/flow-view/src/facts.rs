@@ -1,0 +1,77 @@
+//! What a card says about a result beyond its metrics: usage, circumstances, parameters.
+
+use flow_core::StepResult;
+use serde_json::{Value, json};
+
+use crate::catalogue::{Both, bytes, duration, number, percent, said, same};
+
+/// A name and a value.
+type Fact = (Both, Both);
+
+/// The sections of a card: a title, and the facts that are known.
+pub(crate) fn sections(result: &StepResult) -> Value {
+    let params = result.params.iter().map(|(name, value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        (same(name), same(&text))
+    });
+    let all = [("usage", usage(result)), ("circumstances", circumstances(result)), ("params", params.collect())];
+    all.into_iter().map(|(title, facts)| json!({"title": said(title, &[]), "facts": facts})).collect()
+}
+
+/// The facts that have a value.
+fn known<const N: usize>(all: [(&str, Option<String>); N]) -> Vec<Fact> {
+    let known = all.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
+    known.map(|(name, value)| (said(name, &[]), same(&value))).collect()
+}
+
+fn usage(result: &StepResult) -> Vec<Fact> {
+    let usage = &result.usage;
+    let peaks: Vec<u64> = usage.gpus.iter().filter_map(|gpu| gpu.memory_peak).collect();
+    let peak = (!peaks.is_empty()).then(|| bytes(peaks.iter().sum::<u64>() / peaks.len() as u64));
+    known([
+        ("wall", usage.wall_s.map(duration)),
+        ("cores", usage.cores().map(number)),
+        ("rss", usage.rss_peak.map(bytes)),
+        ("load", load(result).map(percent)),
+        ("gpu_memory", peak),
+        ("energy", usage.energy_j.map(|joules| format!("{} Wh", number(joules / 3600.0)))),
+        ("read", usage.disk_read.map(bytes)),
+        ("written", usage.disk_written.map(bytes)),
+    ])
+}
+
+/// The mean load of its GPUs.
+pub(crate) fn load(result: &StepResult) -> Option<f64> {
+    let loads: Vec<f64> = result.usage.gpus.iter().filter_map(flow_core::GpuUsage::load).collect();
+    (!loads.is_empty()).then(|| loads.iter().sum::<f64>() / loads.len() as f64)
+}
+
+fn circumstances(result: &StepResult) -> Vec<Fact> {
+    let seen = &result.circumstances;
+    let mode = serde_json::to_value(seen.mode).unwrap_or_default();
+    let mut all = vec![(said("mode", &[]), said(mode.as_str().unwrap_or_default(), &[]))];
+    let [cpus, fake] = [said("cpus-n", &[&seen.host_cpus.to_string()]), said("fake", &[])];
+    let machine = [0, 1].map(|lang| {
+        let cpus = (!seen.cpu_model.is_empty()).then(|| format!("{} {}", cpus[lang], seen.cpu_model));
+        let fake = if seen.fake_gpus { format!(" ({})", fake[lang]) } else { String::new() };
+        seen.gpu_models.iter().cloned().chain(cpus).collect::<Vec<_>>().join(", ") + &fake
+    });
+    all.extend((!machine[0].is_empty()).then(|| (said("machine", &[]), machine)));
+    let stranger = |one: &flow_core::Stranger| {
+        format!("{} ({})", if one.name.is_empty() { "?" } else { &one.name }, bytes(one.memory))
+    };
+    let worth = |share: Option<f64>| share.filter(|share| *share >= 0.005).map(percent);
+    all.extend(known([
+        ("driver", seen.driver.clone()),
+        ("corunners", Some(seen.corunners.join(", "))),
+        ("strangers", Some(seen.strangers.iter().map(stranger).collect::<Vec<_>>().join(", "))),
+        ("foreign_cpu", worth(seen.foreign_cpu)),
+        ("cpu_saturated", worth(seen.cpu_saturated)),
+    ]));
+    all.extend(seen.revision.as_ref().map(|revision| {
+        let short = revision.short().to_string();
+        (said("revision", &[]), if revision.dirty { said("dirty", &[&short]) } else { same(&short) })
+    }));
+    all.extend(seen.facts.iter().map(|(name, value)| (same(name), same(value))));
+    all
+}

@@ -1,0 +1,102 @@
+//! Why an instance ran and what it waits for, as sentences in both languages. Reads the reasons as JSON, so that a reason of
+//! another version of flow is at least named.
+
+use serde_json::Value;
+
+use crate::catalogue::{Both, said, same};
+
+/// Why an instance ran.
+pub(crate) fn why(why: &Value) -> Both {
+    let mut all: Vec<Both> = Vec::new();
+    for reason in why["first"].as_array().into_iter().flatten() {
+        let sentence = reason_ran(reason["kind"].as_str().unwrap_or_default(), &reason["of"]);
+        if !all.contains(&sentence) {
+            all.push(sentence);
+        }
+    }
+    if let Some(more) = why["more"].as_u64().filter(|more| *more > 0) {
+        all.push(said("why-more", &[&more.to_string()]));
+    }
+    [0, 1].map(|lang| all.iter().map(|both| both[lang].as_str()).collect::<Vec<_>>().join("; "))
+}
+
+fn reason_ran(kind: &str, of: &Value) -> Both {
+    match kind {
+        "said" | "damaged" => same(&text(of)),
+        "value" => {
+            let name = of["name"].as_str().or(of["kind"].as_str()).unwrap_or_default();
+            said("why-value", &[name, &text(&of["was"]), &text(&of["is"])])
+        }
+        "undecided" => said("why-undecided", &[&text(&of["group"])]),
+        "results" => said("why-results", &[&text(&of["of"])]),
+        _ => {
+            let parts = of.as_array().map_or(std::slice::from_ref(of), Vec::as_slice);
+            let parts = parts.iter().map(|part| part.as_str().unwrap_or_default());
+            let parts: Vec<&str> = parts.map(|part| part.strip_prefix("in/").unwrap_or(part)).collect();
+            said(&format!("why-{kind}"), &parts)
+        }
+    }
+}
+
+/// What an instance waits for.
+pub(crate) fn waits(of: &Value) -> Both {
+    let kind = of["kind"].as_str().unwrap_or_default();
+    if kind == "resources" {
+        let short: Vec<Both> = of["short"].as_array().into_iter().flatten().map(scarce).collect();
+        let [en, zh] = [0, 1].map(|lang| short.iter().map(|both| both[lang].as_str()).collect::<Vec<_>>().join(", "));
+        return [said("wait-resources", &[&en])[0].clone(), said("wait-resources", &[&zh])[1].clone()];
+    }
+    let named = ["label", "run"].iter().find_map(|key| of[*key].as_str().map(str::to_owned));
+    let labels = || ["running", "missing", "runs"].iter().find_map(|key| labels(&of[*key]));
+    said(&format!("wait-{kind}"), &[&named.or_else(labels).unwrap_or_default()])
+}
+
+/// `CPUs (2/4)`: a resource that is short, and how much of it is free.
+fn scarce(one: &Value) -> Both {
+    let resource = &one["resource"];
+    let keyed = resource.as_object().and_then(|map| map.iter().next());
+    let (name, gpu) = keyed.map_or((text(resource), String::new()), |(name, gpu)| (name.clone(), text(gpu)));
+    let amount = match &*name {
+        "cpus" | "gpus" => format!(" ({}/{})", text(&one["available"]), text(&one["requested"])),
+        _ => String::new(),
+    };
+    said(&format!("r-{name}"), &[&gpu]).map(|words| words + &amount)
+}
+
+/// The first label, and how many more there are.
+fn labels(of: &Value) -> Option<String> {
+    let more = of["more"].as_u64().filter(|more| *more > 0).map(|more| format!(" +{more}"));
+    Some(format!("{}{}", of["first"].as_str()?, more.unwrap_or_default()))
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn why_it_ran() {
+        let value = json!({"kind": "value", "of": {"kind": "parameter", "name": "batch", "was": 8, "is": "16"}});
+        let input = json!({"kind": "input", "of": "in/train.py"});
+        let of = json!({"first": [value, input, input, {"kind": "never_ran"}], "more": 2});
+        assert_eq!(why(&of)[0], "`batch` was 8, is 16; input `train.py` changed; its first run; 2 more reasons");
+        assert_eq!(why(&Value::Null), ["", ""]);
+    }
+
+    #[test]
+    fn what_it_waits_for() {
+        let cpus = json!({"resource": "cpus", "available": 2, "requested": 4});
+        let gpu = json!({"resource": {"gpu_memory": 1}, "available": 0, "requested": 4});
+        let [en, zh] = waits(&json!({"kind": "resources", "short": [cpus, gpu]}));
+        assert_eq!((&*en, &*zh), ("waits for CPUs (2/4), memory of GPU 1", "等待 CPU (2/4), GPU 1 的显存"));
+        let [en, _] = waits(&json!({"kind": "others", "running": {"first": "a[n=1]", "more": 3}}));
+        assert_eq!(en, "needs the machine exclusively; a[n=1] +3 still running");
+        assert_eq!(waits(&json!({"kind": "turn", "label": "table"}))[0], "table goes first");
+        assert_eq!(waits(&json!({"kind": "of_a_later_flow"}))[0], "wait-of a later flow");
+    }
+}
