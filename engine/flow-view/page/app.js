@@ -4,6 +4,7 @@ import { Fold, OPEN, Run, STATES } from "./fold.js";
 import { drawLanes } from "./draw.js";
 import { Curves, curved, spot } from "./curves.js";
 import { Card, badge, broken, el, place, reason } from "./card.js";
+import { drawSteps } from "./steps.js";
 import { bytes, day, duration, language, moment, number, percent, quantity, said, speak, w } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
@@ -85,6 +86,7 @@ function show() {
   if (own.over() && !live.end) for (const attempt of live.running()) live.instances.get(attempt.i).state = "lost";
   head(end);
   paintLanes(end);
+  paintSteps();
   table();
   curves();
   if (card.i !== null) card.show({ fold: shown, waiting, progress, live: until === null && own.last.logs });
@@ -302,6 +304,21 @@ function curves() {
   pane.update({ run: own, fold: shown, all, picked, chosen: card.i });
 }
 
+function paintSteps() {
+  const counts = new Map();
+  for (const one of shown.instances.values()) {
+    const of = counts.get(one.step) || counts.set(one.step, new Map()).get(one.step);
+    of.set(one.state, (of.get(one.state) || 0) + 1);
+  }
+  const all = own.steps;
+  $("steps-pane").hidden = all.length < 2;
+  const pick = (step) => {
+    $("step").value = $("step").value === step ? "" : step;
+    show();
+  };
+  if (all.length > 1) drawSteps($("steps"), { steps: all, counts, selected: $("step").value, pick });
+}
+
 function tip(lines, at) {
   const box = $("tip");
   box.hidden = !lines;
@@ -343,7 +360,8 @@ $("follow").addEventListener("click", () => {
   until = null;
   show();
 });
-for (const id of ["filter", "step"]) $(id).addEventListener("input", table);
+$("filter").addEventListener("input", table);
+$("step").addEventListener("input", () => show());
 for (const id of ["metric", "axis", "log"]) $(id).addEventListener("input", curves);
 document.addEventListener("click", (event) => $("columns").contains(event.target) || ($("columns").open = false));
 

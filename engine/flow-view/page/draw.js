@@ -4,7 +4,7 @@ import { clock, number, w } from "./words.js";
 
 // The page's colours. Asking for thousands takes long, so they are asked for once a picture.
 let known = new Map();
-function css(name) {
+export function css(name) {
   if (!known.has(name)) known.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
   return known.get(name);
 }
@@ -12,10 +12,9 @@ const COLOURS = 8;
 export const colour = (n) => css(`--s${n % COLOURS}`);
 
 // A canvas as wide as its place, sharp on every screen.
-function canvas(place, height) {
+export function canvas(place, height, width = place.clientWidth) {
   known = new Map();
   const element = place.querySelector("canvas");
-  const width = place.clientWidth;
   const scale = window.devicePixelRatio || 1;
   element.width = Math.round(width * scale);
   element.height = Math.round(height * scale);

@@ -4,7 +4,7 @@
 export class Run {
   constructor() {
     const last = { lives: true, ended: false, goals: {}, host: null, status: null };
-    Object.assign(this, { events: [], fold: new Fold(), series: new Map(), ahead: 0, last });
+    Object.assign(this, { events: [], fold: new Fold(), steps: [], series: new Map(), ahead: 0, last });
   }
 
   // Asks for what is new.
@@ -18,6 +18,7 @@ export class Run {
         this.events.push(event);
         this.fold.apply(event);
       }
+      this.steps = answer.steps || this.steps;
     } while (answer.next < answer.all);
     this.last = answer;
   }

@@ -32,6 +32,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/draw.js", SCRIPT, include_str!("../page/draw.js")),
     ("/card.js", SCRIPT, include_str!("../page/card.js")),
     ("/words.js", SCRIPT, include_str!("../page/words.js")),
+    ("/steps.js", SCRIPT, include_str!("../page/steps.js")),
     ("/curves.js", SCRIPT, include_str!("../page/curves.js")),
     ("/catalogue.js", SCRIPT, concat!("export default ", include_str!("../words.json"))),
     ("/icon.svg", "image/svg+xml", include_str!("../page/icon.svg")),

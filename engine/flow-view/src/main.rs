@@ -7,6 +7,7 @@ mod catalogue;
 mod estimate;
 mod events;
 mod facts;
+mod graph;
 mod guard;
 mod record;
 mod sentences;

@@ -6,7 +6,7 @@ use flow_core::{AttemptId, Best, Digest, InstanceId, JournalLine, RunEvent, RunI
 use flow_report::Words;
 use serde_json::{Value, json};
 
-use crate::{estimate::Estimate, events, sentences, source::Source};
+use crate::{estimate::Estimate, events, graph::Graph, sentences, source::Source};
 
 /// Files are read at most once in this time, for any number of pages: milliseconds.
 const EVERY: u64 = 250;
@@ -18,6 +18,9 @@ const POINTS: usize = 2_000;
 pub(crate) struct Record {
     source: Source,
     words: Words,
+    graph: Graph,
+    /// The number of events when the last step came.
+    steps_until: usize,
     /// As JSON, in order.
     events: Vec<String>,
     results: BTreeMap<InstanceId, StepResult>,
@@ -44,6 +47,8 @@ impl Record {
         let mut record = Record {
             source,
             words: Words::new(),
+            graph: Graph::default(),
+            steps_until: 0,
             events: Vec::new(),
             results: BTreeMap::new(),
             estimate: Estimate::default(),
@@ -108,6 +113,10 @@ impl Record {
             RunEvent::RunStarted(start) => {
                 self.title =
                     format!("{} run {}", flow_core::visible(&start.workflow), flow_core::visible(&start.run.0));
+            }
+            RunEvent::Instance { step, written, .. } => {
+                self.graph.add(step, written);
+                self.steps_until = self.events.len() + 1;
             }
             RunEvent::Cached { instance, fingerprint, .. } => {
                 earlier = reused.get(fingerprint);
@@ -175,6 +184,9 @@ impl Record {
         if !self.ended {
             head["status"] = self.status.clone();
             head["left"] = json!(self.left);
+        }
+        if from < self.steps_until {
+            head["steps"] = self.graph.to_json();
         }
         let mut text = head.to_string();
         text.truncate(text.len() - 1);

@@ -46,7 +46,7 @@ fn a_browser_shows_a_bundle_in_both_languages_and_at_any_moment() {
     let (page, console) = opened(&format!("{}#step=solo&zoom=1-2", server.link()));
     assert!(console.is_empty(), "{console:#?}");
     assert!(page.contains("data-w=\"unzoom\">Whole range"), "the curves are zoomed: {page}");
-    for text in ["solo[version=v7,batch=32]"] {
+    for text in ["aria-pressed=\"true\"", "<b>solo_table</b>"] {
         assert!(page.contains(text), "`{text}` is missing: {page}");
     }
     let (page, _) = opened(&format!("{}#at=15", server.link()));
@@ -80,6 +80,10 @@ fn a_browser_shows_a_killed_run_and_no_markup_of_a_step_acts() {
             && page.matches("<script").count() == 1
     );
     assert!(page.contains("&lt;img src=x"), "it is shown as text");
+    // Each pane is there: the graph of steps.
+    for part in ["class=\"layer\""] {
+        assert!(page.contains(part), "`{part}` is missing: {page}");
+    }
     assert!(page.contains(">0.5000<"), "the best epoch, not the last: {page}");
     // Every control has a name.
     for control in ["<input", "<select", "<canvas"] {

@@ -23,7 +23,8 @@ fn a_bundle_is_served() {
     assert!(server.said.contains(&format!("ssh -L {0}:localhost:{0} ", server.port)), "{}", server.said);
     let (status, page) = get(&server, "/");
     assert!(status == 200 && page.contains("<html lang=\"en\">") && page.contains("/app.js"), "{page}");
-    let files = ["app.js", "style.css", "fold.js", "draw.js", "card.js", "curves.js", "words.js", "catalogue.js"];
+    let files =
+        ["app.js", "style.css", "fold.js", "draw.js", "card.js", "curves.js", "steps.js", "words.js", "catalogue.js"];
     for file in files.map(|file| format!("/{file}")).iter().chain([&"/icon.svg".to_owned()]) {
         assert_eq!(get(&server, file).0, 200, "{file}");
     }
@@ -49,6 +50,14 @@ fn a_bundle_is_served() {
     let (status, series) = get(&server, &format!("/api/series/{solo}"));
     assert!(status == 200 && series.contains("\"epoch_times\""), "{series}");
     assert_eq!(get(&server, "/api/log/0").0, 404, "a bundle has no logs");
+    let steps = updates_of(&server, "/api/updates?from=0")["steps"].clone();
+    let solo_table = steps.as_array().unwrap().iter().find(|step| step["step"] == "solo_table").unwrap();
+    let needs = solo_table["needs"].as_array().unwrap();
+    assert!(needs.iter().any(|at| steps[at.as_u64().unwrap() as usize]["step"] == "solo"), "{steps}");
+}
+
+fn updates_of(server: &Server, path: &str) -> Value {
+    serde_json::from_str(&get(server, path).1).unwrap()
 }
 
 #[test]
