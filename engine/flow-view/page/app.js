@@ -89,6 +89,7 @@ function show() {
   paintSteps();
   table();
   curves();
+  paintReport();
   if (card.i !== null) card.show({ fold: shown, waiting, progress, live: until === null && own.last.logs });
   document.body.dataset.ready = "yes";
 }
@@ -319,6 +320,18 @@ function paintSteps() {
   if (all.length > 1) drawSteps($("steps"), { steps: all, counts, selected: $("step").value, pick });
 }
 
+// The report that the run made, as a page that runs nothing.
+function paintReport() {
+  const made = new Set(own.steps.filter((step) => step.report).map((step) => step.step));
+  const all = [...shown.instances.values()].filter((one) => made.has(one.step) && one.result?.folder);
+  $("report-pane").hidden = !all.length;
+  choices($("report"), all.map((one) => String(one.i)), (i) => live.instances.get(Number(i)).label);
+  $("report").hidden = all.length < 2;
+  const one = live.instances.get(Number($("report").value));
+  const source = all.length ? `/api/report/${one.i}?lang=${language()}&of=${one.attempts.length}` : "";
+  if (source && $("report-page").getAttribute("src") !== source) $("report-page").setAttribute("src", source);
+}
+
 function tip(lines, at) {
   const box = $("tip");
   box.hidden = !lines;
@@ -363,6 +376,7 @@ $("follow").addEventListener("click", () => {
 $("filter").addEventListener("input", table);
 $("step").addEventListener("input", () => show());
 for (const id of ["metric", "axis", "log"]) $(id).addEventListener("input", curves);
+$("report").addEventListener("input", paintReport);
 document.addEventListener("click", (event) => $("columns").contains(event.target) || ($("columns").open = false));
 
 $("copy").addEventListener("click", async () => {

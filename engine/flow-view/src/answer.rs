@@ -41,7 +41,10 @@ const INDEX: &str = include_str!("../page/index.html");
 
 /// No inline script or style, nothing from elsewhere, in no frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+                      frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// A report is a page of its own, which runs nothing, loads nothing, and is only framed by this page.
+const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; base-uri 'none'; \
+                             form-action 'none'; frame-ancestors 'self'";
 static HEADERS: [(HeaderName, &str); 6] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -75,7 +78,7 @@ impl Page {
     pub(crate) fn answer<B>(&self, request: &Request<B>) -> Answer {
         let mut answer = self.admitted(request).unwrap_or_else(refusal);
         for (name, value) in &HEADERS {
-            answer.headers_mut().insert(name, HeaderValue::from_static(value));
+            answer.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
         }
         if request.method() == Method::HEAD {
             *answer.body_mut() = Full::default();
@@ -121,6 +124,11 @@ impl Page {
                 let from = value(query, "from").and_then(|from| from.parse().ok()).unwrap_or(0);
                 Some(text(StatusCode::OK, JSON, record.updates(from, crate::now())))
             }
+            Some(("report", id)) => {
+                let lang = value(query, "lang").unwrap_or("en");
+                let page = id.parse().ok().and_then(|id| record.report(InstanceId(id), lang));
+                page.map(report)
+            }
             Some(("result", id)) => json(id.parse().ok().and_then(|id| record.result(InstanceId(id)))),
             Some(("series", id)) => json(id.parse().ok().and_then(|id| record.series(InstanceId(id)))),
             Some(("log", id)) => {
@@ -145,6 +153,12 @@ fn refusal(why: Refused) -> Answer {
         ),
     };
     text(status, TEXT, said.to_owned())
+}
+
+fn report(page: String) -> Answer {
+    let mut answer = text(StatusCode::OK, HTML, page);
+    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
+    answer
 }
 
 fn text(status: StatusCode, kind: &'static str, body: String) -> Answer {

@@ -2,7 +2,7 @@
 //! no file.
 
 use flow_core::reason::Cause;
-use flow_core::{JournalLine, Planned, Remark, RunEvent, RunStart, StepResult, why::Why};
+use flow_core::{ArtifactKind, JournalLine, Planned, Remark, RunEvent, RunStart, StepResult, why::Why};
 use flow_report::{Reasons, Words};
 use serde_json::{Map, Value, json};
 
@@ -97,6 +97,7 @@ fn brief(result: &StepResult, words: &Words) -> Value {
     });
     json!({
         "outcome": result.outcome,
+        "folder": result.outputs.values().any(|artifact| artifact.kind == ArtifactKind::Folder),
         "cause": result.cause.as_ref().map(|of| LANGUAGES.map(|lang| words.plain_reasons(lang).cause(of))),
         "axes": result.axes,
         "metrics": metrics.collect::<Map<String, Value>>(),

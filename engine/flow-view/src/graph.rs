@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 #[derive(Debug)]
 struct Node {
     step: String,
+    uses: String,
     /// The length of the longest path to it.
     layer: usize,
     needs: BTreeSet<usize>,
@@ -26,14 +27,14 @@ impl Graph {
         if self.nodes.iter().any(|node| node.step == step) {
             return;
         }
-        let uses = written.get("uses").and_then(Value::as_str).unwrap_or_default();
+        let uses = written.get("uses").and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut needs = BTreeSet::new();
         for (key, value) in written {
             let names = key == "needs" || key == "with" && uses.starts_with("flow/");
             self.references(value, names, &mut needs);
         }
         let layer = needs.iter().map(|at| self.nodes[*at].layer + 1).max().unwrap_or(0);
-        self.nodes.push(Node { step: step.to_owned(), layer, needs });
+        self.nodes.push(Node { step: step.to_owned(), uses, layer, needs });
     }
 
     /// Finds `steps.NAME` in expressions, and a step's name alone if this value has `names`.
@@ -55,7 +56,7 @@ impl Graph {
     }
 
     pub(crate) fn to_json(&self) -> Value {
-        let node = |node: &Node| json!({"step": node.step, "layer": node.layer, "needs": node.needs});
+        let node = |node: &Node| json!({"step": node.step, "layer": node.layer, "needs": node.needs, "report": node.uses == "flow/report"});
         self.nodes.iter().map(node).collect()
     }
 }
@@ -97,5 +98,6 @@ mod tests {
                 ("later", 4, "[4]".to_owned()),
             ]
         );
+        assert_eq!(json[4]["report"], Value::Bool(true));
     }
 }

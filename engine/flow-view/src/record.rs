@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::{AttemptId, Best, Digest, InstanceId, JournalLine, RunEvent, RunId, Series, StepResult};
-use flow_report::Words;
+use flow_core::{ArtifactKind, AttemptId, Best, Digest, InstanceId, JournalLine, RunEvent, RunId, Series, StepResult};
+use flow_report::{Reports, Words};
 use serde_json::{Value, json};
 
 use crate::{estimate::Estimate, events, graph::Graph, sentences, source::Source};
@@ -18,6 +18,7 @@ const POINTS: usize = 2_000;
 pub(crate) struct Record {
     source: Source,
     words: Words,
+    reports: Reports,
     graph: Graph,
     /// The number of events when the last step came.
     steps_until: usize,
@@ -47,6 +48,7 @@ impl Record {
         let mut record = Record {
             source,
             words: Words::new(),
+            reports: Reports::new(),
             graph: Graph::default(),
             steps_until: 0,
             events: Vec::new(),
@@ -206,6 +208,15 @@ impl Record {
         let mut series = self.source.series(&self.results.get(&instance)?.series?)?;
         thin(&mut series);
         serde_json::to_value(series).ok()
+    }
+
+    /// The report that an instance made, as an HTML page.
+    pub(crate) fn report(&self, instance: InstanceId, lang: &str) -> Option<String> {
+        let outputs = &self.results.get(&instance)?.outputs;
+        let folder = outputs.values().find(|artifact| artifact.kind == ArtifactKind::Folder)?;
+        let read = |name: &str| self.source.file(&folder.digest, name);
+        // A report in one language has no other.
+        self.reports.page(read, Some(lang)).or_else(|_| self.reports.page(read, None)).ok()?
     }
 
     /// The end of an attempt's log.

@@ -168,6 +168,14 @@ impl Source {
         }
     }
 
+    /// A file of a stored folder that a step made.
+    pub(crate) fn file(&self, folder: &Digest, name: &str) -> Option<Vec<u8>> {
+        match self {
+            Source::Store { dir, .. } => dir.store().objects().read(folder, name).ok(),
+            Source::Bundle { bundle, .. } => Some(bundle.run.objects.get(folder)?.get(name)?.clone().into_bytes()),
+        }
+    }
+
     /// The end of an attempt's log, without control characters. `None` if there is none.
     pub(crate) fn log(&self, folder: &str) -> Option<String> {
         let Source::Store { dir, .. } = self else { return None };

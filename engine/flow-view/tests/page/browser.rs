@@ -80,8 +80,8 @@ fn a_browser_shows_a_killed_run_and_no_markup_of_a_step_acts() {
             && page.matches("<script").count() == 1
     );
     assert!(page.contains("&lt;img src=x"), "it is shown as text");
-    // Each pane is there: the graph of steps.
-    for part in ["class=\"layer\""] {
+    // Each pane is there: the graph of steps and the report, which acts in no way.
+    for part in ["class=\"layer\"", "sandbox=\"\""] {
         assert!(page.contains(part), "`{part}` is missing: {page}");
     }
     assert!(page.contains(">0.5000<"), "the best epoch, not the last: {page}");

@@ -2,6 +2,7 @@
 //! link, and nothing that a step wrote becomes markup.
 
 mod browser;
+mod report;
 mod server;
 
 use flow_core::{Bundle, RunId};
@@ -54,10 +55,36 @@ fn a_bundle_is_served() {
     let solo_table = steps.as_array().unwrap().iter().find(|step| step["step"] == "solo_table").unwrap();
     let needs = solo_table["needs"].as_array().unwrap();
     assert!(needs.iter().any(|at| steps[at.as_u64().unwrap() as usize]["step"] == "solo"), "{steps}");
+    assert_eq!(get(&server, &format!("/api/report/{solo}")).0, 404, "it made no report");
 }
 
 fn updates_of(server: &Server, path: &str) -> Value {
     serde_json::from_str(&get(server, path).1).unwrap()
+}
+
+#[test]
+fn a_report_is_a_page_without_any_rights() {
+    let space = hostile();
+    let server = Server::of_run(space.path(), server::RUN);
+    let cookie = server.cookie();
+    for lang in ["en", "zh", "de"] {
+        let answer = server.ask(&format!(
+            "GET /api/report/7?lang={lang} HTTP/1.1\r\nHost: localhost:{}\r\nCookie: {cookie}\r\n",
+            server.port
+        ));
+        assert_eq!(answer.status, 200, "{lang}");
+        assert!(
+            answer.head.contains("default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox;"),
+            "{}",
+            answer.head
+        );
+        for acts in ["<script", "<img", "javascript:"] {
+            assert!(!answer.body.contains(acts), "{acts}: {}", answer.body);
+        }
+        assert!(answer.body.contains("&lt;script&gt;"), "it is shown as text");
+    }
+    let others = server.ask(&format!("GET /api/report/7 HTTP/1.1\r\nHost: localhost:{}\r\n", server.port));
+    assert_eq!(others.status, 403);
 }
 
 #[test]

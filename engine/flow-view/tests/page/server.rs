@@ -13,6 +13,8 @@ use flow_core::{JournalLine, RunId};
 use flow_store::StoreDir;
 use serde_json::{Value, json};
 
+use crate::report;
+
 pub(crate) const RUN: &str = "20261128-010203-abcd";
 /// What a hostile step calls itself and prints.
 pub(crate) const MARKUP: &str =
@@ -177,8 +179,9 @@ pub(crate) fn hostile() -> tempfile::TempDir {
     (memory["outcome"], memory["axes"], memory["label"]) =
         ("out_of_memory".into(), json!({"n": 2, MARKUP: "b"}), label(2).into());
     let mut report = result.clone();
+    let made = store.objects().store_files(&report::report()).unwrap();
     (memory["fingerprint"], report["fingerprint"]) = ("1".repeat(64).into(), "2".repeat(64).into());
-    (report["step"], report["label"]) = (REPORT.into(), REPORT.into());
+    (report["step"], report["label"], report["outputs"]) = (REPORT.into(), REPORT.into(), json!({"out": made}));
     for (n, result) in [(0, &result), (2, &memory), (7, &report)] {
         lines.push(at(5, json!({"event": "recorded", "instance": n, "result": result, "parts": null})));
     }
