@@ -13,9 +13,10 @@ const [FEW, ROWS] = [40, 1000];
 const IDLE = ["skipped", "not_needed"];
 const MEASURED = { load: percent, gpu_memory: bytes, cores: number };
 
-// The run of the page.
-const own = new Run();
+// The run of the page, and one to compare with.
+const own = new Run(0);
 const live = own.fold;
+let other = null;
 let shown = live;
 // The moment shown, or null for the latest.
 let until = null;
@@ -40,13 +41,25 @@ const pane = new Curves({ $, ask, tip, open });
 async function update() {
   try {
     await own.update(ask);
-    trouble(own.last.trouble);
+    if (own.last.runs > 1) other = other || new Run(1);
+    if (other && !other.last.ended) await other.update(ask);
+    trouble(own.last.trouble || other?.last.trouble);
   } catch (error) {
     trouble(w(error.message === "not-allowed" ? "not-allowed" : "not-reached"));
     own.last.failed = true;
   }
+  if (other?.fold.start) {
+    other.tag = other.fold.start.run.slice(-4);
+    other.fold.now = other.latest();
+    twins = new Map([...other.fold.instances.values()].map((one) => [one.label, one]));
+  }
   show();
 }
+
+const isOver = () => own.last.ended && (!other || other.last.ended);
+// The instance of the other run that has the same label.
+let twins = new Map();
+const twin = (one) => twins.get(one.label);
 
 // At most one question at a time, and none while the page is hidden or the run is over.
 let timer = null;
@@ -55,9 +68,9 @@ async function turn() {
   timer = null;
   if (document.hidden) return;
   await update();
-  if (!own.last.ended && !document.hidden) timer = setTimeout(turn, own.last.failed ? 3 * EVERY : EVERY);
+  if (!isOver() && !document.hidden) timer = setTimeout(turn, own.last.failed ? 3 * EVERY : EVERY);
 }
-document.addEventListener("visibilitychange", () => document.hidden || (timer === null && !own.last.ended && turn()));
+document.addEventListener("visibilitychange", () => document.hidden || (timer === null && !isOver() && turn()));
 
 function trouble(why) {
   $("trouble").hidden = !why;
@@ -128,6 +141,14 @@ function head(end) {
     own.last.host ? w("from", own.last.host) : "", ...start.about.map(said),
   ];
   text($("about"), parts.filter(Boolean).join(" · "));
+  const theirs = other?.fold.start;
+  $("versus").hidden = !theirs;
+  if (theirs) {
+    const labels = new Set([...live.instances.values()].map((one) => one.label));
+    const alone = [...twins.keys()].filter((label) => !labels.has(label)).length;
+    const more = [w("versus", theirs.workflow, theirs.run), day(other.fold.began), other.last.host ? w("from", other.last.host) : "", ...theirs.about.map(said)];
+    text($("versus"), [...more, alone ? w("only-there", alone) : ""].filter(Boolean).join(" · "));
+  }
   const counts = shown.counts();
   $("counts").replaceChildren(...STATES.filter((one) => counts.get(one)).map((one) => {
     const chip = badge(one);
@@ -187,17 +208,17 @@ function selected() {
 // Columns: a title, a value to sort and to copy, and a cell.
 function described(all) {
   const metrics = metricsOf(all);
-  const most = innerWidth < 560 ? 1 : 4;
+  const most = other ? 2 : innerWidth < 560 ? 1 : 4;
   const list = [
     { id: "state", title: w("state"), by: (one) => STATES.indexOf(one.state), cell: (one) => badge(one.state), csv: (one) => one.state },
     { id: "instance", title: w("instance"), by: (one) => one.label, cell: (one) => el("button", { type: "button", class: "link", onclick: () => open(one.i) }, broken(one.label)) },
-    { id: "time", title: w("time"), number: true, by: (one) => shown.seconds(one), cell: time },
+    { id: "time", title: w("time"), number: true, by: (one, fold = shown) => fold.seconds(one), cell: (one, fold = shown) => time(one, fold) },
   ];
   metrics.forEach((name, n) => list.push({
     id: `m.${name}`, title: name, number: true, optional: true, on: n < most,
-    by: (one) => shown.value(one, name, own.last.goals)?.v,
-    cell: (one) => {
-      const value = shown.value(one, name, own.last.goals);
+    by: (one, fold = shown) => fold.value(one, name, own.last.goals)?.v,
+    cell: (one, fold = shown) => {
+      const value = fold.value(one, name, own.last.goals);
       if (!value) return "";
       const title = value.best ? w("best") : value.n ? w("mean", value.n) : null;
       return el("span", { title }, quantity(value.v, value.unit));
@@ -205,14 +226,30 @@ function described(all) {
   }));
   for (const [id, shape] of Object.entries(MEASURED)) {
     if (all.some((one) => one.result && one.result[id] !== null)) {
-      list.push({ id, title: w(id), number: true, optional: true, on: id !== "cores" && innerWidth >= 560, by: (one) => one.result?.[id], cell: (one) => (one.result && one.result[id] !== null ? shape(one.result[id]) : "") });
+      list.push({ id, title: w(id), number: true, optional: true, on: id !== "cores" && innerWidth >= 560 && !other, by: (one) => one.result?.[id], cell: (one) => (one.result && one.result[id] !== null ? shape(one.result[id]) : "") });
     }
   }
+  if (other) list.splice(2, list.length - 2, ...list.slice(2).flatMap(both));
   list.push({ id: "reason", title: w("reason"), by: (one) => reason(one, waiting), cell: (one) => reason(one, waiting) });
   return list;
 }
 
-function time(one) {
+// A column of this run, of the other one, and how much they differ.
+function both(column) {
+  const theirs = (one) => (twin(one) ? column.by(twin(one), other.fold) : null);
+  const is = (v) => typeof v === "number" && Number.isFinite(v);
+  const change = (one) => (is(column.by(one)) && is(theirs(one)) && theirs(one) !== 0 ? (column.by(one) - theirs(one)) / Math.abs(theirs(one)) : null);
+  const percents = (one) => (change(one) === null ? "" : `${change(one) < 0 ? "−" : "+"}${Math.abs(100 * change(one)).toFixed(1)}%`);
+  const more = { number: true, optional: column.optional, on: column.on };
+  return [
+    column,
+    { ...more, id: `${column.id}.other`, title: `${column.title} · ${other.tag}`, by: theirs, cell: (one) => (twin(one) ? column.cell(twin(one), other.fold) : "") },
+    { ...more, id: `${column.id}.change`, title: w("change"), by: change, cell: percents },
+  ];
+}
+
+function time(one, fold) {
+  if (fold !== shown) return duration(fold.seconds(one));
   const attempt = shown.last(one);
   const now = attempt && attempt.ended === null ? progress.get(attempt.a) : null;
   const seconds = duration(shown.seconds(one));
@@ -302,7 +339,7 @@ function choices(select, values, name) {
 function curves() {
   const all = [...shown.instances.values()].filter((one) => curved(shown, one));
   choices($("metric"), metricsOf(all).filter((name) => all.some((one) => !shown.last(one) || shown.curve(one, name).length)), (name) => name);
-  pane.update({ run: own, fold: shown, all, picked, chosen: card.i });
+  pane.update({ run: own, fold: shown, other, twin, all, picked, chosen: card.i });
 }
 
 function paintSteps() {

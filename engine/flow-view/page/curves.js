@@ -1,4 +1,4 @@
-// The curves of a metric. A dragged range of x stays while the curves grow.
+// The curves of a metric, of one run or two. A dragged range of x stays while the curves grow.
 
 import { colour, drawLines } from "./draw.js";
 import { el } from "./card.js";
@@ -62,7 +62,7 @@ export class Curves {
     if (fold.last(one)) return fold.curve(one, metric).map(([n, t, y]) => [axis === "t" ? t : n, y]);
     if (!run.series.has(one.i)) {
       run.series.set(one.i, null);
-      this.ask(`/api/series/${one.i}`, true).then((found) => {
+      this.ask(`/api/series/${one.i}?run=${run.n}`, true).then((found) => {
         run.series.set(one.i, found);
         this.again();
       }, () => null);
@@ -73,14 +73,18 @@ export class Curves {
       .filter(([x, y]) => typeof x === "number" && typeof y === "number");
   }
 
-  // Draws these instances of `fold`.
-  update({ run, fold, all, picked, chosen }) {
-    this.again = () => this.update({ run, fold, all, picked, chosen });
+  // Draws these instances of `fold`, and their twins in another run.
+  update({ run, fold, other, twin, all, picked, chosen }) {
+    this.again = () => this.update({ run, fold, other, twin, all, picked, chosen });
     const { $ } = this;
     const [metric, axis] = [$("metric").value, $("axis").value];
+    const line = (of, at, one, n, more) => ({ i: one.i, name: one.label, n, points: this.points(of, at, one, metric, axis), ...more });
     const wanted = all.filter((one) => !picked.size || picked.has(one.i)).slice(0, picked.size ? 40 : LINES);
-    const line = (one, n) => ({ i: one.i, name: one.label, n, points: this.points(run, fold, one, metric, axis) });
-    this.drawn = wanted.map(line).filter((of) => of.points.length);
+    this.drawn = wanted.flatMap((one, n) => {
+      const same = twin(one);
+      const theirs = same && line(other, other.fold, same, n, { i: one.i, name: `${one.label} · ${other.tag}`, other: true });
+      return [line(run, fold, one, n), theirs].filter((of) => of && of.points.length);
+    });
     this.chosen = chosen;
     for (const id of ["metric", "axis", "curves", "curve-names"]) $(id).hidden = !this.drawn.length;
     $("log").parentElement.hidden = !this.drawn.length;
@@ -90,7 +94,8 @@ export class Curves {
     const key = this.drawn.map((of) => of.name).join() + language() + Boolean(rest) + chosen;
     if ($("curve-names").dataset.key === key) return;
     $("curve-names").dataset.key = key;
-    $("curve-names").replaceChildren(...[...this.drawn.map((of) => el("button", { type: "button", class: `plain s${of.n % 8}${of.n < 8 ? "" : " dash"}`, onclick: () => this.open(of.i) }, el("i"), of.name)), rest].filter(Boolean));
+    const style = (of) => (of.other ? " dots" : of.n < 8 ? "" : " dash");
+    $("curve-names").replaceChildren(...[...this.drawn.map((of) => el("button", { type: "button", class: `plain s${of.n % 8}${style(of)}`, onclick: () => this.open(of.i) }, el("i"), of.name)), rest].filter(Boolean));
   }
 
   paint() {

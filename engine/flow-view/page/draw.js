@@ -237,7 +237,7 @@ export function drawLines(place, { lines, x: xName, log, height, hover, zoom, dr
     ink.strokeStyle = ink.fillStyle = one.colour;
     ink.lineWidth = one.chosen ? 2.5 : 1.6;
     ink.lineJoin = "round";
-    ink.setLineDash(one.n >= COLOURS ? [6, 3] : []);
+    ink.setLineDash(one.other ? [2, 3] : one.n >= COLOURS ? [6, 3] : []);
     ink.beginPath();
     all.forEach(([x, y], first) => (first ? ink.lineTo(px(x), py(y)) : ink.moveTo(px(x), py(y))));
     ink.stroke();

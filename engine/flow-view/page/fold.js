@@ -2,16 +2,16 @@
 
 // A run as far as it is known.
 export class Run {
-  constructor() {
+  constructor(n) {
     const last = { lives: true, ended: false, goals: {}, host: null, status: null };
-    Object.assign(this, { events: [], fold: new Fold(), steps: [], series: new Map(), ahead: 0, last });
+    Object.assign(this, { n, events: [], fold: new Fold(), steps: [], series: new Map(), ahead: 0, last });
   }
 
   // Asks for what is new.
   async update(ask) {
     let answer;
     do {
-      answer = await ask(`/api/updates?from=${this.events.length}`, true);
+      answer = await ask(`/api/updates?from=${this.events.length}&run=${this.n}`, true);
       // Clocks of the server and this machine may differ.
       this.ahead = answer.now - Date.now();
       for (const event of answer.events) {

@@ -58,16 +58,18 @@ static HEADERS: [(HeaderName, &str); 6] = [
 #[derive(Clone)]
 pub(crate) struct Page {
     guard: Rc<Guard>,
-    record: Rc<RefCell<Record>>,
+    /// The run, and the one that it is compared with.
+    records: Rc<Vec<RefCell<Record>>>,
     places: Arc<Semaphore>,
 }
 
 type Answer = Response<Full<Bytes>>;
 
 impl Page {
-    pub(crate) fn new(guard: Guard, record: Record) -> Page {
+    pub(crate) fn new(guard: Guard, records: Vec<Record>) -> Page {
         let places = Arc::new(Semaphore::new(MOST));
-        Page { guard: Rc::new(guard), record: Rc::new(RefCell::new(record)), places }
+        let records = Rc::new(records.into_iter().map(RefCell::new).collect());
+        Page { guard: Rc::new(guard), records, places }
     }
 
     /// A place for one more connection, if there is one.
@@ -117,12 +119,14 @@ impl Page {
         if let Some((_, kind, content)) = FILES.iter().find(|(name, ..)| *name == path) {
             return text(StatusCode::OK, kind, (*content).to_owned());
         }
-        let mut record = self.record.borrow_mut();
+        let run = value(query, "run").map_or(Some(0), |run| run.parse::<usize>().ok());
+        let Some(record) = run.and_then(|run| self.records.get(run)) else { return none() };
+        let mut record = record.borrow_mut();
         let json = |value: Option<serde_json::Value>| value.map(|value| text(StatusCode::OK, JSON, value.to_string()));
         let found = match path.strip_prefix("/api/").and_then(|rest| rest.split_once('/').or(Some((rest, "")))) {
             Some(("updates", "")) => {
                 let from = value(query, "from").and_then(|from| from.parse().ok()).unwrap_or(0);
-                Some(text(StatusCode::OK, JSON, record.updates(from, crate::now())))
+                Some(text(StatusCode::OK, JSON, record.updates(from, self.records.len(), crate::now())))
             }
             Some(("report", id)) => {
                 let lang = value(query, "lang").unwrap_or("en");

@@ -39,9 +39,9 @@ const GRACE: Duration = Duration::from_secs(30);
 #[derive(Debug, Parser)]
 #[command(name = "flow-view", version)]
 struct Arguments {
-    /// The folder of a run in a store, or a file that `flow export --bundle` wrote
-    #[arg(value_name = "RUN")]
-    run: PathBuf,
+    /// The folder of a run in a store, or a file that `flow export --bundle` wrote; and another one to compare with it
+    #[arg(required = true, num_args = 1..=2, value_name = "RUN")]
+    runs: Vec<PathBuf>,
     /// The port; 0 selects a free one
     #[arg(long, default_value_t = 0)]
     port: u16,
@@ -49,8 +49,9 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let record = Source::open(&arguments.run).and_then(Record::open);
-    match record.and_then(|record| serve(record, arguments.port)) {
+    let open = |path: &PathBuf| Record::open(Source::open(path)?);
+    let records: Result<Vec<Record>, String> = arguments.runs.iter().map(open).collect();
+    match records.and_then(|records| serve(records, arguments.port)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             say_error(&why);
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
 }
 
 /// Serves the page until the process is interrupted.
-fn serve(record: Record, port: u16) -> Result<(), String> {
+fn serve(records: Vec<Record>, port: u16) -> Result<(), String> {
     let failed = |e: io::Error| format!("the page cannot be served: {e}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     tokio::task::LocalSet::new().block_on(&runtime, async {
@@ -73,8 +74,9 @@ fn serve(record: Record, port: u16) -> Result<(), String> {
         })?;
         let port = listener.local_addr().map_err(failed)?.port();
         let guard = Guard::new(port, secret().map_err(failed)?, secret().map_err(failed)?);
-        announce(&record.title(), port, &guard.link());
-        let page = Page::new(guard, record);
+        let titles: Vec<String> = records.iter().map(Record::title).collect();
+        announce(&titles.join(" and "), port, &guard.link());
+        let page = Page::new(guard, records);
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,

@@ -170,8 +170,8 @@ impl Record {
         series.metrics.iter().filter_map(best).collect()
     }
 
-    /// The events after the first `from`, and the present state.
-    pub(crate) fn updates(&mut self, from: usize, now: u64) -> String {
+    /// The events after the first `from`, and the present state; the page shows this many `runs`.
+    pub(crate) fn updates(&mut self, from: usize, runs: usize, now: u64) -> String {
         if !self.ended && now.saturating_sub(self.read_at) >= EVERY {
             self.read_at = now;
             self.trouble = self.read().err();
@@ -182,6 +182,7 @@ impl Record {
         let mut head = json!({
             "from": from, "next": from + new.len(), "all": self.events.len(), "now": now, "lives": self.lives,
             "ended": self.ended, "logs": !self.source.is_carried(), "host": self.source.host(), "trouble": self.trouble, "goals": self.goals,
+            "runs": runs,
         });
         if !self.ended {
             head["status"] = self.status.clone();

@@ -30,13 +30,15 @@ Examples:
   flow view                              the active run, or the last one
   flow view 3f2a                         an earlier run
   flow view h200.bundle                  a run that `flow export --bundle` wrote
+  flow view 3f2a da47                    two runs side by side, also bundles
 
 The page is served to this machine only, and only to a browser that opens the printed link. It only reads files: the run
 does not notice it. The first `flow view` builds the page's server with cargo.")]
 pub(crate) struct View {
-    /// A run, by its id or the end of it, or a bundle [default: the active run, else the last one]
-    #[arg(value_name = "RUN|BUNDLE")]
-    what: Option<String>,
+    /// A run, by its id or the end of it, or a bundle [default: the active run, else the last one]; a second one is
+    /// compared with it
+    #[arg(value_name = "RUN|BUNDLE", num_args = 0..=2)]
+    what: Vec<String>,
     #[command(flatten)]
     about: About,
     /// The port of the page [default: a free one]
@@ -46,8 +48,10 @@ pub(crate) struct View {
 
 impl View {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let run = self.what.as_ref().map_or_else(|| self.run(None, global), |what| self.named(what, global))?;
-        let mut arguments = vec![run];
+        let mut arguments: Vec<OsString> = match &self.what[..] {
+            [] => vec![self.run(None, global)?],
+            named => named.iter().map(|what| self.named(what, global)).collect::<Result<_, _>>()?,
+        };
         arguments.extend(["--port".into(), self.port.to_string().into()]);
         let program = program(output)?;
         let error = Command::new(&program).args(arguments).exec();

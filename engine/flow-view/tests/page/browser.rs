@@ -94,3 +94,25 @@ fn a_browser_shows_a_killed_run_and_no_markup_of_a_step_acts() {
         }
     }
 }
+
+#[test]
+#[ignore = "needs chromium"]
+fn a_browser_shows_two_runs_side_by_side() {
+    let server = Server::of_both(&bundle("feb08-2xH200"), &bundle("feb08-1xH200"));
+    let (page, console) = opened(&server.link());
+    assert!(console.is_empty(), "{console:#?}");
+    for text in ["compared with feb08, run ", "Change", "top1 · ", "class=\"plain s0 dots\""] {
+        assert!(page.contains(text), "`{text}` is missing: {page}");
+    }
+    let changes = page.matches('%').count();
+    assert!(changes > 10, "{page}");
+    // Markup of the other run is text, too.
+    let space = hostile();
+    let server =
+        Server::of_both(&space.path().join("runs").join(crate::server::LATER), &space.path().join("runs").join(RUN));
+    let (page, _) = opened(&server.link());
+    assert!(
+        page.contains("compared with hostile") && !page.contains("<img") && page.matches("<script").count() == 1,
+        "{page}"
+    );
+}

@@ -63,6 +63,21 @@ fn updates_of(server: &Server, path: &str) -> Value {
 }
 
 #[test]
+fn a_second_run_is_served_next_to_the_first() {
+    let space = hostile();
+    let second = space.path().join("runs").join(server::RUN);
+    let server = Server::of_both(&bundle("feb08-2xH200"), &second);
+    assert!(server.said.contains("feb08 run ") && server.said.contains(" and hostile run "), "{}", server.said);
+    let start = |path: &str| updates_of(&server, path)["events"][0]["workflow"].clone();
+    assert_eq!(updates_of(&server, "/api/updates?from=0")["runs"], 2);
+    assert_eq!((start("/api/updates?from=0"), start("/api/updates?from=0&run=1")), ("feb08".into(), "hostile".into()));
+    assert!(get(&server, "/api/log/0?run=1").1.contains("the end"));
+    for run in ["2", "-1", "x"] {
+        assert_eq!(get(&server, &format!("/api/updates?from=0&run={run}")).0, 404, "{run}");
+    }
+}
+
+#[test]
 fn a_report_is_a_page_without_any_rights() {
     let space = hostile();
     let server = Server::of_run(space.path(), server::RUN);

@@ -44,6 +44,11 @@ impl Server {
         Server::start(&[store.join("runs").join(run).as_os_str()])
     }
 
+    /// Two runs side by side.
+    pub(crate) fn of_both(first: &Path, second: &Path) -> Server {
+        Server::start(&[first.as_os_str(), second.as_os_str()])
+    }
+
     pub(crate) fn start(arguments: &[&std::ffi::OsStr]) -> Server {
         let mut child = program().args(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
