@@ -87,8 +87,8 @@ function show() {
     live.now = end;
     shown = live;
   } else shown = Fold.at(own.events, until);
+  waiting = own.waiting(until);
   const status = until === null && !live.end ? own.last.status : null;
-  waiting = new Map((status ? status.waiting || [] : []).map((one) => [one.label, one.reason]));
   progress = new Map((status ? status.running || [] : []).map((one) => [one.attempt, one]));
   for (const [id, one] of progress) {
     const attempt = live.attempts.get(id);

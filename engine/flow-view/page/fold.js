@@ -4,7 +4,7 @@
 export class Run {
   constructor(n) {
     const last = { lives: true, ended: false, goals: {}, host: null, status: null };
-    Object.assign(this, { n, events: [], fold: new Fold(), steps: [], series: new Map(), ahead: 0, last });
+    Object.assign(this, { n, events: [], fold: new Fold(), steps: [], series: new Map(), reasons: [], ahead: 0, last });
   }
 
   // Asks for what is new.
@@ -21,6 +21,16 @@ export class Run {
       this.steps = answer.steps || this.steps;
     } while (answer.next < answer.all);
     this.last = answer;
+    const waiting = answer.status ? answer.status.waiting || [] : [];
+    const key = JSON.stringify(waiting);
+    // The journal has no reasons of waiting: those that this page has seen are kept.
+    if (key !== (this.reasons.at(-1)?.key ?? "[]")) this.reasons.push({ t: answer.now, key, of: new Map(waiting.map((one) => [one.label, one.reason])) });
+  }
+
+  // Why instances waited at a moment.
+  waiting(until) {
+    if (until === null) return (!this.fold.end && this.last.status && this.reasons.at(-1)?.of) || new Map();
+    return this.reasons.findLast((one) => one.t <= until)?.of || new Map();
   }
 
   over() {

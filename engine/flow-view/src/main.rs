@@ -9,13 +9,13 @@ mod events;
 mod facts;
 mod graph;
 mod guard;
+mod listen;
 mod record;
 mod sentences;
 mod source;
 
 use std::{
     io::{self, Read, Write},
-    net::{IpAddr, Ipv4Addr},
     path::PathBuf,
     process::ExitCode,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -24,10 +24,10 @@ use std::{
 use clap::Parser;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
 
 use answer::Page;
 use guard::Guard;
+use listen::Listener;
 use record::Record;
 use source::Source;
 
@@ -45,13 +45,16 @@ struct Arguments {
     /// The port; 0 selects a free one
     #[arg(long, default_value_t = 0)]
     port: u16,
+    /// Serve on this socket instead of a port; only this user may connect
+    #[arg(long, value_name = "FILE", conflicts_with = "port")]
+    socket: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let open = |path: &PathBuf| Record::open(Source::open(path)?);
     let records: Result<Vec<Record>, String> = arguments.runs.iter().map(open).collect();
-    match records.and_then(|records| serve(records, arguments.port)) {
+    match records.and_then(|records| serve(records, &arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             say_error(&why);
@@ -61,21 +64,17 @@ fn main() -> ExitCode {
 }
 
 /// Serves the page until the process is interrupted.
-fn serve(records: Vec<Record>, port: u16) -> Result<(), String> {
+fn serve(records: Vec<Record>, arguments: &Arguments) -> Result<(), String> {
     let failed = |e: io::Error| format!("the page cannot be served: {e}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     tokio::task::LocalSet::new().block_on(&runtime, async {
-        let listener = TcpListener::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), port)).await.map_err(|e| match e.kind() {
-            io::ErrorKind::AddrInUse => {
-                format!("port {port} is in use, perhaps by another `flow view`: choose another one with --port, or 0 for any")
-            }
-            io::ErrorKind::PermissionDenied => format!("port {port} needs root: choose one above 1023"),
-            _ => failed(e),
-        })?;
-        let port = listener.local_addr().map_err(failed)?.port();
-        let guard = Guard::new(port, secret().map_err(failed)?, secret().map_err(failed)?);
+        let listener = match &arguments.socket {
+            Some(file) => Listener::socket(file)?,
+            None => Listener::port(arguments.port).await?,
+        };
+        let guard = Guard::new(listener.port, secret().map_err(failed)?, secret().map_err(failed)?);
         let titles: Vec<String> = records.iter().map(Record::title).collect();
-        announce(&titles.join(" and "), port, &guard.link());
+        announce(&titles.join(" and "), &listener, &guard.link());
         let page = Page::new(guard, records);
         loop {
             let accepted = tokio::select! {
@@ -83,7 +82,7 @@ fn serve(records: Vec<Record>, port: u16) -> Result<(), String> {
                 _ = tokio::signal::ctrl_c() => return Ok(()),
             };
             // The connection broke, or there are too many; others are served.
-            let Ok((stream, _)) = accepted else {
+            let Ok(stream) = accepted else {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -121,14 +120,18 @@ fn now() -> u64 {
 }
 
 /// Prints the link. A reader that has gone does not end the page.
-fn announce(title: &str, port: u16, link: &str) {
-    let said = format!(
-        "{title}: {link}\n\
-         from another machine: ssh -L {port}:localhost:{port} {}, then open the link there\n\
-         Ctrl-C ends the page; the run continues\n",
-        host()
-    );
-    let _ = io::stdout().write_all(said.as_bytes());
+fn announce(title: &str, listener: &Listener, link: &str) {
+    let (port, host) = (listener.port, host());
+    let said = match &listener.file {
+        None => format!(
+            "{title}: {link}\nfrom another machine: ssh -L {port}:localhost:{port} {host}, then open the link there\n"
+        ),
+        Some(file) => format!(
+            "{title}: {link}\nfrom another machine: ssh -L {port}:{} {host}, then open the link there\n",
+            file.display()
+        ),
+    };
+    let _ = io::stdout().write_all(format!("{said}Ctrl-C ends the page; the run continues\n").as_bytes());
 }
 
 fn say_error(why: &str) {

@@ -31,6 +31,7 @@ Examples:
   flow view 3f2a                         an earlier run
   flow view h200.bundle                  a run that `flow export --bundle` wrote
   flow view 3f2a da47                    two runs side by side, also bundles
+  flow view --socket ~/view.sock         on a socket that only you can open, for `ssh -L 8080:FILE`
 
 The page is served to this machine only, and only to a browser that opens the printed link. It only reads files: the run
 does not notice it. The first `flow view` builds the page's server with cargo.")]
@@ -44,6 +45,9 @@ pub(crate) struct View {
     /// The port of the page [default: a free one]
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     port: u16,
+    /// Serve on this socket instead of a port
+    #[arg(long, value_name = "FILE", conflicts_with = "port")]
+    socket: Option<PathBuf>,
 }
 
 impl View {
@@ -52,7 +56,10 @@ impl View {
             [] => vec![self.run(None, global)?],
             named => named.iter().map(|what| self.named(what, global)).collect::<Result<_, _>>()?,
         };
-        arguments.extend(["--port".into(), self.port.to_string().into()]);
+        match self.socket {
+            Some(file) => arguments.extend(["--socket".into(), file.into()]),
+            None => arguments.extend(["--port".into(), self.port.to_string().into()]),
+        }
         let program = program(output)?;
         let error = Command::new(&program).args(arguments).exec();
         Err(CliError::failed(format!("`{}` cannot be started: {error}", program.display())))

@@ -103,6 +103,24 @@ fn a_report_is_a_page_without_any_rights() {
 }
 
 #[test]
+fn a_socket_serves_only_its_owner() {
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+    let space = hostile();
+    let file = space.path().join("view.sock");
+    // It is left from a page that was killed.
+    drop(std::os::unix::net::UnixListener::bind(&file).unwrap());
+    let run = space.path().join("runs").join(server::RUN);
+    let server = Server::start(&[run.as_os_str(), "--socket".as_ref(), file.as_os_str()]);
+    assert!(server.said.contains(&format!("ssh -L 8080:{} ", file.display())), "{}", server.said);
+    let meta = std::fs::metadata(&file).unwrap();
+    assert!(meta.file_type().is_socket() && meta.permissions().mode() & 0o777 == 0o600);
+    let ask = |path: &str| server.ask_on(&file, &format!("GET {path} HTTP/1.1\r\nHost: localhost:8080\r\n"));
+    assert_eq!((ask(&server.path).status, ask("/").status), (200, 403));
+    let said = server::fails(&[run.to_str().unwrap(), "--socket", file.to_str().unwrap()]);
+    assert!(said.contains("cannot be a socket"), "{said}");
+}
+
+#[test]
 fn a_run_in_a_store_is_served_and_followed() {
     let space = hostile();
     let server = Server::of_run(space.path(), "20261128-010203-abcd");

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -66,6 +67,11 @@ impl Server {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         answered(stream, head)
+    }
+
+    /// The same through a socket in a file.
+    pub(crate) fn ask_on(&self, socket: &Path, head: &str) -> Answer {
+        answered(UnixStream::connect(socket).unwrap(), head)
     }
 
     /// What a browser with the link sends.
