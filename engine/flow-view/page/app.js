@@ -102,6 +102,7 @@ function show() {
   paintSteps();
   table();
   curves();
+  paintAxes();
   paintReport();
   if (card.i !== null) card.show({ fold: shown, waiting, progress, live: until === null && own.last.logs });
   document.body.dataset.ready = "yes";
@@ -122,8 +123,7 @@ function head(end) {
   const { start } = live;
   document.title = `${start.workflow} · flow`;
   text($("name"), start.workflow);
-  let state;
-  let kind;
+  let kind, state;
   if (until !== null && until < end) [kind, state] = ["past", w("run-past", moment(until))];
   else if (live.end) {
     kind = live.end.exit === 0 ? "done" : live.end.exit === 130 ? "interrupted" : "failed";
@@ -155,8 +155,7 @@ function head(end) {
     chip.append(el("b", {}, String(counts.get(one))));
     return chip;
   }));
-  const { notices } = shown;
-  const box = $("notices");
+  const [box, { notices }] = [$("notices"), shown];
   box.hidden = !notices.length;
   if (changed(box, `${notices.length}${language()}`)) {
     box.querySelector("summary").textContent = notices.length === 1 ? w("notice") : w("notices", notices.length);
@@ -167,17 +166,14 @@ function head(end) {
   }
 }
 
-const steps = () => [...new Set([...live.instances.values()].map((one) => one.step))];
-
 function paintLanes(end) {
   const moment_ = until ?? end;
   const drawn = [...new Set([...live.attempts.values()].map((attempt) => live.instances.get(attempt.i)?.step))].filter(Boolean);
   const colours = new Map(drawn.map((step, n) => [step, n]));
   const of = (step) => colours.get(step) ?? 0;
   lanes = drawLanes($("lanes"), { fold: shown, whole: live, until: moment_, end, colourOf: of, chosen: card.i });
-  if (changed($("legend"), drawn.join())) {
-    $("legend").replaceChildren(...drawn.slice(0, 12).map((step) => el("span", { class: `s${of(step) % 8}` }, el("i"), step)));
-  }
+  const legend = () => drawn.slice(0, 12).map((step) => el("span", { class: `s${of(step) % 8}` }, el("i"), step));
+  if (changed($("legend"), drawn.join())) $("legend").replaceChildren(...legend());
   const slider = $("slider");
   slider.style.marginLeft = `${lanes.left - 8}px`;
   slider.style.width = `calc(100% - ${lanes.left + lanes.right - 16}px)`;
@@ -188,16 +184,8 @@ function paintLanes(end) {
 }
 
 // The metrics of these instances, the telling ones first.
-function metricsOf(all) {
-  const found = new Map();
-  for (const one of all) {
-    const attempt = shown.last(one);
-    const epoch = attempt && attempt.epochs.length ? Object.keys(attempt.epochs[attempt.epochs.length - 1].metrics) : [];
-    for (const name of [...epoch, ...(one.result ? Object.keys(one.result.metrics) : [])]) found.set(name, (found.get(name) || 0) + 1);
-  }
-  const rank = (name) => (name.includes("per_s") ? 2 : own.last.goals[name] === "max" ? 0 : name === "epoch_time" ? 1 : own.last.goals[name] === "min" ? 2 : 3);
-  return [...found.keys()].sort((a, b) => rank(a) - rank(b) || found.get(b) - found.get(a) || (a < b ? -1 : 1));
-}
+const has = (one, name) => (one.result && name in one.result.metrics) || name in (shown.last(one)?.epochs.at(-1)?.metrics || {});
+const metricsOf = (all) => own.last.metrics.filter((name) => all.some((one) => has(one, name)));
 
 function selected() {
   const [step, words] = [$("step").value, $("filter").value.toLowerCase().split(/\s+/).filter(Boolean)];
@@ -275,7 +263,7 @@ const isOn = (column) => !column.optional || (columns.get(column.id) ?? column.o
 let painted = "";
 
 function table() {
-  choices($("step"), ["", ...steps()], (step) => step || w("all-steps"));
+  choices($("step"), ["", ...own.steps.map((one) => one.step)], (step) => step || w("all-steps"));
   const all = selected();
   const list = described(all);
   const rows = sorted(all, list);
@@ -357,6 +345,39 @@ function paintSteps() {
   if (all.length > 1) drawSteps($("steps"), { steps: all, counts, selected: $("step").value, pick });
 }
 
+let axesKey = "";
+
+// The selected step over its axes, or the one with most results. The server draws it from the results.
+async function paintAxes() {
+  const of = new Map();
+  for (const one of shown.instances.values()) {
+    if (one.result && Object.keys(one.result.axes).length) (of.get(one.step) || of.set(one.step, []).get(one.step)).push(one);
+  }
+  const rows = of.get($("step").value) || [...of.values()].reduce((a, b) => (b.length > a.length ? b : a), []);
+  const at = (id, or) => ($(id).selectedIndex < 0 || axesStep !== rows[0]?.step ? or : $(id).selectedIndex);
+  const chosen = [at("axes-value", 0), at("axes-x", 0), at("axes-y", 1)];
+  const query = new URLSearchParams({ form: $("axes-form").value, value: chosen[0], x: chosen[1], y: chosen[2], width: $("axes").clientWidth || 320, lang: language() });
+  if (until !== null) query.set("until", Math.round(until));
+  const key = `${rows[0]?.i} ${rows.length} ${query}`;
+  if (key === axesKey) return;
+  axesKey = key;
+  const found = rows.length > 1 ? await ask(`/api/axes/${rows[0].i}?${query}`, true).catch(() => null) : null;
+  if (axesKey !== key) return;
+  $("axes-pane").hidden = !found;
+  if (!found) return;
+  text($("axes-step"), found.step);
+  axesStep = found.step;
+  const heat = $("axes-form").value === "heat";
+  for (const [id, names, n] of [["axes-value", found.values, chosen[0]], ["axes-x", found.axes, chosen[1]], ["axes-y", found.axes, chosen[2]]]) {
+    choices($(id), names, (name) => (name === "time" ? w("time") : name));
+    $(id).selectedIndex = Math.min(n, names.length - 1);
+    $(id).hidden = id !== "axes-value" && (!heat || names.length < 3);
+  }
+  // Parsed as a picture: no text in it acts.
+  $("axes").replaceChildren(document.importNode(new DOMParser().parseFromString(found.svg, "image/svg+xml").documentElement, true));
+}
+let axesStep = "";
+
 // The report that the run made, as a page that runs nothing.
 function paintReport() {
   const made = new Set(own.steps.filter((step) => step.report).map((step) => step.step));
@@ -395,6 +416,10 @@ $("lanes").addEventListener("click", (event) => {
   const found = hit(spot(event, $("lanes")));
   if (found) open(found.i);
 });
+$("axes").addEventListener("click", (event) => {
+  const found = event.target.closest("[data-i]");
+  if (found) open(Number(found.dataset.i));
+});
 
 function open(i) {
   card.open(i);
@@ -413,6 +438,7 @@ $("follow").addEventListener("click", () => {
 $("filter").addEventListener("input", table);
 $("step").addEventListener("input", () => show());
 for (const id of ["metric", "axis", "log"]) $(id).addEventListener("input", curves);
+for (const id of ["axes-value", "axes-form", "axes-x", "axes-y"]) $(id).addEventListener("input", paintAxes);
 $("report").addEventListener("input", paintReport);
 document.addEventListener("click", (event) => $("columns").contains(event.target) || ($("columns").open = false));
 
@@ -449,7 +475,7 @@ $("lang").addEventListener("click", () => {
 // The token leaves the address bar.
 if (location.search) history.replaceState(null, "", `/${location.hash}`);
 
-// A link to a moment, in seconds since the start: #at=15&card=3&lang=zh&step=train&zoom=2-8.
+// A link to a moment, in seconds since the start: #at=15&card=3&lang=zh&step=train&form=parallel&zoom=2-8.
 const link = new URLSearchParams(location.hash.slice(1));
 speak(link.get("lang") || document.documentElement.lang);
 words();
@@ -465,6 +491,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show
 turn().then(() => {
   if (link.has("at")) until = Math.min(own.latest(), live.began + 1000 * (Number(link.get("at")) || 0));
   if (link.has("step")) $("step").value = link.get("step");
+  if (link.has("form")) $("axes-form").value = link.get("form");
   if (link.has("zoom")) pane.show(link.get("zoom").split("-").map(Number));
   if (link.has("card")) card.open(Number(link.get("card")));
   if (until !== null) $("slider").value = ((until - live.began) / (own.latest() - live.began)) * $("slider").max;

@@ -60,7 +60,7 @@ export class Card {
 
   open(i) {
     this.i = i;
-    this.result = this.series = this.log = undefined;
+    this.result = this.series = this.log = this.fetched = undefined;
     this.element.hidden = false;
     this.element.scrollTop = 0;
     this.shown = "";
@@ -141,24 +141,15 @@ export class Card {
     (this.charts_now || []).forEach((chart) => chart.draw());
   }
 
-  // Loads over time, from the samples.
+  // Loads over time.
   charts() {
-    const samples = this.series ? this.series.samples : {};
-    const names = (end) => Object.keys(samples).filter((name) => name.endsWith(end) && samples[name].length > 1);
-    const one = (title, lines) => {
-      if (!lines.length) return null;
-      const legend = lines.length > 1 ? el("div", { class: "legend" }, lines.map((line, n) => el("span", { class: `s${n}` }, el("i"), line.name))) : null;
-      const place = el("div", { class: "canvas" }, el("canvas", { role: "img", "aria-label": title }));
-      const shown = lines.map((line, n) => () => ({ ...line, colour: colour(n) }));
+    return (this.series ? this.series.charts : []).map(({ title, lines }) => {
+      const legend = lines.length > 1 ? el("div", { class: "legend" }, lines.map((line, n) => el("span", { class: `s${n}` }, el("i"), said(line.name)))) : null;
+      const place = el("div", { class: "canvas" }, el("canvas", { role: "img", "aria-label": said(title) }));
       return {
-        element: el("figure", {}, el("figcaption", {}, title), place, legend),
-        draw: () => drawLines(place, { lines: shown.map((line) => line()), x: "t", height: 104 }),
+        element: el("figure", {}, el("figcaption", {}, said(title)), place, legend),
+        draw: () => drawLines(place, { lines: lines.map((line, n) => ({ ...line, colour: colour(n) })), x: "t", height: 104 }),
       };
-    };
-    const line = (name, points, factor) => ({ name, points: points.map(([t, v]) => [t, v * factor]) });
-    const gpu = names("_load").filter((name) => !name.endsWith("memory_load")).map((name) => line(w("gpu", name.replace(/\D/g, "")), samples[name], 100));
-    const memory = names("_memory").map((name) => line(w("gpu", name.replace(/\D/g, "")), samples[name], 2 ** -30));
-    const cores = samples.cpu_cores && samples.cpu_cores.length > 1 ? [line(w("cores"), samples.cpu_cores, 1)] : [];
-    return [one(`${w("load")} (%)`, gpu), one(`${w("gpu_memory").replace(" peak", "").replace("峰值", "")} (GiB)`, memory), one(w("cores"), cores)].filter(Boolean);
+    });
   }
 }

@@ -3,7 +3,7 @@
 // A run as far as it is known.
 export class Run {
   constructor(n) {
-    const last = { lives: true, ended: false, goals: {}, host: null, status: null };
+    const last = { lives: true, ended: false, goals: {}, metrics: [], host: null, status: null };
     Object.assign(this, { n, events: [], fold: new Fold(), steps: [], series: new Map(), reasons: [], ahead: 0, last });
   }
 

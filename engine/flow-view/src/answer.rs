@@ -12,6 +12,7 @@ use hyper::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
+    axes::Wanted,
     guard::{Guard, Refused},
     record::Record,
 };
@@ -135,6 +136,20 @@ impl Page {
             }
             Some(("result", id)) => json(id.parse().ok().and_then(|id| record.result(InstanceId(id)))),
             Some(("series", id)) => json(id.parse().ok().and_then(|id| record.series(InstanceId(id)))),
+            Some(("axes", id)) => {
+                let number = |name: &str| value(query, name).and_then(|value| value.parse::<f64>().ok());
+                let index = |name: &str, or: usize| number(name).map_or(or, |value| value as usize);
+                let wanted = Wanted {
+                    parallel: value(query, "form") == Some("parallel"),
+                    value: index("value", 0),
+                    x: index("x", 0),
+                    y: index("y", 1),
+                    width: number("width").map_or(800.0, |width| width.clamp(200.0, 3000.0)),
+                    lang: usize::from(value(query, "lang") == Some("zh")),
+                };
+                let until = number("until").map_or(u64::MAX, |until| until as u64);
+                json(id.parse().ok().and_then(|id| record.axes(InstanceId(id), until, &wanted)))
+            }
             Some(("log", id)) => {
                 let log = id.parse().ok().and_then(|id| record.log(AttemptId(id)));
                 log.map(|log| text(StatusCode::OK, TEXT, log))

@@ -79,6 +79,16 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
+/// A number with its unit.
+pub(crate) fn quantity(value: f64, unit: &str) -> String {
+    match unit {
+        "bytes" => bytes(value.max(0.0) as u64),
+        "ratio" => format!("{:.1}%", value * 100.0),
+        "" => number(value),
+        unit => format!("{} {unit}", number(value)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +116,6 @@ mod tests {
             [3.0, 0.93125, 28.456, 512.04, 1204.4, 1e-5].map(number),
             ["3", "0.9313", "28.46", "512.0", "1204", "1.00e-5"]
         );
+        assert_eq!(quantity(0.7825, "ratio"), "78.2%");
     }
 }

@@ -1,6 +1,6 @@
 //! What a card says about a result beyond its metrics: usage, circumstances, parameters.
 
-use flow_core::StepResult;
+use flow_core::{Series, StepResult};
 use serde_json::{Value, json};
 
 use crate::catalogue::{Both, bytes, duration, number, percent, said, same};
@@ -74,4 +74,23 @@ fn circumstances(result: &StepResult) -> Vec<Fact> {
     }));
     all.extend(seen.facts.iter().map(|(name, value)| (same(name), same(value))));
     all
+}
+
+/// The charts of what was measured over time: GPU loads, GPU memory, CPU cores.
+pub(crate) fn charts(series: &Series) -> Value {
+    let gpu = |name: &str| said("gpu", &[&name.chars().filter(char::is_ascii_digit).collect::<String>()]);
+    let lines = |is: &dyn Fn(&str) -> bool, factor: f64, named: &dyn Fn(&str) -> Both| -> Vec<Value> {
+        let found = series.samples.iter().filter(|(name, points)| is(name) && points.len() > 1);
+        let scaled = |points: &[(f64, f64)]| points.iter().map(|(t, v)| (*t, v * factor)).collect::<Vec<_>>();
+        found.map(|(name, points)| json!({"name": named(name), "points": scaled(points)})).collect()
+    };
+    let load = |name: &str| name.ends_with("_load") && !name.ends_with("memory_load");
+    let with = |key: &str, unit: &str| said(key, &[]).map(|words| format!("{words} ({unit})"));
+    let all = [
+        (with("load", "%"), lines(&load, 100.0, &gpu)),
+        (with("memory-now", "GiB"), lines(&|name| name.ends_with("_memory"), 1.0 / f64::from(1 << 30), &gpu)),
+        (said("cores", &[]), lines(&|name| name == "cpu_cores", 1.0, &|_| said("cores", &[]))),
+    ];
+    let drawn = all.into_iter().filter(|(_, lines)| !lines.is_empty());
+    drawn.map(|(title, lines)| json!({"title": title, "lines": lines})).collect()
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod axes;
 mod catalogue;
 mod estimate;
 mod events;

@@ -6,7 +6,14 @@ use flow_core::{ArtifactKind, AttemptId, Best, Digest, InstanceId, JournalLine, 
 use flow_report::{Reports, Words};
 use serde_json::{Value, json};
 
-use crate::{estimate::Estimate, events, graph::Graph, sentences, source::Source};
+use crate::{
+    axes::{self, Drawn, Row, TIME, Wanted},
+    estimate::Estimate,
+    events, facts,
+    graph::Graph,
+    sentences,
+    source::Source,
+};
 
 /// Files are read at most once in this time, for any number of pages: milliseconds.
 const EVERY: u64 = 250;
@@ -25,11 +32,18 @@ pub(crate) struct Record {
     /// As JSON, in order.
     events: Vec<String>,
     results: BTreeMap<InstanceId, StepResult>,
+    /// When each result was known: milliseconds since 1970.
+    known_at: BTreeMap<InstanceId, u64>,
+    /// The best epochs of metrics whose name says what is better.
+    bests: BTreeMap<InstanceId, BTreeMap<String, f64>>,
+    /// The instance of each attempt.
+    instances: BTreeMap<AttemptId, InstanceId>,
     estimate: Estimate,
     /// Seconds until the end, and whether it can only be longer.
     left: Option<(f64, bool)>,
     /// The folder of each attempt, relative to the store.
     attempts: BTreeMap<AttemptId, String>,
+    metrics: BTreeSet<String>,
     /// `min` or `max`, for metrics whose name says which is better.
     goals: BTreeMap<String, &'static str>,
     title: String,
@@ -53,9 +67,13 @@ impl Record {
             steps_until: 0,
             events: Vec::new(),
             results: BTreeMap::new(),
+            known_at: BTreeMap::new(),
+            bests: BTreeMap::new(),
+            instances: BTreeMap::new(),
             estimate: Estimate::default(),
             left: None,
             attempts: BTreeMap::new(),
+            metrics: BTreeSet::new(),
             goals: BTreeMap::new(),
             title: String::new(),
             ended: false,
@@ -125,34 +143,70 @@ impl Record {
                 if let Some(result) = earlier {
                     self.judge(result.metrics.keys());
                     self.results.insert(*instance, result.clone());
+                    self.known_at.insert(*instance, line.at);
+                    let best = self.best(result);
+                    self.bests.insert(*instance, best);
                 }
             }
             RunEvent::Recorded { instance, result, .. } => {
                 self.judge(result.metrics.keys());
                 self.results.insert(*instance, (**result).clone());
+                self.known_at.insert(*instance, line.at);
             }
-            RunEvent::Started { attempt, folder, .. } => _ = self.attempts.insert(*attempt, folder.clone()),
-            RunEvent::Epoch { metrics, .. } => self.judge(metrics.keys()),
+            RunEvent::Started { instance, attempt, folder, .. } => {
+                self.attempts.insert(*attempt, folder.clone());
+                self.instances.insert(*attempt, *instance);
+                self.bests.remove(instance);
+            }
+            RunEvent::Epoch { attempt, metrics, .. } => {
+                self.judge(metrics.keys());
+                self.best_epoch(*attempt, metrics);
+            }
             RunEvent::RunEnded { .. } => self.ended = true,
             _ => {}
         }
         let mut event = events::event(line, &self.words, earlier);
-        if let (Some(event), Some(result)) = (&mut event, earlier) {
-            for (name, best) in self.best(result) {
+        if let (Some(event), RunEvent::Cached { instance, .. }) = (&mut event, &line.event) {
+            for (name, best) in self.bests.get(instance).into_iter().flatten() {
                 event["result"]["metrics"][name]["best"] = json!(best);
             }
         }
         self.events.extend(event.map(|event| event.to_string()));
     }
 
-    /// Finds out whether less or more of these metrics is better.
+    /// Notes these metrics, and finds out whether less or more of each is better.
     fn judge<'n>(&mut self, metrics: impl Iterator<Item = &'n String>) {
-        for name in metrics {
-            if !self.goals.contains_key(name)
-                && let Some(best) = Best::by_name(name)
-            {
+        for name in metrics.filter(|name| !self.metrics.contains(*name)).cloned().collect::<Vec<_>>() {
+            if let Some(best) = Best::by_name(&name) {
                 self.goals.insert(name.clone(), if best == Best::Min { "min" } else { "max" });
             }
+            self.metrics.insert(name);
+        }
+    }
+
+    /// Sorts metrics: the most telling first.
+    fn sort(&self, names: &mut Vec<String>) {
+        names.sort_by_cached_key(|name| {
+            let rank = match (name.as_str(), self.goals.get(name).copied()) {
+                (TIME, _) => 4,
+                (name, _) if name.contains("per_s") => 2,
+                (_, Some("max")) => 0,
+                ("epoch_time", _) => 1,
+                (_, Some(_)) => 2,
+                (_, None) => 3,
+            };
+            (rank, name.clone())
+        });
+        names.dedup();
+    }
+
+    fn best_epoch(&mut self, attempt: AttemptId, metrics: &BTreeMap<String, f64>) {
+        let Some(instance) = self.instances.get(&attempt) else { return };
+        let bests = self.bests.entry(*instance).or_default();
+        for (name, value) in metrics.iter().filter(|(_, value)| value.is_finite()) {
+            let Some(goal) = self.goals.get(name) else { continue };
+            let best = bests.entry(name.clone()).or_insert(*value);
+            *best = if *goal == "min" { best.min(*value) } else { best.max(*value) };
         }
     }
 
@@ -179,7 +233,10 @@ impl Record {
         let from = from.min(self.events.len());
         let new = &self.events[from..];
         let new = &new[..new.len().min(AT_ONCE)];
+        let mut metrics: Vec<String> = self.metrics.iter().cloned().collect();
+        self.sort(&mut metrics);
         let mut head = json!({
+            "metrics": metrics,
             "from": from, "next": from + new.len(), "all": self.events.len(), "now": now, "lives": self.lives,
             "ended": self.ended, "logs": !self.source.is_carried(), "host": self.source.host(), "trouble": self.trouble, "goals": self.goals,
             "runs": runs,
@@ -208,7 +265,35 @@ impl Record {
     pub(crate) fn series(&self, instance: InstanceId) -> Option<Value> {
         let mut series = self.source.series(&self.results.get(&instance)?.series?)?;
         thin(&mut series);
-        serde_json::to_value(series).ok()
+        let charts = facts::charts(&series);
+        let mut series = serde_json::to_value(series).ok()?;
+        series["charts"] = charts;
+        Some(series)
+    }
+
+    /// The results of an instance's step over their axes, as known at a moment.
+    pub(crate) fn axes(&self, instance: InstanceId, until: u64, wanted: &Wanted) -> Option<Value> {
+        let step = &self.results.get(&instance)?.step;
+        let known = |instance: &InstanceId| self.known_at.get(instance).is_some_and(|at| *at <= until);
+        let of = self.results.iter().filter(|(instance, result)| result.step == *step && known(instance));
+        let rows: Vec<Row<'_>> = of
+            .map(|(instance, result)| Row { instance: *instance, result, values: self.values(*instance, result) })
+            .collect();
+        let mut names: Vec<String> = rows.iter().flat_map(|row| row.values.keys().cloned()).collect();
+        self.sort(&mut names);
+        let Drawn { axes, values, svg } = axes::draw(&rows, names, wanted)?;
+        let values: Vec<&str> = values.iter().map(|name| if name == TIME { "time" } else { name }).collect();
+        Some(json!({"step": step, "axes": axes, "values": values, "svg": svg}))
+    }
+
+    /// The numbers of a result as the table shows them: of some metrics the best epoch.
+    fn values(&self, instance: InstanceId, result: &StepResult) -> BTreeMap<String, f64> {
+        let best = |name: &String| self.bests.get(&instance).and_then(|bests| bests.get(name)).copied();
+        let metrics = result.metrics.iter().map(|(name, metric)| {
+            let best = best(name).filter(|_| metric.epochs.is_none());
+            (name.clone(), best.unwrap_or(metric.value))
+        });
+        metrics.chain(result.usage.wall_s.map(|wall| (TIME.to_owned(), wall))).collect()
     }
 
     /// The report that an instance made, as an HTML page.

@@ -43,10 +43,10 @@ fn a_browser_shows_a_bundle_in_both_languages_and_at_any_moment() {
     for text in ["完成<b>16</b>", "已跳过<b>", "复制为 CSV", "运行环境", "GPU 负载"] {
         assert!(page.contains(text), "`{text}` is missing: {page}");
     }
-    let (page, console) = opened(&format!("{}#step=solo&zoom=1-2", server.link()));
+    let (page, console) = opened(&format!("{}#step=solo&form=parallel&zoom=1-2", server.link()));
     assert!(console.is_empty(), "{console:#?}");
     assert!(page.contains("data-w=\"unzoom\">Whole range"), "the curves are zoomed: {page}");
-    for text in ["aria-pressed=\"true\"", "<b>solo_table</b>"] {
+    for text in ["class=\"row\"", "aria-pressed=\"true\"", "<b>solo_table</b>"] {
         assert!(page.contains(text), "`{text}` is missing: {page}");
     }
     let (page, _) = opened(&format!("{}#at=15", server.link()));
@@ -80,8 +80,8 @@ fn a_browser_shows_a_killed_run_and_no_markup_of_a_step_acts() {
             && page.matches("<script").count() == 1
     );
     assert!(page.contains("&lt;img src=x"), "it is shown as text");
-    // Each pane is there: the graph of steps and the report, which acts in no way.
-    for part in ["class=\"layer\"", "sandbox=\"\""] {
+    // Each pane is there: the graph of steps, the axes, and the report, which acts in no way.
+    for part in ["class=\"layer\"", "<svg", "class=\"cell", "sandbox=\"\""] {
         assert!(page.contains(part), "`{part}` is missing: {page}");
     }
     assert!(page.contains(">0.5000<"), "the best epoch, not the last: {page}");

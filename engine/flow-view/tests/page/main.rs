@@ -55,6 +55,15 @@ fn a_bundle_is_served() {
     let solo_table = steps.as_array().unwrap().iter().find(|step| step["step"] == "solo_table").unwrap();
     let needs = solo_table["needs"].as_array().unwrap();
     assert!(needs.iter().any(|at| steps[at.as_u64().unwrap() as usize]["step"] == "solo"), "{steps}");
+    let (status, axes) = get(&server, &format!("/api/axes/{solo}?form=heat&value=0&x=0&y=1&width=900"));
+    let axes: Value = serde_json::from_str(&axes).unwrap();
+    assert_eq!(
+        (status, &axes["axes"], &axes["values"][0]),
+        (200, &serde_json::json!(["batch", "version"]), &"top1".into())
+    );
+    assert!(axes["svg"].as_str().unwrap().contains("class=\"cell"), "{axes}");
+    let early = format!("/api/axes/{solo}?until={}", times[0]);
+    assert_eq!(get(&server, &early).0, 404, "there were no results yet");
     assert_eq!(get(&server, &format!("/api/report/{solo}")).0, 404, "it made no report");
 }
 

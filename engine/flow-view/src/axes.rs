@@ -1,0 +1,366 @@
+//! The instances of a step over their axes, as a picture: a heat map of a value over two axes, or parallel coordinates of axes
+//! and values. The page's style sheet has the colours. Knows no files.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use flow_core::{InstanceId, StepResult};
+use serde_json::Value;
+
+use crate::catalogue::{number, quantity, said};
+
+/// Maximum values of an axis in a heat map.
+const MOST: usize = 40;
+/// Maximum columns of each kind in parallel coordinates.
+const COLUMNS: usize = 4;
+
+/// An instance with a result, and its values by name.
+pub(crate) struct Row<'r> {
+    pub(crate) instance: InstanceId,
+    pub(crate) result: &'r StepResult,
+    pub(crate) values: BTreeMap<String, f64>,
+}
+
+/// What to draw.
+pub(crate) struct Wanted {
+    pub(crate) parallel: bool,
+    /// The value, and the axes of a heat map, by number.
+    pub(crate) value: usize,
+    pub(crate) x: usize,
+    pub(crate) y: usize,
+    pub(crate) width: f64,
+    /// 0 is English, 1 is Chinese.
+    pub(crate) lang: usize,
+}
+
+/// The picture, with the names that can be chosen.
+pub(crate) struct Drawn {
+    pub(crate) axes: Vec<String>,
+    pub(crate) values: Vec<String>,
+    pub(crate) svg: String,
+}
+
+/// An axis with more than one value.
+struct Axis {
+    name: String,
+    values: Vec<String>,
+}
+
+/// The picture of these rows, if they have an axis and a value. `values` are sorted, the most important first.
+pub(crate) fn draw(rows: &[Row<'_>], values: Vec<String>, wanted: &Wanted) -> Option<Drawn> {
+    let axes = axes(rows);
+    let value = values.get(wanted.value).or(values.first())?;
+    let first = axes.first()?;
+    let picture = Picture { rows, unit: unit(rows, value), value, wanted };
+    let svg = if wanted.parallel {
+        picture.parallel(&axes, &values)
+    } else {
+        let x = axes.get(wanted.x).unwrap_or(first);
+        picture.heat(x, axes.get(wanted.y).filter(|y| y.name != x.name))
+    };
+    Some(Drawn { axes: axes.into_iter().map(|axis| axis.name).collect(), values, svg })
+}
+
+fn unit(rows: &[Row<'_>], value: &str) -> String {
+    rows.iter().find_map(|row| Some(row.result.metrics.get(value)?.unit.clone())).unwrap_or_default()
+}
+
+/// Axes with more than one value, the longest first.
+fn axes(rows: &[Row<'_>]) -> Vec<Axis> {
+    let mut all: Vec<(String, Vec<&Value>)> = Vec::new();
+    for (name, value) in rows.iter().flat_map(|row| &row.result.axes) {
+        let at = all.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+            all.push((name.clone(), Vec::new()));
+            all.len() - 1
+        });
+        if !all[at].1.contains(&value) {
+            all[at].1.push(value);
+        }
+    }
+    let mut axes: Vec<Axis> = Vec::new();
+    for (name, mut values) in all.into_iter().filter(|(_, values)| values.len() > 1) {
+        // Numbers in their order, then texts as they come.
+        values.sort_by(|a, b| match (a.as_f64(), b.as_f64()) {
+            (Some(a), Some(b)) => a.total_cmp(&b),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        });
+        axes.push(Axis { name, values: values.into_iter().map(text).collect() });
+    }
+    axes.sort_by_key(|axis| std::cmp::Reverse(axis.values.len()));
+    axes
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+impl Axis {
+    /// The place of a row's value.
+    fn place(&self, row: &Row<'_>) -> Option<usize> {
+        let own = text(row.result.axes.get(&self.name)?);
+        self.values.iter().position(|value| *value == own)
+    }
+}
+
+/// The smallest and the largest of some values.
+#[derive(Clone, Copy)]
+struct Range {
+    low: f64,
+    high: f64,
+}
+
+impl Range {
+    fn of(values: impl Iterator<Item = f64>) -> Option<Range> {
+        values.filter(|value| value.is_finite()).fold(None, |range: Option<Range>, value| {
+            let Range { low, high } = range.unwrap_or(Range { low: value, high: value });
+            Some(Range { low: low.min(value), high: high.max(value) })
+        })
+    }
+
+    /// Between 0 and 1.
+    fn share(self, value: f64) -> f64 {
+        if self.high > self.low { (value - self.low) / (self.high - self.low) } else { 0.5 }
+    }
+}
+
+struct Picture<'p> {
+    rows: &'p [Row<'p>],
+    value: &'p str,
+    unit: String,
+    wanted: &'p Wanted,
+}
+
+impl Picture<'_> {
+    fn value(&self, row: &Row<'_>) -> Option<f64> {
+        row.values.get(self.value).copied().filter(|value| value.is_finite())
+    }
+
+    fn show(&self, value: f64) -> String {
+        quantity(value, &self.unit)
+    }
+
+    /// A cell per pair of values; several instances in a cell are averaged.
+    fn heat(&self, x: &Axis, y: Option<&Axis>) -> String {
+        let mut cells: BTreeMap<(usize, usize), Vec<&Row<'_>>> = BTreeMap::new();
+        for row in self.rows.iter().filter(|row| self.value(row).is_some()) {
+            let line = y.map_or(Some(0), |y| y.place(row));
+            if let (Some(column), Some(line)) = (x.place(row).filter(|at| *at < MOST), line.filter(|at| *at < MOST)) {
+                cells.entry((column, line)).or_default().push(row);
+            }
+        }
+        let mean = |of: &[&Row<'_>]| of.iter().filter_map(|row| self.value(row)).sum::<f64>() / of.len() as f64;
+        let Some(range) = Range::of(cells.values().map(|of| mean(of))) else { return svg(self.wanted.width, 20.0, "") };
+        let lines: Vec<&str> = y.map_or(vec![""], |y| y.values.iter().take(MOST).map(String::as_str).collect());
+        let columns = x.values.len().min(MOST);
+        let each = if lines.len() > 12 { 20.0 } else { 30.0 };
+        let longest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        let left = (12.0 + 7.0 * longest as f64).min(self.wanted.width / 3.0);
+        let wide = ((self.wanted.width - left) / columns as f64).min(110.0);
+        let room = (wide / 6.5) as usize;
+        let mut out = String::new();
+        for ((column, line), of) in &cells {
+            let (px, py, value) = (left + *column as f64 * wide, *line as f64 * each, mean(of));
+            let share = range.share(value);
+            let mut tip = format!("{}: {}", of[0].result.label, self.show(value));
+            if of.len() > 1 {
+                let _ = write!(tip, " ({})", said("mean-of", &[&of.len().to_string()])[self.wanted.lang]);
+            }
+            let is_short = ["ratio", "bytes"].contains(&&*self.unit);
+            let shown = if is_short { self.show(value) } else { number(value) };
+            let shown = if shown.len() <= room { shown } else { String::new() };
+            let _ = write!(
+                out,
+                "<g class=\"cell{}\" data-i=\"{}\"><title>{}</title><rect x=\"{px:.1}\" y=\"{py:.1}\" width=\"{:.1}\" \
+                 height=\"{:.1}\" fill-opacity=\"{:.2}\"/><text x=\"{:.1}\" y=\"{:.1}\">{shown}</text></g>",
+                if share > 0.55 { " dark" } else { "" },
+                of[0].instance.0,
+                xml(&tip),
+                wide - 2.0,
+                each - 2.0,
+                0.12 + 0.88 * share,
+                px + wide / 2.0 - 1.0,
+                py + each / 2.0 + 3.0,
+            );
+        }
+        for (at, line) in lines.iter().enumerate() {
+            label(&mut out, "end", left - 8.0, (at as f64 + 0.5) * each + 3.0, &cut(line, (left / 7.0) as usize));
+        }
+        let below = lines.len() as f64 * each;
+        for (at, value) in x.values.iter().take(columns).enumerate() {
+            label(&mut out, "middle", left + (at as f64 + 0.5) * wide - 1.0, below + 12.0, &cut(value, room));
+        }
+        let down = y.map(|y| format!(" · {} ↓", y.name)).unwrap_or_default();
+        let legend = format!("{} →{down} · {} … {}", x.name, self.show(range.low), self.show(range.high));
+        label(&mut out, "start", left, below + 32.0, &legend);
+        svg(self.wanted.width, below + 40.0, &out)
+    }
+
+    /// A line per instance over axes and values.
+    fn parallel(&self, axes: &[Axis], values: &[String]) -> String {
+        let axes = &axes[..axes.len().min(COLUMNS)];
+        let others = values.iter().filter(|value| *value != self.value).take(COLUMNS - 1);
+        let shown: Vec<&str> = others.map(String::as_str).chain([self.value]).collect();
+        let ranges: Vec<Option<Range>> = shown
+            .iter()
+            .map(|name| Range::of(self.rows.iter().filter_map(|row| row.values.get(*name).copied())))
+            .collect();
+        let (top, high, side) = (28.0, 250.0, 40.0);
+        let columns = axes.len() + shown.len();
+        let px = |at: usize| side + at as f64 * (self.wanted.width - 2.0 * side) / (columns - 1).max(1) as f64;
+        let py = |share: f64| top + (1.0 - share) * high;
+        let own = ranges.last().copied().flatten();
+        let mut out = String::new();
+        for row in self.rows {
+            let of_axes = axes.iter().map(|axis| Some(axis.place(row)? as f64 / (axis.values.len() - 1) as f64));
+            let of_values =
+                shown.iter().zip(&ranges).map(|(name, range)| Some(range.as_ref()?.share(*row.values.get(*name)?)));
+            let points = of_axes.chain(of_values).enumerate().filter_map(|(at, share)| Some((px(at), py(share?))));
+            let points: String =
+                points.filter(|(_, y)| y.is_finite()).map(|(x, y)| format!("{x:.1},{y:.1} ")).collect();
+            let value = self.value(row);
+            let shade = value.zip(own).map_or(0.15, |(value, range)| 0.2 + 0.8 * range.share(value));
+            let tip = format!("{}: {}", row.result.label, value.map(|value| self.show(value)).unwrap_or_default());
+            let _ = write!(
+                out,
+                "<g class=\"row\" data-i=\"{}\"><title>{}</title><polyline class=\"wide\" points=\"{points}\"/>\
+                 <polyline stroke-opacity=\"{shade:.2}\" points=\"{points}\"/></g>",
+                row.instance.0,
+                xml(&tip),
+            );
+        }
+        let room = (self.wanted.width / columns as f64 / 7.0) as usize;
+        for (at, name) in axes.iter().map(|axis| axis.name.as_str()).chain(shown.iter().copied()).enumerate() {
+            let x = px(at);
+            let _ = write!(out, "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top}\" y2=\"{}\"/>", top + high);
+            let anchor = if at == 0 {
+                "start"
+            } else if at + 1 == columns {
+                "end"
+            } else {
+                "middle"
+            };
+            let name = if name == TIME { said("time", &[])[self.wanted.lang].clone() } else { name.to_owned() };
+            label(
+                &mut out,
+                anchor,
+                if at == 0 {
+                    0.0
+                } else if at + 1 == columns {
+                    self.wanted.width
+                } else {
+                    x
+                },
+                12.0,
+                &cut(&name, room),
+            );
+            let marks: Vec<(String, f64)> = match axes.get(at) {
+                Some(axis) => {
+                    let last = axis.values.len() - 1;
+                    let some = (0..=last).filter(|n| last <= 12 || *n == 0 || *n == last);
+                    some.map(|n| (axis.values[n].clone(), n as f64 / last as f64)).collect()
+                }
+                None => {
+                    let unit = unit(self.rows, shown[at - axes.len()]);
+                    let range = ranges[at - axes.len()];
+                    range
+                        .into_iter()
+                        .flat_map(|of| {
+                            [(quantity(of.low, &unit), of.share(of.low)), (quantity(of.high, &unit), of.share(of.high))]
+                        })
+                        .collect()
+                }
+            };
+            for (mark, share) in marks {
+                let (anchor, x) = if at + 1 == columns { ("start", x + 5.0) } else { ("end", x - 5.0) };
+                label(&mut out, anchor, x, py(share) + 4.0, &cut(&mark, room.min(12)));
+            }
+        }
+        svg(self.wanted.width, top + high + 12.0, &out)
+    }
+}
+
+/// The name of the wall time among the values.
+pub(crate) const TIME: &str = "\u{0}time";
+
+fn label(out: &mut String, anchor: &str, x: f64, y: f64, text: &str) {
+    let _ = write!(out, "<text class=\"{anchor}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", xml(text));
+}
+
+fn svg(width: f64, height: f64, inside: &str) -> String {
+    format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\">{inside}</svg>")
+}
+
+/// At most this many characters.
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        text.to_owned()
+    } else {
+        text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+    }
+}
+
+/// Text of a step only ever becomes text.
+fn xml(text: &str) -> String {
+    let visible = flow_core::visible(text);
+    visible.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn result(label: &str, axes: &Value, loss: f64) -> StepResult {
+        serde_json::from_value(json!({
+            "fingerprint": "0".repeat(64), "workflow": "w", "step": "s", "label": label, "axes": axes, "outcome": "ok",
+            "run": "r", "started_at": 0, "ended_at": 1, "metrics": {"loss": {"value": loss}},
+        }))
+        .unwrap()
+    }
+
+    fn drawn(results: &[StepResult], parallel: bool) -> Option<Drawn> {
+        let row = |(n, result): (usize, &'_ StepResult)| Row {
+            instance: InstanceId(n as u32),
+            values: result.metrics.iter().map(|(name, metric)| (name.clone(), metric.value)).collect(),
+            // The rows live as long as the results.
+            result: Box::leak(Box::new(result.clone())),
+        };
+        let rows: Vec<Row<'_>> = results.iter().enumerate().map(row).collect();
+        let wanted = Wanted { parallel, value: 0, x: 0, y: 1, width: 800.0, lang: 0 };
+        draw(&rows, vec!["loss".to_owned()], &wanted)
+    }
+
+    #[test]
+    fn a_cell_per_pair_of_values() {
+        let cell = |lr: f64, batch: u32, loss: f64| result("a", &json!({"lr": lr, "batch": batch}), loss);
+        let all =
+            [cell(0.1, 8, 1.0), cell(0.01, 8, 2.0), cell(0.3, 8, 3.0), cell(0.1, 16, f64::NAN), cell(0.1, 8, 2.0)];
+        let heat = drawn(&all, false).unwrap();
+        assert_eq!(heat.axes, ["lr", "batch"], "the longest axis is first");
+        assert_eq!(heat.svg.matches("class=\"cell").count(), 3, "no cell without a number: {}", heat.svg);
+        assert!(
+            heat.svg.contains("a: 1.500 (mean of 2)") && heat.svg.contains("lr → · batch ↓ · 1.500 … 3"),
+            "{}",
+            heat.svg
+        );
+        let order = ["0.01<", "0.1<", "0.3<"].map(|value| heat.svg.find(&format!(">{value}")).unwrap());
+        assert!(order.is_sorted());
+        let parallel = drawn(&all, true).unwrap();
+        assert_eq!(parallel.svg.matches("class=\"row\"").count(), 5);
+        assert!(!parallel.svg.contains("NaN"), "{}", parallel.svg);
+        assert!(drawn(&all[..1], false).is_none(), "no axis has two values");
+    }
+
+    #[test]
+    fn no_markup_of_a_step_is_markup() {
+        let evil = "<script>alert(1)</script>\"\u{1b}\u{0}";
+        let all = [0.0, 1.0].map(|n| result(evil, &json!({"n": n, evil: format!("{evil}{n}")}), n));
+        for parallel in [false, true] {
+            let svg = drawn(&all, parallel).unwrap().svg;
+            assert!(
+                !svg.contains("<script") && !svg.contains(['\u{1b}', '\u{0}']) && svg.contains("&lt;script&gt;"),
+                "{svg}"
+            );
+        }
+    }
+}
