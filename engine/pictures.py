@@ -10,15 +10,17 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Each picture: its bundle, what the page shows, the size of the window, and whether it is dark.
+# Each picture: its bundle or two, what the page shows, the size of the window, and whether it is dark.
 PICTURES = {
-    "docs/pictures/view.png": ("feb08-2xH200", "#lang=en", "1280,1450", False),
+    "docs/pictures/view.png": ("feb08-2xH200", "#lang=en", "1280,1980", False),
+    "docs/pictures/view-compared.png": (("feb08-2xH200", "feb08-1xH200"), "#lang=en&step=solo&form=parallel", "1280,1990", False),
     "docs/pictures/view-card.png": ("feb08-2xH200", "#lang=en&card=9&at=140", "1280,900", True),
 }
 
 
-def take(file, bundle, shows, size, dark):
-    viewer = [ROOT / "target/release/flow-view", ROOT / f"examples/runs/{bundle}.bundle"]
+def take(file, bundles, shows, size, dark):
+    bundles = [bundles] if isinstance(bundles, str) else bundles
+    viewer = [ROOT / "target/release/flow-view", *(ROOT / f"examples/runs/{bundle}.bundle" for bundle in bundles)]
     with subprocess.Popen(viewer, stdout=subprocess.PIPE, text=True) as server, tempfile.TemporaryDirectory() as profile:
         try:
             link = re.search(r"http\S+", server.stdout.readline()).group() + shows

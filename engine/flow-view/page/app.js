@@ -325,7 +325,8 @@ function choices(select, values, name) {
 }
 
 function curves() {
-  const all = [...shown.instances.values()].filter((one) => curved(shown, one));
+  const step = $("step").value;
+  const all = [...shown.instances.values()].filter((one) => (!step || one.step === step) && curved(shown, one));
   choices($("metric"), metricsOf(all).filter((name) => all.some((one) => !shown.last(one) || shown.curve(one, name).length)), (name) => name);
   pane.update({ run: own, fold: shown, other, twin, all, picked, chosen: card.i });
 }
@@ -356,7 +357,7 @@ async function paintAxes() {
   const rows = of.get($("step").value) || [...of.values()].reduce((a, b) => (b.length > a.length ? b : a), []);
   const at = (id, or) => ($(id).selectedIndex < 0 || axesStep !== rows[0]?.step ? or : $(id).selectedIndex);
   const chosen = [at("axes-value", 0), at("axes-x", 0), at("axes-y", 1)];
-  const query = new URLSearchParams({ form: $("axes-form").value, value: chosen[0], x: chosen[1], y: chosen[2], width: $("axes").clientWidth || 320, lang: language() });
+  const query = new URLSearchParams({ form: $("axes-form").value, value: chosen[0], x: chosen[1], y: chosen[2], width: $("lanes").clientWidth, lang: language() });
   if (until !== null) query.set("until", Math.round(until));
   const key = `${rows[0]?.i} ${rows.length} ${query}`;
   if (key === axesKey) return;

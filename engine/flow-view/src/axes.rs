@@ -6,12 +6,14 @@ use std::{collections::BTreeMap, fmt::Write};
 use flow_core::{InstanceId, StepResult};
 use serde_json::Value;
 
-use crate::catalogue::{number, quantity, said};
+use crate::catalogue::{duration, number, quantity, said};
 
 /// Maximum values of an axis in a heat map.
 const MOST: usize = 40;
 /// Maximum columns of each kind in parallel coordinates.
 const COLUMNS: usize = 4;
+/// Maximum characters of a mark there.
+const MARK: usize = 14;
 
 /// An instance with a result, and its values by name.
 pub(crate) struct Row<'r> {
@@ -135,7 +137,7 @@ impl Picture<'_> {
     }
 
     fn show(&self, value: f64) -> String {
-        quantity(value, &self.unit)
+        show(self.value, value, &self.unit)
     }
 
     /// A cell per pair of values; several instances in a cell are averaged.
@@ -164,7 +166,7 @@ impl Picture<'_> {
             if of.len() > 1 {
                 let _ = write!(tip, " ({})", said("mean-of", &[&of.len().to_string()])[self.wanted.lang]);
             }
-            let is_short = ["ratio", "bytes"].contains(&&*self.unit);
+            let is_short = self.value == TIME || ["ratio", "bytes"].contains(&&*self.unit);
             let shown = if is_short { self.show(value) } else { number(value) };
             let shown = if shown.len() <= room { shown } else { String::new() };
             let _ = write!(
@@ -196,86 +198,96 @@ impl Picture<'_> {
 
     /// A line per instance over axes and values.
     fn parallel(&self, axes: &[Axis], values: &[String]) -> String {
-        let axes = &axes[..axes.len().min(COLUMNS)];
         let others = values.iter().filter(|value| *value != self.value).take(COLUMNS - 1);
-        let shown: Vec<&str> = others.map(String::as_str).chain([self.value]).collect();
-        let ranges: Vec<Option<Range>> = shown
-            .iter()
-            .map(|name| Range::of(self.rows.iter().filter_map(|row| row.values.get(*name).copied())))
-            .collect();
-        let (top, high, side) = (28.0, 250.0, 40.0);
-        let columns = axes.len() + shown.len();
-        let px = |at: usize| side + at as f64 * (self.wanted.width - 2.0 * side) / (columns - 1).max(1) as f64;
+        let shown = others.map(String::as_str).chain([self.value]).filter_map(|name| {
+            let range = Range::of(self.rows.iter().filter_map(|row| row.values.get(name).copied()))?;
+            Some(Column::Value { name, range, unit: unit(self.rows, name) })
+        });
+        let columns: Vec<Column<'_>> = axes.iter().take(COLUMNS).map(Column::Axis).chain(shown).collect();
+        let last = columns.len() - 1;
+        let longest = |column: &Column<'_>| {
+            column.marks().iter().map(|(mark, _)| mark.chars().count().min(MARK)).max().unwrap_or(0) as f64
+        };
+        let (top, high) = (28.0, 250.0);
+        let (left, right) = (10.0 + 6.5 * longest(&columns[0]), 10.0 + 6.5 * longest(&columns[last]));
+        let px = |at: usize| left + at as f64 * (self.wanted.width - left - right) / last.max(1) as f64;
         let py = |share: f64| top + (1.0 - share) * high;
-        let own = ranges.last().copied().flatten();
         let mut out = String::new();
         for row in self.rows {
-            let of_axes = axes.iter().map(|axis| Some(axis.place(row)? as f64 / (axis.values.len() - 1) as f64));
-            let of_values =
-                shown.iter().zip(&ranges).map(|(name, range)| Some(range.as_ref()?.share(*row.values.get(*name)?)));
-            let points = of_axes.chain(of_values).enumerate().filter_map(|(at, share)| Some((px(at), py(share?))));
-            let points: String =
-                points.filter(|(_, y)| y.is_finite()).map(|(x, y)| format!("{x:.1},{y:.1} ")).collect();
-            let value = self.value(row);
-            let shade = value.zip(own).map_or(0.15, |(value, range)| 0.2 + 0.8 * range.share(value));
-            let tip = format!("{}: {}", row.result.label, value.map(|value| self.show(value)).unwrap_or_default());
+            let points = columns.iter().enumerate().filter_map(|(at, column)| Some((px(at), py(column.share(row)?))));
+            let points: String = points.map(|(x, y)| format!("{x:.1},{y:.1} ")).collect();
+            let shade = columns[last].share(row).map_or(0.15, |share| 0.2 + 0.8 * share);
+            let value = self.value(row).map(|value| self.show(value)).unwrap_or_default();
             let _ = write!(
                 out,
-                "<g class=\"row\" data-i=\"{}\"><title>{}</title><polyline class=\"wide\" points=\"{points}\"/>\
+                "<g class=\"row\" data-i=\"{}\"><title>{}: {value}</title><polyline class=\"wide\" points=\"{points}\"/>\
                  <polyline stroke-opacity=\"{shade:.2}\" points=\"{points}\"/></g>",
                 row.instance.0,
-                xml(&tip),
+                xml(&row.result.label),
             );
         }
-        let room = (self.wanted.width / columns as f64 / 7.0) as usize;
-        for (at, name) in axes.iter().map(|axis| axis.name.as_str()).chain(shown.iter().copied()).enumerate() {
+        let room = (self.wanted.width / columns.len() as f64 / 7.0) as usize;
+        for (at, column) in columns.iter().enumerate() {
             let x = px(at);
             let _ = write!(out, "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top}\" y2=\"{}\"/>", top + high);
-            let anchor = if at == 0 {
-                "start"
-            } else if at + 1 == columns {
-                "end"
-            } else {
-                "middle"
+            let (anchor, edge) = match at {
+                0 => ("start", 0.0),
+                at if at == last => ("end", self.wanted.width),
+                _ => ("middle", x),
             };
-            let name = if name == TIME { said("time", &[])[self.wanted.lang].clone() } else { name.to_owned() };
-            label(
-                &mut out,
-                anchor,
-                if at == 0 {
-                    0.0
-                } else if at + 1 == columns {
-                    self.wanted.width
-                } else {
-                    x
-                },
-                12.0,
-                &cut(&name, room),
-            );
-            let marks: Vec<(String, f64)> = match axes.get(at) {
-                Some(axis) => {
-                    let last = axis.values.len() - 1;
-                    let some = (0..=last).filter(|n| last <= 12 || *n == 0 || *n == last);
-                    some.map(|n| (axis.values[n].clone(), n as f64 / last as f64)).collect()
-                }
-                None => {
-                    let unit = unit(self.rows, shown[at - axes.len()]);
-                    let range = ranges[at - axes.len()];
-                    range
-                        .into_iter()
-                        .flat_map(|of| {
-                            [(quantity(of.low, &unit), of.share(of.low)), (quantity(of.high, &unit), of.share(of.high))]
-                        })
-                        .collect()
-                }
-            };
-            for (mark, share) in marks {
-                let (anchor, x) = if at + 1 == columns { ("start", x + 5.0) } else { ("end", x - 5.0) };
-                label(&mut out, anchor, x, py(share) + 4.0, &cut(&mark, room.min(12)));
+            label(&mut out, anchor, edge, 12.0, &cut(&column.name(self.wanted.lang), room));
+            for (mark, share) in column.marks() {
+                let (anchor, x) = if at == last { ("start", x + 5.0) } else { ("end", x - 5.0) };
+                label(&mut out, anchor, x, py(share) + 4.0, &cut(&mark, MARK));
             }
         }
         svg(self.wanted.width, top + high + 12.0, &out)
     }
+}
+
+/// A column of parallel coordinates.
+enum Column<'p> {
+    Axis(&'p Axis),
+    Value { name: &'p str, range: Range, unit: String },
+}
+
+impl Column<'_> {
+    fn name(&self, lang: usize) -> String {
+        match self {
+            Column::Axis(axis) => axis.name.clone(),
+            Column::Value { name, .. } if *name == TIME => said("time", &[])[lang].clone(),
+            Column::Value { name, .. } => (*name).to_owned(),
+        }
+    }
+
+    /// The place of a row between 0 and 1.
+    fn share(&self, row: &Row<'_>) -> Option<f64> {
+        match self {
+            Column::Axis(axis) => Some(axis.place(row)? as f64 / (axis.values.len() - 1) as f64),
+            Column::Value { name, range, .. } => {
+                row.values.get(*name).filter(|value| value.is_finite()).map(|value| range.share(*value))
+            }
+        }
+    }
+
+    /// Texts and their places: of a long axis only its ends.
+    fn marks(&self) -> Vec<(String, f64)> {
+        match self {
+            Column::Axis(axis) => {
+                let last = axis.values.len() - 1;
+                let some = (0..=last).filter(|at| last <= 12 || *at == 0 || *at == last);
+                some.map(|at| (axis.values[at].clone(), at as f64 / last as f64)).collect()
+            }
+            Column::Value { name, range, unit } => {
+                [range.low, range.high].map(|value| (show(name, value, unit), range.share(value))).into()
+            }
+        }
+    }
+}
+
+/// A value as the table shows it.
+fn show(name: &str, value: f64, unit: &str) -> String {
+    if name == TIME { duration(value) } else { quantity(value, unit) }
 }
 
 /// The name of the wall time among the values.
