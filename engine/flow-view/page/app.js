@@ -43,9 +43,9 @@ async function update() {
     await own.update(ask);
     if (own.last.runs > 1) other = other || new Run(1);
     if (other && !other.last.ended) await other.update(ask);
-    trouble(own.last.trouble || other?.last.trouble);
+    text($("trouble"), own.last.trouble || other?.last.trouble || "");
   } catch (error) {
-    trouble(w(error.message === "not-allowed" ? "not-allowed" : "not-reached"));
+    text($("trouble"), w(error.message === "not-allowed" ? "not-allowed" : "not-reached"));
     own.last.failed = true;
   }
   if (other?.fold.start) {
@@ -71,11 +71,6 @@ async function turn() {
   if (!isOver() && !document.hidden) timer = setTimeout(turn, own.last.failed ? 3 * EVERY : EVERY);
 }
 document.addEventListener("visibilitychange", () => document.hidden || (timer === null && !isOver() && turn()));
-
-function trouble(why) {
-  $("trouble").hidden = !why;
-  text($("trouble"), why || "");
-}
 
 let waiting = new Map();
 let progress = new Map();
@@ -123,14 +118,10 @@ function head(end) {
   const { start } = live;
   document.title = `${start.workflow} · flow`;
   text($("name"), start.workflow);
-  let kind, state;
-  if (until !== null && until < end) [kind, state] = ["past", w("run-past", moment(until))];
-  else if (live.end) {
-    kind = live.end.exit === 0 ? "done" : live.end.exit === 130 ? "interrupted" : "failed";
-    state = w(`run-${kind}`);
-  } else if (!own.last.lives) [kind, state] = ["gone", w("run-gone", day(end))];
-  else [kind, state] = live.interrupted ? ["ending", w("run-ending")] : ["running", w("run-running")];
-  text($("state"), state);
+  const ended = live.end && ({ 0: "done", 130: "interrupted" }[live.end.exit] ?? "failed");
+  const now = own.last.lives ? (live.interrupted ? "ending" : "running") : "gone";
+  const kind = until !== null && until < end ? "past" : ended || now;
+  text($("state"), w(`run-${kind}`, kind === "past" ? moment(until) : day(end)));
   $("state").className = `badge ${kind}`;
   const went = (shown.now - live.began) / 1000;
   const left = own.over() || until !== null ? null : own.last.left;
@@ -480,13 +471,9 @@ if (location.search) history.replaceState(null, "", `/${location.hash}`);
 const link = new URLSearchParams(location.hash.slice(1));
 speak(link.get("lang") || document.documentElement.lang);
 words();
-let resized = null;
 addEventListener("resize", () => {
-  cancelAnimationFrame(resized);
-  resized = requestAnimationFrame(() => {
-    show();
-    card.redraw();
-  });
+  show();
+  card.redraw();
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show());
 turn().then(() => {

@@ -59,7 +59,9 @@ impl Listener {
         let bound = UnixListener::bind(file);
         nix::sys::stat::umask(mask);
         let listener = bound.map_err(failed)?;
-        Ok(Listener { kind: Kind::Socket(listener), port: FORWARDED, file: Some(file.to_owned()) })
+        // For ssh, which does not know this folder.
+        let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+        Ok(Listener { kind: Kind::Socket(listener), port: FORWARDED, file: Some(file) })
     }
 
     pub(crate) async fn accept(&self) -> io::Result<Box<dyn Stream>> {
