@@ -12,6 +12,8 @@ use crate::catalogue::{duration, number, quantity, said};
 const MOST: usize = 40;
 /// Maximum columns of each kind in parallel coordinates.
 const COLUMNS: usize = 4;
+/// Maximum lines there: a browser draws more slowly.
+const LINES: usize = 1_000;
 /// Maximum characters of a mark there.
 const MARK: usize = 14;
 
@@ -213,7 +215,8 @@ impl Picture<'_> {
         let px = |at: usize| left + at as f64 * (self.wanted.width - left - right) / last.max(1) as f64;
         let py = |share: f64| top + (1.0 - share) * high;
         let mut out = String::new();
-        for row in self.rows {
+        let step = self.rows.len().div_ceil(LINES).max(1);
+        for row in self.rows.iter().step_by(step) {
             let points = columns.iter().enumerate().filter_map(|(at, column)| Some((px(at), py(column.share(row)?))));
             let points: String = points.map(|(x, y)| format!("{x:.1},{y:.1} ")).collect();
             let shade = columns[last].share(row).map_or(0.15, |share| 0.2 + 0.8 * share);
@@ -241,7 +244,12 @@ impl Picture<'_> {
                 label(&mut out, anchor, x, py(share) + 4.0, &cut(&mark, MARK));
             }
         }
-        svg(self.wanted.width, top + high + 12.0, &out)
+        if step > 1 {
+            let [drawn, all] = [self.rows.len().div_ceil(step), self.rows.len()].map(|n| n.to_string());
+            let some = &said("some-of", &[&drawn, &all])[self.wanted.lang];
+            label(&mut out, "middle", self.wanted.width / 2.0, top + high + 20.0, some);
+        }
+        svg(self.wanted.width, top + high + 26.0, &out)
     }
 }
 
@@ -361,6 +369,10 @@ mod tests {
         assert_eq!(parallel.svg.matches("class=\"row\"").count(), 5);
         assert!(!parallel.svg.contains("NaN"), "{}", parallel.svg);
         assert!(drawn(&all[..1], false).is_none(), "no axis has two values");
+        let many: Vec<StepResult> = (0..2_500).map(|n| cell(f64::from(n), 8, 1.0)).collect();
+        let some = drawn(&many, true).unwrap().svg;
+        assert_eq!(some.matches("class=\"row\"").count(), 834);
+        assert!(some.contains("834 of 2500 instances"), "it says so");
     }
 
     #[test]
