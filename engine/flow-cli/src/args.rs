@@ -1,8 +1,9 @@
 //! Arguments that several commands share. All others are in the file of their command.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, Command, ValueEnum};
 use flow_core::Place;
 
 /// Options of every command.
@@ -70,25 +71,15 @@ fn place(text: &str) -> Result<Place, String> {
 /// The workflow that a command reads, if it is named.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WorkflowArg {
-    /// The workflow file [default: the only one in this folder, else the last run's, else the only one in workflows/]
+    /// The workflow file, also without -w [default: the only one in this folder, else the last run's, else the only one in workflows/]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) workflow: Option<PathBuf>,
-}
-
-impl WorkflowArg {
-    /// Uses the first word that names a YAML file as the workflow, unless one is named already.
-    pub(crate) fn or_first_file(mut self, mut words: Vec<String>) -> (WorkflowArg, Vec<String>) {
-        if self.workflow.is_none() {
-            self.workflow = words.iter().position(|word| is_workflow(word)).map(|at| words.remove(at).into());
-        }
-        (self, words)
-    }
 }
 
 /// The workflow whose store and runs a command uses, if it is named.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct About {
-    /// The workflow file whose store and runs to use [default: all runs in this folder's store]
+    /// The workflow file whose store and runs to use, also without -w [default: all runs in this folder's store]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) workflow: Option<PathBuf>,
 }
@@ -96,6 +87,51 @@ pub(crate) struct About {
 /// Whether a word is a workflow file rather than a step.
 pub(crate) fn is_workflow(word: &str) -> bool {
     [".yaml", ".yml"].iter().any(|end| word.ends_with(end))
+}
+
+/// Inserts `-w` before the first argument that names a workflow file, for commands that have `-w` and take no files.
+pub(crate) fn with_workflow(flow: &Command, mut words: Vec<OsString>) -> Vec<OsString> {
+    let mut command: Option<&Command> = None;
+    let mut at = 1;
+    while let Some(word) = words.get(at).and_then(|word| word.to_str()) {
+        let names_workflow = word.starts_with("-w") || word.starts_with("--workflow");
+        match command {
+            _ if word == "--" || names_workflow => return words,
+            _ if word.starts_with('-') => {
+                let mut known = flow.get_arguments().chain(command.into_iter().flat_map(Command::get_arguments));
+                at += usize::from(known.any(|arg| takes_next(arg, word)));
+            }
+            None => {
+                command = flow.find_subcommand(word).filter(|command| has_workflow_option(command));
+                if command.is_none() {
+                    return words;
+                }
+            }
+            Some(_) if is_workflow(word) => {
+                words.insert(at, "-w".into());
+                return words;
+            }
+            Some(_) => {}
+        }
+        at += 1;
+    }
+    words
+}
+
+/// Whether the command has `-w`, and no argument is a file.
+fn has_workflow_option(command: &Command) -> bool {
+    let is_file = |arg: &Arg| arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "FILE"));
+    command.get_arguments().any(|arg| arg.get_short() == Some('w')) && !command.get_positionals().any(is_file)
+}
+
+/// Whether this option, as written, has its value in the next argument.
+fn takes_next(arg: &Arg, word: &str) -> bool {
+    let is_named = match word.strip_prefix("--") {
+        Some(long) => arg.get_long() == Some(long),
+        None => arg.get_short().is_some_and(|short| word.ends_with(short)),
+    };
+    let is_optional = arg.get_num_args().is_some_and(|count| count.min_values() == 0);
+    is_named && arg.get_action().takes_values() && !is_optional
 }
 
 /// The run that a command is about, with a default.
@@ -106,4 +142,36 @@ pub(crate) struct OfRun {
     /// The run, by its id or the end of it [default: the workflow's last]
     #[arg(long, value_name = "ID")]
     pub(crate) run: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::commands::Cli;
+
+    #[test]
+    fn a_workflow_file_needs_no_option() {
+        let cases = [
+            ("report a.yaml", "report -w a.yaml"),
+            ("results train a.yml --all", "results train -w a.yml --all"),
+            ("--store x diff a.yaml 3f2a", "--store x diff -w a.yaml 3f2a"),
+            ("plan a.yaml train", "plan -w a.yaml train"),
+            ("plan --params p.yaml a.yaml", "plan --params p.yaml -w a.yaml"),
+            ("plan --params=p.yaml a.yaml", "plan --params=p.yaml -w a.yaml"),
+            ("get train --to x.yaml", "get train --to x.yaml"),
+            ("report -po x.yaml", "report -po x.yaml"),
+            ("show -w a.yaml b.yaml", "show -w a.yaml b.yaml"),
+            ("logs -- a.yaml", "logs -- a.yaml"),
+            ("run a.yaml", "run a.yaml"),
+            ("check a.yaml b.yaml", "check a.yaml b.yaml"),
+        ];
+        let flow = Cli::command();
+        for (given, expected) in cases {
+            let words = std::iter::once("flow").chain(given.split(' ')).map(OsString::from);
+            let words: Vec<_> = with_workflow(&flow, words.collect()).into_iter().skip(1).collect();
+            assert_eq!(words.join(" ".as_ref()), *expected, "{given}");
+        }
+    }
 }

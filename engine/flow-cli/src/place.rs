@@ -9,7 +9,7 @@ use flow_core::{InstanceId, JournalLine, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
 use flow_store::{Holder, Import, ProcessIdentity, Rebuilt, Results, RunDir, Store, StoreDir};
 
-use crate::args::{About, Global, OfRun, Selection, WorkflowArg, is_workflow};
+use crate::args::{About, Global, OfRun, Selection, WorkflowArg};
 use crate::at_hand;
 use crate::error::CliError;
 use crate::output::{self, NOTE, Output, styled};
@@ -135,11 +135,9 @@ impl StoreLocation {
                     run == asked || asked.len() >= SHORTEST && run.ends_with(asked)
                 };
                 let import = imports.iter().rfind(named).map(|import| import.id.clone());
-                let hint = match is_workflow(asked) {
-                    true => format!("to name a workflow, use -w {asked}"),
-                    false => "`flow runs` lists them".to_owned(),
-                };
-                import.ok_or_else(|| CliError::usage(format!("there is no run `{asked}`")).hint(hint))
+                import.ok_or_else(|| {
+                    CliError::usage(format!("there is no run `{asked}`")).hint("`flow runs` lists them")
+                })
             }
             several => {
                 let names: Vec<&str> = several.iter().map(|run| &*run.0).collect();

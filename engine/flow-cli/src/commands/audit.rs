@@ -24,7 +24,7 @@ const SHOWN: usize = 12;
 Examples:
   flow audit train                       what the first instance of the step reads beyond its inputs
   flow audit 'train[lr=0.1]'             this instance
-  flow audit -w sweep.yaml               one instance of each step with a command
+  flow audit sweep.yaml                  one instance of each step with a command
 
 The step runs once, in a work folder of its own, under strace, which slows it down. It is not
 measured, does not wait for other steps, and its result is not kept. Steps that it needs must have
@@ -41,8 +41,8 @@ pub(crate) struct Audit {
 
 impl Audit {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let (about, names) = self.about.or_first_file(self.steps);
-        let request = place::session(global, &about, &self.selection, output)?;
+        let names = self.steps;
+        let request = place::session(global, &self.about, &self.selection, output)?;
         let session = place::open(&request, output)?;
         let asked: BTreeSet<InstanceId> = if names.is_empty() {
             let has_command = |id: &InstanceId| session.expansion.command(*id).is_some();

@@ -1,7 +1,6 @@
 //! `flow graph`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
@@ -23,9 +22,6 @@ Examples:
 pub(crate) struct Graph {
     #[command(flatten)]
     about: WorkflowArg,
-    /// The workflow file, as with -w
-    #[arg(conflicts_with = "workflow")]
-    file: Option<PathBuf>,
     #[command(flatten)]
     selection: Selection,
     /// How to draw
@@ -50,8 +46,7 @@ type Steps<'a> = Vec<(&'a str, usize, Vec<&'a str>)>;
 
 impl Graph {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let about = WorkflowArg { workflow: self.about.workflow.or(self.file) };
-        let request = place::session(global, &about, &self.selection, output)?;
+        let request = place::session(global, &self.about, &self.selection, output)?;
         let session = place::open(&request, output)?;
         let steps = steps(&session.expansion);
         let text = match self.format {

@@ -43,9 +43,9 @@ mod why_then;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Parser, Subcommand, builder::styling};
+use clap::{CommandFactory, Parser, Subcommand, builder::styling};
 
-use crate::args::Global;
+use crate::args::{Global, with_workflow};
 use crate::error::CliError;
 use crate::output::{BAD, Output, styled};
 use crate::screen::{Shown, View};
@@ -174,7 +174,8 @@ pub(crate) type Done = Result<ExitCode, CliError>;
 
 /// The whole of `flow`.
 pub(crate) fn main() -> ExitCode {
-    let Cli { global, command } = match Cli::try_parse() {
+    let words = with_workflow(&Cli::command(), std::env::args_os().collect());
+    let Cli { global, command } = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => return misused(&error),
     };
@@ -260,9 +261,7 @@ pub(crate) fn find<'a>(view: &'a View, name: &str) -> Result<Vec<&'a Shown>, Cli
     }
     let names = view.instances.values().flat_map(|shown| [&*shown.step, &*shown.label]);
     let error = CliError::usage(format!("the run has no step or instance `{name}`"));
-    let is_file = std::path::Path::new(name).extension().is_some_and(|ext| ext == "yaml" || ext == "yml");
     Err(match flow_core::nearest(name, names) {
-        _ if is_file => error.hint(format!("to name a workflow, use -w {name}")),
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => {
             let steps: std::collections::BTreeSet<&str> = view.instances.values().map(|shown| &*shown.step).collect();
@@ -273,8 +272,6 @@ pub(crate) fn find<'a>(view: &'a View, name: &str) -> Result<Vec<&'a Shown>, Cli
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

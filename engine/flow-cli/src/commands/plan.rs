@@ -37,9 +37,9 @@ Examples:
 pub(crate) struct Plan {
     #[command(flatten)]
     about: WorkflowArg,
-    /// The workflow file (*.yaml), as with -w, and the steps or instances to plan with what they need [default: all]
-    #[arg(value_name = "FILE|STEP")]
-    words: Vec<String>,
+    /// Only these steps or instances, with what they need [default: all]
+    #[arg(value_name = "STEP")]
+    targets: Vec<String>,
     #[command(flatten)]
     selection: Selection,
     /// Plan a whole run on the machine of an imported run, from its measurements
@@ -55,16 +55,15 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let (about, targets) = self.about.or_first_file(self.words);
-        let named = about.workflow.as_deref();
+        let named = self.about.workflow.as_deref();
         let there = imported::asked(global, self.run.as_deref(), named, &self.selection, output)?;
         if let Some((session, knowledge)) = there {
-            let wanted = session.wanted(&targets)?;
+            let wanted = session.wanted(&self.targets)?;
             let plan = flow_exec::plan_elsewhere(&session, &knowledge, &wanted);
             return print(&session, &knowledge, (&wanted, &plan, false), self.exit_code, self.json, output);
         }
-        let session = place::session(global, &about, &self.selection, output)?;
-        show(&session, &targets, &ForceRequest::Nothing, self.exit_code, self.json, output)
+        let session = place::session(global, &self.about, &self.selection, output)?;
+        show(&session, &self.targets, &ForceRequest::Nothing, self.exit_code, self.json, output)
     }
 }
 
