@@ -20,6 +20,7 @@ pub(crate) mod hw;
 pub(crate) mod import;
 mod imported;
 pub(crate) mod init;
+mod left;
 pub(crate) mod logs;
 mod past;
 pub(crate) mod plan;

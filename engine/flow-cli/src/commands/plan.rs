@@ -15,6 +15,7 @@ use flow_exec::{ForceRequest, Knowledge, PresentEnvironment, Session, SessionReq
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Map;
 
+use super::left::{self, Left, Progress};
 use super::{Done, imported, predict::takes};
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
@@ -60,7 +61,15 @@ impl Plan {
         if let Some((session, knowledge)) = there {
             let wanted = session.wanted(&self.targets)?;
             let plan = flow_exec::plan_elsewhere(&session, &knowledge, &wanted);
-            return print(&session, &knowledge, (&wanted, &plan, false), self.exit_code, self.json, output);
+            return print(
+                &session,
+                &knowledge,
+                (&wanted, &plan, false),
+                &self.selection.set,
+                self.exit_code,
+                self.json,
+                output,
+            );
         }
         let session = place::session(global, &self.about, &self.selection, output)?;
         show(&session, &self.targets, &ForceRequest::Nothing, self.exit_code, self.json, output)
@@ -84,13 +93,14 @@ pub(crate) fn show(
     let plan = flow_exec::plan(&session, &knowledge, &wanted, &force)?;
     session.check_secrets(&plan)?;
     session.check_live_sources(&plan)?;
-    print(&session, &knowledge, (&wanted, &plan, true), exit_code, json, output)
+    print(&session, &knowledge, (&wanted, &plan, true), &request.set, exit_code, json, output)
 }
 
 fn print(
     session: &Session,
     knowledge: &Knowledge,
     (wanted, plan, here): (&[InstanceId], &CorePlan, bool),
+    set: &[String],
     exit_code: bool,
     json: bool,
     output: &mut Output,
@@ -103,13 +113,16 @@ fn print(
     } else {
         let forecast = flow_exec::forecast(session, knowledge, wanted, plan)?;
         let columns = output.columns().filter(|_| !output.verbose);
-        let mut lines = render(expansion, plan, &forecast.tasks, output.verbose, columns);
+        let left = if here { Left::of(session, knowledge, plan) } else { Left::default() };
+        let mut lines = render(expansion, plan, &left, &forecast.tasks, output.verbose, columns);
         let is_known = |task: &Task| task.settled.is_none() && task.estimate.duration.is_some();
         let is_unknown = here && plan.has_work() && !forecast.tasks.iter().any(is_known);
         lines.extend(whole(session, plan, forecast, here));
         if here {
             let others = flow_exec::done_by_others(session, knowledge, wanted, plan)?;
             lines.extend(others.iter().map(|((run, user), labels)| done_twice(run, user, labels)));
+            let ended = flow_exec::unwanted(session, knowledge, plan);
+            lines.extend(ended.iter().map(|of| format!("{} {}", styled(NOTE, "note:"), left::ends(of, set))));
             lines.extend(environments(session, knowledge, plan, output.verbose));
         }
         for line in lines {
@@ -168,13 +181,14 @@ fn line(expansion: &Expansion, item: &Item) -> JournalLine {
 fn render(
     expansion: &Expansion,
     plan: &CorePlan,
+    left: &Left,
     tasks: &[Task],
     verbose: bool,
     columns: Option<usize>,
 ) -> Vec<String> {
     let mut out = vec![heading(expansion)];
     let mut rows = Vec::new();
-    for crowd in crowds(expansion, plan) {
+    for crowd in crowds(expansion, plan, left) {
         let many = if matches!(
             crowd[0].state,
             State::Cached { .. } | State::GoesOn { .. } | State::After(_) | State::MayRepeat { .. }
@@ -187,14 +201,16 @@ fn render(
             let name = &expansion.steps[expansion.instances[crowd[0].id.index()].step.index()].name;
             let each: Vec<&Estimate> = crowd.iter().map(|item| &tasks[item.id.index()].estimate).collect();
             let what = format!("{name} × {}", words::thousands(crowd.len()));
-            rows.push(row(&crowd[0].state, what, common(expansion, &crowd), takes_each(&each)));
+            let progress = left.progress(expansion, crowd[0].id);
+            rows.push(row(&crowd[0].state, progress, what, common(expansion, left, &crowd), takes_each(&each)));
         } else {
             rows.extend(crowd.iter().map(|item| {
                 let label = expansion.instances[item.id.index()].label.to_string();
-                let why = because(expansion, item);
+                let why = because(expansion, left, item);
                 let short = !verbose && matches!(item.state, State::Run(_));
                 let why = if short { words::fit(&why.words_within(LONGEST), LONGEST) } else { why.words() };
-                row(&item.state, label, why, takes(&tasks[item.id.index()].estimate))
+                let progress = left.progress(expansion, item.id);
+                row(&item.state, progress, label, why, takes(&tasks[item.id.index()].estimate))
             }));
         }
     }
@@ -209,7 +225,7 @@ fn render(
     }
     let unfollowed = reasons::unfollowed(&unfollowed(expansion, plan, tasks));
     out.extend(unfollowed.iter().chain(&ends_all(expansion, plan)).map(|line| styled(FAINT, format_args!("  {line}"))));
-    out.push(total(plan));
+    out.push(total(expansion, plan, left));
     out
 }
 
@@ -255,7 +271,7 @@ fn narrow(rows: &mut [Vec<String>], columns: usize) {
 }
 
 /// Instances of a step with the same planned outcome, in order of first appearance.
-fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan) -> Vec<Vec<&'p Item>> {
+fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan, left: &Left) -> Vec<Vec<&'p Item>> {
     let mut crowds: IndexMap<_, Vec<&Item>> = IndexMap::new();
     // An instance that is not needed was not requested either.
     for item in plan.items.iter().filter(|item| !matches!(item.state, State::NotNeeded { .. })) {
@@ -267,19 +283,20 @@ fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan) -> Vec<Vec<&'p Item>> {
             | State::MayRepeat { .. }
             | State::NotNeeded { .. } => None,
         };
-        let key = (expansion.instances[item.id.index()].step, discriminant(&item.state), outcome);
+        let progress = left.progress(expansion, item.id);
+        let key = (expansion.instances[item.id.index()].step, discriminant(&item.state), outcome, progress);
         crowds.entry(key).or_default().push(item);
     }
     crowds.into_values().collect()
 }
 
 /// The most frequent reason of a group. For later decisions, it names steps instead of instances.
-fn common(expansion: &Expansion, crowd: &[&Item]) -> String {
+fn common(expansion: &Expansion, left: &Left, crowd: &[&Item]) -> String {
     let said = crowd.iter().map(|item| match &item.state {
         State::After(labels) => {
             Because::Words(once(labels.iter().map(|label| label.split('[').next().unwrap_or(label))))
         }
-        _ => because(expansion, item),
+        _ => because(expansion, left, item),
     });
     let mut forms = reasons::alike(said.map(|because| (because.clone(), because)));
     let others = forms.len().saturating_sub(1);
@@ -356,7 +373,7 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast, here: bool) -> 
 }
 
 /// Why an instance has this planned outcome.
-fn because(expansion: &Expansion, item: &Item) -> Because {
+fn because(expansion: &Expansion, left: &Left, item: &Item) -> Because {
     match &item.state {
         State::Cached { read_again: true, .. } => Because::Words(words::READ_AGAIN.to_owned()),
         State::Cached { outcome: Outcome::Ok, .. } => Because::Words(String::new()),
@@ -364,8 +381,12 @@ fn because(expansion: &Expansion, item: &Item) -> Because {
         State::Run(all) => Because::Runs(Why::of(all)),
         State::GoesOn { since, .. } => {
             let is_job = expansion.instances[item.id.index()].slurm.is_some();
-            let place = if is_job { "as a job of Slurm " } else { "" };
-            Because::Words(format!("{place}since run {since}, and is not started again"))
+            Because::Words(match left.progress(expansion, item.id) {
+                Progress::Running if is_job => format!("as a job of Slurm since run {since}, and is not started again"),
+                Progress::Running => format!("since run {since}, and is not started again"),
+                Progress::Ended => format!("since run {since} was killed, and `flow run` collects its result"),
+                Progress::Unknown => format!("Slurm does not answer about the job of run {since}"),
+            })
         }
         State::After(labels) => Because::Words(once(labels.iter().map(String::as_str))),
         State::MayRepeat { group, at_most } => Because::MayRepeat { group: group.clone(), at_most: *at_most },
@@ -374,11 +395,15 @@ fn because(expansion: &Expansion, item: &Item) -> Because {
     }
 }
 
-fn row(state: &State, what: String, why: String, takes: Option<String>) -> Vec<String> {
+fn row(state: &State, progress: Progress, what: String, why: String, takes: Option<String>) -> Vec<String> {
     let (style, verb) = match state {
         State::Cached { .. } => (FAINT, "cached"),
         State::Run(_) => (GOOD, "run"),
-        State::GoesOn { .. } => (GOOD, "running"),
+        State::GoesOn { .. } => match progress {
+            Progress::Running => (GOOD, "running"),
+            Progress::Ended => (GOOD, "ended"),
+            Progress::Unknown => (NOTE, "unknown"),
+        },
         State::After(_) => (NOTE, "decided after"),
         State::MayRepeat { .. } => (NOTE, "may repeat"),
         State::NotNeeded { .. } => (FAINT, "not needed"),
@@ -391,12 +416,18 @@ fn row(state: &State, what: String, why: String, takes: Option<String>) -> Vec<S
     row
 }
 
-fn total(plan: &CorePlan) -> String {
+fn total(expansion: &Expansion, plan: &CorePlan, left: &Left) -> String {
     let count = |is: fn(&State) -> bool| plan.items.iter().filter(|item| is(&item.state)).count();
-    let going_on = count(|s| matches!(s, State::GoesOn { .. }));
+    let followed = |progress: Progress| {
+        let is =
+            |item: &&Item| matches!(item.state, State::GoesOn { .. }) && left.progress(expansion, item.id) == progress;
+        plan.items.iter().filter(is).count()
+    };
     let parts = [
         (count(|s| matches!(s, State::Cached { .. })), "cached"),
-        (going_on, "running"),
+        (followed(Progress::Running), "running"),
+        (followed(Progress::Ended), "ended since"),
+        (followed(Progress::Unknown), "unknown"),
         (count(|s| matches!(s, State::Run(_))), "to run"),
         (count(|s| matches!(s, State::After(_))), "decided after them"),
         (count(|s| matches!(s, State::MayRepeat { .. })), "repeated only if a verdict needs it"),

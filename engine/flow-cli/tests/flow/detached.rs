@@ -159,6 +159,8 @@ fn what_nobody_wants_any_more_is_ended() {
     // One of them is not there any more, the other one is another step.
     let text = space.read("w.yaml").replace("range(2)", "range(1)").replace(" 600", " 0.1");
     space.write("w.yaml", &text);
+    let said = space.flow(["plan", "w.yaml"]).expect(0).text();
+    assert!(said.contains("note: 2 steps of run ") && said.contains("`flow run` cancels them"), "{said}");
     let said = space.flow(["run", "w.yaml"]).expect(0).text();
     for label in ["count[n=0]", "count[n=1]"] {
         let ended = format!("ended work of a killed run that this run does not need: {label}\n");
@@ -385,6 +387,8 @@ fn the_log_of_what_goes_on_is_followed_to_its_end() {
     let said = space.flow(["show", "a"]).expect(0).stdout();
     let ended = "flow was killed while it ran; it has ended since, and the next run collects its result";
     assert_eq!(said, format!("a: no result yet: {ended}\n"));
+    let said = space.flow(["plan"]).expect(0).stdout();
+    assert!(said.contains("  ended          a  since run ") && said.contains(" ended since"), "{said}");
     space.flow(["run", "w.yaml"]).expect(0);
     nobody_is_left(&space);
 }

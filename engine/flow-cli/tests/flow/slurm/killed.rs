@@ -76,6 +76,9 @@ fn tasks_that_wait_and_that_an_edit_makes_useless_are_ended_and_no_others_of_the
     until("one runs and five wait", || lab.queue().lines().count() == 6 && !lab.lines("began").is_empty());
     flow.kill();
     lab.space.write("w.yaml", &format!("{HEAD}{}", sweep(3, 2, "gpus: 1")));
+    let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).text();
+    let ended = "3 jobs of run RUN continue, which this plan does not need; `flow run` cancels them";
+    assert!(planned.contains(ended), "{planned}");
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
     assert!(text.contains("done: 3 ran") && !text.contains("tried again"), "{text}");
     let begins = |verb: &str, n: u32| text.contains(&format!("{verb}         count[n={n}] "));

@@ -5,6 +5,7 @@ pub(super) mod continued;
 pub(super) mod forecast;
 pub(super) mod lookup;
 pub(super) mod present;
+pub(super) mod unwanted;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -96,19 +96,29 @@ pub(crate) fn is_followed(dir: &StoreDir, intent: &Intent) -> bool {
     }
 }
 
-/// The places of work that the next run follows, left by killed runs of this user and this workflow file, by label.
-pub(crate) fn places(dir: &StoreDir, file: &str) -> BTreeMap<String, Place> {
+/// Attempts and jobs that killed runs of this user and this workflow file left.
+pub(crate) fn of_file(dir: &StoreDir, file: &str) -> Vec<Intent> {
     let is_of_file = |run: &RunDir| match run.first_line() {
         Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) => start.file == file,
         _ => false,
     };
     let own = dead(dir).filter(|run| run.others().is_none() && is_of_file(run)).inspect(settled);
-    let followed = own.flat_map(|run| intents::of(&run)).filter(|intent| is_followed(dir, intent));
+    own.flat_map(|run| intents::of(&run)).collect()
+}
+
+/// The places of those that the next run follows, by label.
+pub(crate) fn places(dir: &StoreDir, file: &str) -> BTreeMap<String, Place> {
+    let followed = of_file(dir, file).into_iter().filter(|intent| is_followed(dir, intent));
     let of = |intent: Intent| {
         let place = if intent.here.is_some() { Place::Local } else { Place::Slurm };
         intent.members.into_iter().map(move |member| (member.label, place)).collect::<Vec<_>>()
     };
     followed.flat_map(of).collect()
+}
+
+/// Whether it still runs, and no run has ended it.
+pub(crate) fn is_running(dir: &StoreDir, intent: &Intent) -> bool {
+    !intent.has_ended() && is_followed(dir, intent)
 }
 
 /// Waits until the remains of a dead run are on disk.
