@@ -1,6 +1,6 @@
 //! `flow report`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -11,7 +11,7 @@ use flow_store::RunDir;
 use super::{Done, find, imported};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
-use crate::output::Output;
+use crate::output::{NOTE, Output, styled};
 use crate::place::{self, StoreLocation};
 use crate::screen::{View, each_result};
 
@@ -67,7 +67,11 @@ impl Report {
                 .hint("for a run of this store, `publish:` in its workflow writes the report"));
         }
         let kept = self.print || self.html || self.output.is_some() || self.step.is_some() || global.lang.is_some();
-        let text = if kept { self.kept(&place, &view, global, output)? } else { published(&place, &view)? };
+        let text = match published(&place, &view) {
+            _ if kept => self.kept(&place, &view, global, output)?,
+            files if files.is_empty() => self.stored(&place, &view, output)?,
+            files => files.join("\n"),
+        };
         self.emit(&text, output)
     }
 
@@ -117,22 +121,11 @@ impl Report {
             Some(step) => find(view, step)?.iter().map(|shown| &*shown.label).collect(),
             None => Vec::new(),
         };
-        let results = place::results(&place.store, output)?;
-        let objects = place.store.objects();
         let builtins = flow_report::Reports::new();
-        let mut reports = Vec::new();
-        each_result(view.instances.values(), &*results, &place.store, |shown, result| {
-            let Some(result) = result else { return Ok(()) };
-            let folder = result.outputs.values().find(|artifact| artifact.kind == ArtifactKind::Folder);
-            let Some(folder) = folder else { return Ok(()) };
-            let read = |file: &str| objects.read(&folder.digest, file).ok();
-            let text = match (self.html, self.answer) {
-                (true, _) => builtins.page(read, lang),
-                (_, true) => builtins.answers(read, lang).map(|all| (!all.is_empty()).then(|| all.join("\n"))),
-                _ => builtins.text(read, lang),
-            };
-            reports.extend(text.map_err(CliError::usage)?.map(|text| (shown.label.clone(), text)));
-            Ok(())
+        let mut reports = in_store(place, view, output, |read, _| match (self.html, self.answer) {
+            (true, _) => builtins.page(read, lang),
+            (_, true) => builtins.answers(read, lang).map(|all| (!all.is_empty()).then(|| all.join("\n"))),
+            _ => builtins.text(read, lang),
         })?;
         let names = names(&reports);
         if let Some(step) = step.filter(|_| !reports.is_empty()) {
@@ -142,8 +135,73 @@ impl Report {
                 return Err(other.hint(format!("the run made {names}; `flow show {step}` shows the result of a step")));
             }
         }
+        if reports.is_empty() {
+            return Err(no_report(view));
+        }
         only("report", reports)
     }
+
+    /// The files in the store of the reports that the run did not publish.
+    fn stored(&self, place: &StoreLocation, view: &View, output: &mut Output) -> Result<String, CliError> {
+        let builtins = flow_report::Reports::new();
+        let found = in_store(place, view, output, |read, folder| {
+            Ok(builtins.text(read, None)?.map(|_| place::near(&folder.join("report.md"))))
+        })?;
+        let Some((step, _)) = found.first() else { return Err(no_report(view)) };
+        output.note(format!(
+            "{} the run published no report. `flow report --print` prints it. To write a file at every run, add to the \
+             workflow:\n  publish: [{{from: {step}, to: report.md}}]",
+            styled(NOTE, "note:")
+        ))?;
+        Ok(found.into_iter().map(|(_, file)| file).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// What `text` finds in each result that is a folder, by label. `text` gets a reader of its files, and its path.
+fn in_store<T>(
+    place: &StoreLocation,
+    view: &View,
+    output: &mut Output,
+    text: impl Fn(&dyn Fn(&str) -> Option<Vec<u8>>, &Path) -> Result<Option<T>, String>,
+) -> Result<Vec<(String, T)>, CliError> {
+    let results = place::results(&place.store, output)?;
+    let objects = place.store.objects();
+    let mut found = Vec::new();
+    each_result(view.instances.values(), &*results, &place.store, |shown, result| {
+        let Some(result) = result else { return Ok(()) };
+        let folder = result.outputs.values().find(|artifact| artifact.kind == ArtifactKind::Folder);
+        let Some(folder) = folder else { return Ok(()) };
+        let read = |file: &str| objects.read(&folder.digest, file).ok();
+        let text = text(&read, &objects.path(&folder.digest)).map_err(CliError::usage)?;
+        found.extend(text.map(|text| (shown.label.clone(), text)));
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The run has no report: names the step to add.
+fn no_report(view: &View) -> CliError {
+    let uses = |step: &&String, name: &str| {
+        view.written.get(*step).and_then(|keys| keys.get("uses")).is_some_and(|uses| uses.as_str() == Some(name))
+    };
+    let none = CliError::usage("the run has no report");
+    if let Some(step) = view.written.keys().find(|step| uses(step, "flow/report")) {
+        return none.hint(format!("`flow show {step}` shows why `{step}` made none"));
+    }
+    none.hint(match view.written.keys().find(|step| uses(step, "flow/table")) {
+        Some(table) => format!(
+            "add to `steps:`\n  report: {{uses: flow/report, with: {{sections: [{{table: {table}}}]}}}}\n\
+             `flow show {table}` prints the table"
+        ),
+        None => {
+            let step = view.written.keys().next().map_or("STEP", String::as_str);
+            format!(
+                "add to `steps:`, with the metrics that you want as columns\n  \
+                 table: {{uses: flow/table, with: {{from: {step}, columns: [wall]}}}}\n  \
+                 report: {{uses: flow/report, with: {{sections: [{{table: table}}]}}}}"
+            )
+        }
+    })
 }
 
 /// Lines of a report's answers at the end of a run.
@@ -184,15 +242,10 @@ pub(crate) fn answers(
     }
 }
 
-/// Where the run published.
-fn published(place: &StoreLocation, view: &View) -> Result<String, CliError> {
+/// The files that the run published.
+fn published(place: &StoreLocation, view: &View) -> Vec<String> {
     let files = view.published.iter().map(|(path, _)| path).chain(view.withheld.iter().map(|(_, written, _)| written));
-    let files: Vec<String> = files.map(|path| place::near(&place.workspace.root.join(path))).collect();
-    if files.is_empty() {
-        let none = CliError::usage("the run published nothing");
-        return Err(none.hint("add `publish:` to the workflow to set the file; --print prints the report"));
-    }
-    Ok(files.join("\n"))
+    files.map(|path| place::near(&place.workspace.root.join(path))).collect()
 }
 
 fn names<T>(found: &[(String, T)]) -> String {

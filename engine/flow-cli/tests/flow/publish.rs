@@ -43,6 +43,14 @@ fn what_is_no_report_is_told_from_a_run_without_one() {
     space.flow(["run", "a.yaml", "tab", "-f"]).expect(0);
     let said = space.flow(["report", "tab"]).expect(2).text();
     assert!(said.contains("the run has no report"), "{said}");
+    assert!(said.contains("report: {uses: flow/report, with: {sections: [{table: tab}]}}"), "{said}");
+    // A report that no `publish:` names is in the store.
+    space.write("b.yaml", &WORKFLOW.replace("name: a", "name: b").replace("publish: [{from: rep, to: rep.md}]", ""));
+    space.flow(["run", "b.yaml"]).expect(0);
+    let said = space.flow(["report"]).expect(0);
+    let path = String::from_utf8_lossy(said.raw()).lines().next().unwrap_or_default().to_owned();
+    assert!(space.read(&path).contains("# b"), "{path}");
+    assert!(said.stderr().contains("publish: [{from: rep, to: report.md}]"), "{}", said.stderr());
 }
 
 #[test]
