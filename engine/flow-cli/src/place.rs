@@ -135,9 +135,16 @@ impl StoreLocation {
                     run == asked || asked.len() >= SHORTEST && run.ends_with(asked)
                 };
                 let import = imports.iter().rfind(named).map(|import| import.id.clone());
-                import.ok_or_else(|| {
-                    CliError::usage(format!("there is no run `{asked}`")).hint("`flow runs` lists them")
-                })
+                let unknown = CliError::usage(format!("there is no run `{asked}`"));
+                match import {
+                    Some(import) => Ok(import),
+                    None => Err(unknown.hint(match self.import_with(&imports, asked)? {
+                        Some(import) => {
+                            format!("imported run {} has results of that run: use its id", import.origin.run)
+                        }
+                        None => "`flow runs` lists them".to_owned(),
+                    })),
+                }
             }
             several => {
                 let names: Vec<&str> = several.iter().map(|run| &*run.0).collect();
@@ -145,6 +152,20 @@ impl StoreLocation {
                     .hint("give more characters of the id"))
             }
         }
+    }
+
+    /// The newest import with results that this run made on the other machine.
+    fn import_with<'i>(&self, imports: &'i [Import], run: &str) -> Result<Option<&'i Import>, CliError> {
+        if run.len() < SHORTEST {
+            return Ok(None);
+        }
+        for import in imports.iter().rev() {
+            let results = self.store.imported(std::slice::from_ref(import))?;
+            if results.iter().any(|foreign| foreign.result.run.0.ends_with(run)) {
+                return Ok(Some(import));
+            }
+        }
+        Ok(None)
     }
 
     /// The requested run, with everything in its journal.

@@ -1,11 +1,12 @@
 //! `flow import`.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::{Bundle, LONGEST_BUNDLE, StepResult};
+use flow_core::{Bundle, LONGEST_BUNDLE, RunId, StepResult};
 use flow_store::{Results, Store};
 
 use super::Done;
@@ -59,12 +60,31 @@ impl Import {
         }
         let count = words::count(bundle.results.len(), "result");
         let what = format!("{count} of {} on {}", bundle.origin.workflow, bundle.origin.host);
-        output.line(match flow_exec::import(&store, bundle)? {
-            Some(id) => format!("{} {what}: {id}", styled(GOOD, "imported")),
-            None => format!("{} from `{shown}`: {what} are here already", styled(NOTE, "nothing imported")),
-        })?;
+        let (run, again) = (bundle.origin.run.clone(), imported_before(&bundle.results, &store)?);
+        let Some(id) = flow_exec::import(&store, bundle)? else {
+            output.line(format!("{} from `{shown}`: {what} are here already", styled(NOTE, "nothing imported")))?;
+            return Ok(ExitCode::SUCCESS);
+        };
+        output.line(format!("{} {what}: {id}", styled(GOOD, "imported")))?;
+        output.line(format!("  it was run {run} there; commands take this id too"))?;
+        for (earlier, n) in again {
+            output.line(format!("  import {earlier} has {} of them too", words::thousands(n)))?;
+        }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// How many of these results earlier imports have, by the import's id.
+fn imported_before(results: &[StepResult], store: &Store) -> Result<Vec<(RunId, usize)>, CliError> {
+    let key = |result: &StepResult| (result.run.clone(), result.fingerprint);
+    let new: BTreeSet<_> = results.iter().map(key).collect();
+    let mut found = Vec::new();
+    for import in store.dir().imports()? {
+        let there = store.dir().imported(std::slice::from_ref(&import))?;
+        let same = there.iter().filter(|foreign| new.contains(&key(&foreign.result))).count();
+        found.extend((same > 0).then_some((import.id, same)));
+    }
+    Ok(found)
 }
 
 /// This store has the same result already.

@@ -46,8 +46,8 @@ fn unpacked(bundle: &Path) -> String {
 /// `imported 3 results of sweep on MACHINE: ID`.
 fn import(here: &TestSpace, bundle: &str) -> (String, String) {
     let said = here.flow(["import", bundle]).expect(0);
-    let said = String::from_utf8_lossy(said.raw()).trim().to_owned();
-    let (first, id) = said.rsplit_once(": ").unwrap();
+    let said = String::from_utf8_lossy(said.raw()).into_owned();
+    let (first, id) = said.lines().next().unwrap().rsplit_once(": ").unwrap();
     (first.rsplit(' ').next().unwrap().to_owned(), id.to_owned())
 }
 
@@ -255,6 +255,23 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
     let own = there.journal()[0]["run"].as_str().unwrap().to_owned();
     here.write("v.yaml", &REPORTED.replace("name: sweep", "name: other").replace("[acc, loss]", "[acc]"));
     has(&["report", "--run", &own, "-w", "v.yaml"], "# other");
+    // Results that an earlier run made there do not name it, but lead to it.
+    there.flow(["run", "w.yaml", "-f", "table"]).expect(0);
+    there.flow(["export", "--bundle", "y.bundle", "--as", "lab4"]).expect(0);
+    let last = there.journal()[0]["run"].as_str().unwrap().to_owned();
+    here.flow(["forget", &id]).expect(0);
+    fs::copy(there.path("y.bundle"), here.path("y.bundle")).unwrap();
+    let imported = String::from_utf8_lossy(here.flow(["import", "y.bundle"]).expect(0).raw()).into_owned();
+    assert!(
+        imported.contains(&format!("  it was run {last} there; ")) && !imported.contains("too\n  import"),
+        "{imported}"
+    );
+    let unknown = here.flow(["diff", &own, "now"]).expect(2).text();
+    assert!(unknown.contains("imported run RUN has results of that run"), "{unknown}");
+    let lonely = here.flow(["diff"]).expect(2).text();
+    assert!(lonely.contains("run RUN is imported from lab4: `flow diff RUN now`"), "{lonely}");
+    let again = here.flow(["import", "x.bundle"]).expect(0).stdout();
+    assert!(again.contains("has 2 of them too\n"), "{again}");
     assert!(!here.path(".flow/db").exists() || here.flow(["doctor"]).expect(0).raw().len() > 1);
     here.flow(["forget", "lab4"]).expect(0);
     assert!(here.flow(["show", "train"]).expect(2).text().contains("there is no run"));

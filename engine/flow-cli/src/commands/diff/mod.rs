@@ -126,11 +126,24 @@ fn last_two(place: &StoreLocation, output: &mut Output) -> Result<(RunId, RunId)
     let start = last.start.filter(|_| last.imported.is_none());
     let before = start.as_ref().map(|start| place.earlier(start)).transpose()?.and_then(|mut runs| runs.next());
     let (Some(start), Some((before, ..))) = (start, before) else {
-        return Err(CliError::usage("there is no earlier run of the same workflow to compare with")
-            .hint("`flow diff now` shows your edits since the last run"));
+        return Err(nothing_earlier(place)?);
     };
     output.line(format!("run {before}, then run {}", start.run))?;
     Ok((before, start.run))
+}
+
+/// There is no run to compare with: names the imported one, if there is one.
+fn nothing_earlier(place: &StoreLocation) -> Result<CliError, CliError> {
+    let error = CliError::usage("there is no earlier run of the same workflow to compare with");
+    let Some(import) = place.imports()?.pop() else {
+        return Ok(error.hint("`flow diff now` shows your edits since the last run"));
+    };
+    let (imported, host) = (&import.origin.run, &import.origin.host);
+    let own = place.runs()?.into_iter().rfind(|(_, start)| start.workflow == import.origin.workflow);
+    Ok(error.hint(match own {
+        Some((run, _)) => format!("run {imported} is imported from {host}: `flow diff {imported} {run}`"),
+        None => format!("run {imported} is imported from {host}: `flow diff {imported} now`"),
+    }))
 }
 
 impl Side {
