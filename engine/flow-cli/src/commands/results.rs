@@ -27,8 +27,9 @@ Examples:
 Axes are columns `axis.NAME`. Metrics are columns `NAME`, or `metric.NAME` if another column has that name, in the units
 of `flow show`. Memory is in bytes, times are in seconds, shares are ratios. A value that was not measured is empty, in
 JSON null, never 0. If an attempt resumed from a checkpoint, usage.attempts is the number of attempts in its times, and
-usage.attempts_unmeasured how many are missing from them. With --all, columns `param.NAME` are the parameters of each
-run, and `machine` is the machine that a result was imported from; it is empty for your own.")]
+usage.attempts_unmeasured how many are missing from them. Columns `param.NAME` are the parameters of the run; with
+--all, of the run that made the result. With --all, `machine` is the machine that a result was imported from; it is empty
+for your own.")]
 pub(crate) struct Results {
     /// Only of these steps, or instances such as 'train[lr=0.1]'
     #[arg(value_name = "STEP")]
@@ -126,7 +127,8 @@ impl Results {
         for step in &self.steps {
             find(&view, step)?;
         }
-        let (results, none) = (place::results(&place.store, output)?, Rc::new(Params::new()));
+        let results = place::results(&place.store, output)?;
+        let params = Rc::new(view.start.as_ref().map(|start| start.params.clone()).unwrap_or_default());
         // A result that was valid only with the earlier numbers does not belong to this run.
         let has_failed = |shown: &Shown| {
             !matches!(shown.state, InstanceState::Cached(Outcome::Ok, _) | InstanceState::Done(Outcome::Ok))
@@ -150,7 +152,7 @@ impl Results {
                 }
                 // Its step may have had another name then.
                 let named = |result| StepResult { step: shown.step.clone(), label: shown.label.clone(), ..result };
-                found.extend(result.map(named).map(|result| Row { result, params: none.clone(), machine: None }));
+                found.extend(result.map(named).map(|result| Row { result, params: params.clone(), machine: None }));
                 Ok(())
             },
         )?;
@@ -163,7 +165,8 @@ impl Results {
 }
 
 /// Common columns, in this order.
-const FIRST: [&str; 9] = ["workflow", "step", "instance", "repetition", "outcome", "run", "machine", "started_at", "ended_at"];
+const FIRST: [&str; 9] =
+    ["workflow", "step", "instance", "repetition", "outcome", "run", "machine", "started_at", "ended_at"];
 
 impl Row {
     /// Its columns and their values.

@@ -48,7 +48,15 @@ fn results_are_a_table() {
     let at = |name: &str| head.iter().position(|column| *column == name).unwrap_or_else(|| panic!("{head:?}"));
     let rows: Vec<_> = lines.map(|row| (row[at("axis.lr")], row[at("loss")], row[at("outcome")])).collect();
     assert_eq!(rows, [("0.1", "0.1", "ok"), ("0.2", "0.2", "ok")]);
-    space.flow(["run", "w.yaml", "one", "-f", "one"]).expect(0);
+    let set = WORKFLOW.replace("name: w", "name: w\nparams: {passes: 3}");
+    let one = "run: 'mkdir figures && echo ${{ passes }} > figures/a.txt'";
+    space.write("w.yaml", &set.replace("run: mkdir figures && echo x > figures/a.txt", one));
+    space.flow(["run", "w.yaml", "one", "-f", "one", "--set", "passes=4"]).expect(0);
+    let one = space.flow(["results"]).expect(0).stdout();
+    assert!(
+        one.starts_with("workflow,step,instance,") && one.contains(",param.passes,") && one.contains(",4,"),
+        "{one}"
+    );
     assert_eq!(space.flow(["results", "--json"]).expect(0).stdout().lines().count(), 1, "of the last run");
     assert_eq!(space.flow(["results", "--json", "--all"]).expect(0).stdout().lines().count(), 4);
 }
