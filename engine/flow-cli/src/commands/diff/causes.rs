@@ -162,11 +162,32 @@ pub(super) fn environments(
     }
     let heading = (!changes.is_empty()).then(|| styled(STRONG, "environment"));
     let all = before.results.values().filter(|result| result.circumstances.environment.is_some()).count();
+    let (variables, changes): (Vec<_>, Vec<_>) = changes.into_iter().partition(|(one, _)| one.is_variable());
     let line = |(difference, of): (Difference, Vec<&str>)| {
         let said = reasons::difference(&difference);
-        if of.len() == all { format!("  {said}") } else { format!("  {said}: {}", words::named(&of)) }
+        if of.len() == all { format!("  {said}") } else { format!("  {said}: {}", by_step(&of)) }
     };
-    heading.into_iter().chain(changes.into_iter().map(line)).collect()
+    let names = variables.iter().filter_map(|(one, _)| match one {
+        Difference::Variable { name } => Some(format!("`{name}`")),
+        _ => None,
+    });
+    let names: Vec<String> = names.collect();
+    let variables =
+        (!names.is_empty()).then(|| format!("  also differs, without effect on the cache: {}", names.join(", ")));
+    heading.into_iter().chain(changes.into_iter().map(line)).chain(variables).collect()
+}
+
+/// The steps of these instances, each once: `train × 6, table`.
+fn by_step(labels: &[&str]) -> String {
+    let mut steps: IndexMap<&str, Vec<&str>> = IndexMap::new();
+    for label in labels {
+        steps.entry(step_of(label)).or_default().push(label);
+    }
+    let name = |(step, of): (&str, Vec<&str>)| match of[..] {
+        [one] => one.to_owned(),
+        _ => format!("{step} × {}", words::thousands(of.len())),
+    };
+    steps.into_iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// What was shown already, and its consequences.
