@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::{Outcome, StepResult};
-use flow_store::Lost;
+use flow_core::{Artifact, Outcome, StepResult};
+use flow_store::{Lost, Objects};
 
 use super::{Done, find};
 use crate::args::{Global, OfRun};
@@ -15,12 +15,23 @@ use crate::place::StoreLocation;
 use crate::screen::{InstanceState, Shown, View, each_result, is_failure};
 use crate::{place, words};
 
+/// What the target of a folder means.
+#[derive(PartialEq, Eq)]
+enum Inside {
+    /// The target ends in `.csv`, and this is the folder's only such file.
+    File(PathBuf),
+    /// The target has files of the folder already.
+    Copied,
+    Other,
+}
+
 /// Arguments of `flow get`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   flow get train --to out                          out/model.pt; for several instances out/train[lr=0.1]/model.pt
-  flow get 'train[lr=0.1]' model --to best.pt      one output of one instance, under this name")]
+  flow get 'train[lr=0.1]' model --to best.pt      one output of one instance, under this name
+  flow get table --to table.csv                    the CSV of a table")]
 pub(crate) struct Get {
     /// A step, or an instance such as 'train[lr=0.1]'
     step: String,
@@ -52,9 +63,10 @@ impl Get {
             for (name, artifact) in result.outputs.iter().filter(|(name, _)| wanted.contains(name)) {
                 let file = result.paths.get(name).map_or(name, |path| path);
                 let file = Path::new(file).file_name().unwrap_or(name.as_ref());
+                let inside = if alone && wanted.len() == 1 { self.inside(&objects, artifact)? } else { Inside::Other };
                 let to = match (alone, wanted.len()) {
                     // An existing folder is filled, as `cp` does.
-                    (true, 1) if !self.to.is_dir() => self.to.clone(),
+                    (true, 1) if !self.to.is_dir() || inside == Inside::Copied => self.to.clone(),
                     (true, _) => self.to.join(file),
                     (false, _) => self.to.join(label.replace('/', "_")).join(file),
                 };
@@ -69,11 +81,32 @@ impl Get {
                         damaged.hint("`flow doctor --contents` drops damaged files; `flow run` then makes them again")
                     );
                 }
-                objects.copy_out(&artifact.digest, &to)?;
-                output.line(format!("{}  ({label}, {})", to.display(), words::bytes(artifact.bytes)))?;
+                let bytes = match inside {
+                    Inside::File(path) => write(&objects.read(&artifact.digest, path)?, &to)?,
+                    _ => {
+                        objects.copy_out(&artifact.digest, &to)?;
+                        artifact.bytes
+                    }
+                };
+                output.line(format!("{}  ({label}, {})", to.display(), words::bytes(bytes)))?;
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// How a folder from the store relates to the target.
+    fn inside(&self, objects: &Objects, artifact: &Artifact) -> Result<Inside, CliError> {
+        let Some(manifest) = objects.manifest(&artifact.digest)? else { return Ok(Inside::Other) };
+        if self.to.is_dir() {
+            let is_there = manifest.entries.iter().any(|entry| self.to.join(&entry.path).symlink_metadata().is_ok());
+            return Ok(if is_there { Inside::Copied } else { Inside::Other });
+        }
+        let is_csv = |path: &Path| path.extension().is_some_and(|end| end == "csv");
+        let mut files = manifest.entries.into_iter().map(|entry| entry.path).filter(|path| is_csv(path));
+        Ok(match (files.next(), files.next()) {
+            (Some(file), None) if is_csv(&self.to) => Inside::File(file),
+            _ => Inside::Other,
+        })
     }
 
     /// Reports that the step failed in the last run, and which run has its outputs.
@@ -118,4 +151,14 @@ impl Get {
         }
         Ok(names)
     }
+}
+
+/// Writes a file, with the folders above it. Returns its size.
+fn write(bytes: &[u8], to: &Path) -> Result<u64, CliError> {
+    let above = to.parent().filter(|above| !above.as_os_str().is_empty());
+    above
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::write(to, bytes))
+        .map_err(|e| CliError::failed(format!("`{}` cannot be written: {e}", to.display())))?;
+    Ok(bytes.len() as u64)
 }

@@ -15,11 +15,12 @@ steps:
     metrics: {stdout: "loss {loss}"}
   one: {run: mkdir figures && echo x > figures/a.txt, outputs: [figures/]}
 "#;
+const TABLE: &str = "  table: {uses: flow/table, with: {from: train, rows: lr, columns: [loss]}}\n";
 
 #[test]
 fn outputs_are_copied_out_by_name() {
     let space = space();
-    space.write("w.yaml", WORKFLOW);
+    space.write("w.yaml", &format!("{WORKFLOW}{TABLE}"));
     space.flow(["run", "w.yaml"]).expect(0);
     space.flow(["get", "train[lr=0.1]", "model", "--to", "best.pt"]).expect(0);
     assert_eq!(space.read("best.pt"), "0.1\n");
@@ -33,6 +34,12 @@ fn outputs_are_copied_out_by_name() {
     let there = space.flow(["get", "one", "figures", "--to", "best.pt"]).expect(2).text();
     assert!(there.contains("`best.pt` exists already"), "{there}");
     assert_eq!(space.read("best.pt"), "0.1\n");
+    let again = space.flow(["get", "one", "--to", "pictures"]).expect(2).text();
+    assert!(again.contains("`pictures` exists already") && !space.path("pictures/figures").exists(), "{again}");
+    space.flow(["get", "one", "--to", "all"]).expect(0);
+    assert_eq!(space.read("all/figures/a.txt"), "x\n");
+    space.flow(["get", "table", "--to", "new/table.csv"]).expect(0);
+    assert_eq!(space.read("new/table.csv").lines().next(), Some("lr,loss"));
     let none = space.flow(["get", "train", "nodel", "--to", "x"]).expect(2).text();
     assert!(none.contains("no output `nodel`") && none.contains("it has log, model"), "{none}");
 }
