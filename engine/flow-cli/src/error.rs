@@ -103,9 +103,22 @@ impl From<ExecError> for CliError {
                 };
                 CliError::usage(error.to_string()).hint(hint)
             }
+            ExecError::SlurmSilent(_) => {
+                let failed = CliError::failed(error.to_string());
+                match no_configuration() {
+                    Some(advice) => failed.hint(advice),
+                    None => failed,
+                }
+            }
             error => CliError::failed(error.to_string()),
         }
     }
+}
+
+/// Advice for a shell in which Slurm's commands find no configuration.
+pub(crate) fn no_configuration() -> Option<&'static str> {
+    let is_found = std::env::var_os("SLURM_CONF").is_some() || Path::new("/etc/slurm/slurm.conf").exists();
+    (!is_found).then_some("SLURM_CONF is not set in this shell; set it to the path of the cluster's slurm.conf")
 }
 
 /// The file in the same folder whose name is most similar to a missing one.
@@ -129,7 +142,9 @@ impl From<NoAnswer> for CliError {
             NoAnswer::Unread(_) => CliError::failed(error.to_string())
                 .hint("this release of Slurm prints a format that flow does not know: please report it"),
             error => CliError::failed(format!("Slurm does not answer: {error}"))
-                .hint("`scontrol ping` shows whether its controller is up; SLURM_CONF names another configuration"),
+                .hint(no_configuration().unwrap_or(
+                    "`scontrol ping` shows whether its controller is up; SLURM_CONF names another configuration",
+                )),
         }
     }
 }

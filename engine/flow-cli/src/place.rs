@@ -11,7 +11,7 @@ use flow_store::{Holder, Import, ProcessIdentity, Rebuilt, Results, RunDir, Stor
 
 use crate::args::{About, Global, OfRun, Selection, WorkflowArg};
 use crate::at_hand;
-use crate::error::CliError;
+use crate::error::{self, CliError};
 use crate::output::{self, NOTE, Output, styled};
 use crate::screen::{Shown, View};
 use crate::words;
@@ -363,7 +363,8 @@ pub(crate) fn results(store: &StoreDir, output: &mut Output) -> Result<Box<dyn R
 pub(crate) fn open(request: &SessionRequest, output: &mut Output) -> Result<Session, CliError> {
     let session = flow_exec::open(request, &crate::builtins::Steps::new())?;
     if let Some(unasked) = &session.unasked {
-        output.error(format!("{} {unasked}", styled(NOTE, "note:")))?;
+        let advice = error::no_configuration().map(|advice| format!("; {advice}")).unwrap_or_default();
+        output.error(format!("{} {unasked}{advice}", styled(NOTE, "note:")))?;
     }
     if let Some(run) = &session.told_by {
         let said = format!("Slurm is not queried while run {run} is active: flow uses its last answer about the nodes");

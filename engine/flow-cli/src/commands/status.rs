@@ -178,7 +178,7 @@ fn elsewhere(place: &StoreLocation, living: &[LivingRun]) -> Option<String> {
             || name && place.store.run(&RunId(run.to_owned())).kept() != DaemonState::Nothing
     };
     let others = seen.runs.iter().map(|(_, slot)| slot).filter(|slot| !ours(&slot.run));
-    let others: Vec<String> = others.map(|slot| format!("{} of {}", slot.workflow, slot.person)).collect();
+    let others: Vec<String> = others.map(|slot| format!("`{}` of {}", slot.workflow, slot.person)).collect();
     let names = others.join(", ");
     (!others.is_empty()).then(|| format!("this machine also runs {names} from other stores; `flow queue` shows all"))
 }

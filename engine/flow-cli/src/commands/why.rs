@@ -1,11 +1,11 @@
 //! `flow why`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::plan::{Force, State};
-use flow_core::{Digest, Expansion, InstanceId, JournalLine, RunEvent, RunId, StepResult};
+use flow_core::{Digest, Expansion, Instance, InstanceId, JournalLine, RunEvent, RunId, StepResult};
 use flow_exec::{Knowledge, PresentEnvironment, Session, Since, clock};
 use flow_store::{RunDir, Status, StoreDir};
 use indexmap::{IndexMap, IndexSet};
@@ -77,7 +77,7 @@ impl Why {
         }
         let ids: Vec<InstanceId> = asked.iter().map(|item| item.id).collect();
         let asked: Vec<Asked<'_>> = asked.iter().map(|item| (label(item.id), &item.state)).collect();
-        let Reused { accepted, others } = Reused::of(&knowledge, &asked, &session.expansion.workflow)?;
+        let Reused { accepted, others, elsewhere } = Reused::of(&knowledge, &asked, &session.expansion)?;
         for (reason, of) in &accepted {
             output.line(format!("{}: cached, kept by `flow accept`: {reason}", named(of)))?;
         }
@@ -107,6 +107,14 @@ impl Why {
             .collect();
         for line in reasons::unfollowed(&session.expansion.unfollowed(|id| kept.contains(&id), |_| true)) {
             output.sentence(&format!("{} {line}", styled(NOTE, "note:")), 2)?;
+        }
+        for (on_slurm, of) in elsewhere {
+            let (made, runs) =
+                if on_slurm { ("on this machine", "on Slurm") } else { ("by a Slurm job", "on this machine") };
+            let steps: IndexSet<&str> = of.iter().map(|label| label.split('[').next().unwrap_or(label)).collect();
+            let forced = steps.into_iter().map(|step| format!("-f {step}")).collect::<Vec<_>>().join(" ");
+            let text = format!("made {made}; `on:` is not part of the fingerprint, `flow run {forced}` runs it {runs}");
+            output.line(format!("{}: {text}", named(&of)))?;
         }
         for ((.., workflow), both) in others {
             let take = if both.len() == 1 { "reuses the result of" } else { "reuse the results of" };
@@ -182,10 +190,17 @@ struct Reused<'a> {
     /// Results of another step that does the same work: its name, and the label under which they
     /// were made.
     others: IndexMap<Made<'a>, Vec<(&'a str, String)>>,
+    /// Results that were made at another place than where the instances would run: whether that is Slurm.
+    elsewhere: IndexMap<bool, Vec<&'a str>>,
 }
 
 impl<'a> Reused<'a> {
-    fn of(knowledge: &Knowledge, asked: &[Asked<'a>], own: &str) -> Result<Reused<'a>, CliError> {
+    fn of(knowledge: &Knowledge, asked: &[Asked<'a>], expansion: &Expansion) -> Result<Reused<'a>, CliError> {
+        let own = &expansion.workflow;
+        let has_place = |instance: &&Instance| expansion.command(instance.id).is_some();
+        let places = expansion.instances.iter().filter(has_place);
+        let places: BTreeMap<&str, bool> =
+            places.map(|instance| (&*instance.label, instance.slurm.is_some())).collect();
         let mut reused = Reused::default();
         let Some(results) = knowledge.results() else { return Ok(reused) };
         let cached = asked.iter().filter_map(|(label, state)| match state {
@@ -195,11 +210,18 @@ impl<'a> Reused<'a> {
         let (labels, fingerprints): (Vec<&str>, Vec<Digest>) = cached.unzip();
         for (labels, fingerprints) in labels.chunks(AT_ONCE).zip(fingerprints.chunks(AT_ONCE)) {
             for (label, result) in labels.iter().zip(results.results_of(fingerprints)?) {
-                let Some(StepResult { label: made_as, step, workflow, accepted, .. }) = result else { continue };
+                let Some(StepResult { label: made_as, step, workflow, accepted, circumstances, .. }) = result else {
+                    continue;
+                };
+                // Only a node of Slurm has this fact.
+                let was_on_slurm = circumstances.facts.contains_key("node");
+                if let Some(on_slurm) = places.get(label).filter(|on_slurm| **on_slurm != was_on_slurm) {
+                    reused.elsewhere.entry(*on_slurm).or_default().push(label);
+                }
                 accepted.into_iter().for_each(|reason| reused.accepted.entry(reason).or_default().push(label));
                 if made_as != *label {
                     let of = label.split('[').next().unwrap_or(label);
-                    let by = (of, step, (workflow != own).then_some(workflow));
+                    let by = (of, step, (workflow != *own).then_some(workflow));
                     reused.others.entry(by).or_default().push((label, made_as));
                 }
             }

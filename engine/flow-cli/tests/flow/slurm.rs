@@ -101,6 +101,18 @@ impl Lab {
 
 #[test]
 #[ignore = "needs Slurm"]
+fn a_result_that_was_made_elsewhere_is_named() {
+    let lab = Lab::new(1, 0, "\n  a: {run: 'true'}\n");
+    lab.space.flow(["run", "w.yaml", "--on", "local"]).expect(0);
+    let why = || lab.space.flow(["why", "a"]).expect(0).stdout();
+    let made = "a: made on this machine; `on:` is not part of the fingerprint, `flow run -f a` runs it on Slurm\n";
+    assert!(why().contains(made), "{}", why());
+    lab.space.flow(["run", "w.yaml", "-f", "a"]).expect(0);
+    assert!(!why().contains("a: made "), "{}", why());
+}
+
+#[test]
+#[ignore = "needs Slurm"]
 fn while_a_run_goes_on_slurm_is_not_asked_what_its_nodes_have() {
     let steps = "\n  a: {matrix: {n: [0, 1]}, gpus: 1, run: 'until [ -e $HOME/on ]; do sleep 0.1; done'}\n";
     let mut lab = Lab::new(1, 1, steps);
