@@ -38,7 +38,7 @@ pub struct Provided {
     /// edge. With `"x-flow": "path"` it takes a file or folder, relative to the workflow, whose content becomes an
     /// input. A number with `"x-flow-most": "data.images"` is at most the metric `images` of the step whose artifact the
     /// parameter `data` is; this is checked once the metric is known. With `data.images less valid`, the share in the
-    /// parameter `valid` is reserved.
+    /// parameter `valid` is reserved. `"x-flow-help"` next to several forms is advice for a value that has none of them.
     pub with: Value,
     /// Whether its circumstances matter: it is a measurement.
     #[serde(default)]
@@ -108,6 +108,8 @@ pub struct PlannedStep {
     pub axes: Option<IndexMap<String, Vec<Value>>>,
     /// Its metrics, if the workflow alone determines them.
     pub metrics: Option<Vec<String>>,
+    /// The workflow parameters that it depends on.
+    pub params: Vec<String>,
 }
 
 /// A mistake in a `with:`.

@@ -174,7 +174,7 @@ pub(crate) fn datum(result: &StepResult, name: &str) -> Option<Datum> {
             false => Datum::NotFinite(NotFinite::of(metric.value)),
         });
     }
-    if let Some(value) = result.params.get(name) {
+    if let Some(value) = result.params.get(name).or_else(|| result.circumstances.params.get(name)) {
         return Some(declared(value));
     }
     result.circumstances.facts.get(name).map(|text| Datum::Declared { text: text.clone(), number: text.parse().ok() })
@@ -184,7 +184,8 @@ pub(crate) fn datum(result: &StepResult, name: &str) -> Option<Datum> {
 pub(crate) fn names(result: &StepResult) -> impl Iterator<Item = &str> {
     let usage = USAGE.iter().map(|known| known.name);
     let metrics = result.metrics.keys().map(String::as_str);
-    let params = result.params.keys().chain(result.circumstances.facts.keys()).map(String::as_str);
+    let params = result.params.keys().chain(result.circumstances.params.keys());
+    let params = params.chain(result.circumstances.facts.keys()).map(String::as_str);
     result.axes.keys().map(String::as_str).chain(metrics).chain(usage).chain(params)
 }
 

@@ -146,6 +146,30 @@ fn a_table_is_checked_against_the_step_it_is_from() {
 }
 
 #[test]
+fn a_parameter_that_the_step_reads_is_a_column() {
+    let steps = "  p: {run: 'echo ${{ passes }}', metrics: {stdout: 'loss {loss}'}}
+  t: {uses: flow/table, with: {from: p, columns: [passes, loss]}}
+  none: {uses: flow/table, with: {from: a, rows: [lr, v], columns: [passes]}}
+params: {passes: 3}
+";
+    let said = told(steps);
+    assert_eq!(said.matches("will have `passes`").count(), 1, "{said}");
+    assert!(said.contains("no result of step `a` will have `passes`"), "{said}");
+}
+
+#[test]
+fn a_chart_over_another_word_for_an_epoch_says_how_to_write_it() {
+    let steps = "  t: {uses: flow/table, with: {from: a, rows: lr, split: v, columns: [wall]}}
+  r: {uses: flow/report, with: {sections: [{table: t, charts: [{column: train_loss, over: pass}]}]}}
+";
+    let said = told(steps);
+    assert!(
+        said.contains(r#"expected "epoch" or "step""#) && said.contains("write its placeholder as `{epoch}`"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_report_is_checked_against_its_tables() {
     let steps = "  t: {uses: flow/table, with: {from: a, rows: lr, split: v, columns: [wall]}}
   u: {uses: flow/table, with: {from: f, columns: [wall]}}

@@ -374,6 +374,15 @@ fn unlike_company_and_hidden_metrics_are_said() {
 }
 
 #[test]
+fn a_parameter_of_the_workflow_is_a_column() {
+    let mut one = result("s", &[("batch", json!(8))], 0).epoch_time(20.0);
+    one.circumstances.params.insert("passes".into(), json!(5));
+    let with = json!({"from": "s", "columns": ["passes", "epoch_time"]});
+    let out = run("table", with, &input(vec![("s", view("torch/train", None, vec![one]))])).expect("a table");
+    assert!(text(&out, "table.csv").contains("\n8,5,20"), "{}", text(&out, "table.csv"));
+}
+
+#[test]
 fn without_a_gpu_its_columns_are_dashes() {
     let results = vec![result("s", &[("batch", json!(8))], 0).epoch_time(20.0).cpu_util(0.97).on_cpu()];
     let with = json!({"from": "s", "columns": ["gpus", "gpu_memory", "gpu_load", "cpu_util", "epoch_time"]});

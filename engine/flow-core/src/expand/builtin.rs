@@ -1,6 +1,6 @@
 //! Lets built-in steps check their `with:` at planning time, given the steps that they see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value as Json;
@@ -18,8 +18,15 @@ use crate::{
     },
 };
 
-/// Checks every built-in whose parameters are already known and the same for all of its instances.
-pub(super) fn check(steps: &[Step], plans: &[StepPlan], catalogue: &Catalogue, problems: &mut Problems) {
+/// Checks every built-in whose parameters are already known and the same for all of its instances. `named` are the
+/// workflow parameters that each step depends on.
+pub(super) fn check(
+    steps: &[Step],
+    plans: &[StepPlan],
+    named: &[BTreeSet<String>],
+    catalogue: &Catalogue,
+    problems: &mut Problems,
+) {
     for plan in plans.iter().filter(|plan| plan.sound && plan.uniform) {
         let Uses::Builtin(name) = &plan.uses else { continue };
         let Some(check) = catalogue.builtins.get(name).and_then(|provided| provided.check) else { continue };
@@ -27,7 +34,7 @@ pub(super) fn check(steps: &[Step], plans: &[StepPlan], catalogue: &Catalogue, p
         if !unknown.is_empty() || plan.sees.iter().any(|seen| !plans[*seen].sound) {
             continue;
         }
-        let seen = plan.sees.iter().map(|n| (plans[*n].name.to_string(), seen(&steps[*n], &plans[*n])));
+        let seen = plan.sees.iter().map(|n| (plans[*n].name.to_string(), seen(&steps[*n], &plans[*n], &named[*n])));
         let planned = PlannedWith { with: object(with.clone()), steps: seen.collect::<BTreeMap<_, _>>() };
         for wrong in (check.0)(&planned) {
             problems.value(&place(&plan.with.at, &with, &wrong.at), wrong.what);
@@ -35,7 +42,7 @@ pub(super) fn check(steps: &[Step], plans: &[StepPlan], catalogue: &Catalogue, p
     }
 }
 
-fn seen(step: &Step, plan: &StepPlan) -> PlannedStep {
+fn seen(step: &Step, plan: &StepPlan, params: &BTreeSet<String>) -> PlannedStep {
     let axes = || {
         let mut axes: IndexMap<String, IndexSet<&Json>> = IndexMap::new();
         for (name, value) in plan.matrix.axes.iter().flat_map(|axis| &axis.values).flat_map(|value| &value.flat) {
@@ -51,6 +58,7 @@ fn seen(step: &Step, plan: &StepPlan) -> PlannedStep {
         repeats: plan.repeats,
         axes: plan.absent.is_none().then(axes),
         metrics: metrics(step),
+        params: params.iter().cloned().collect(),
     }
 }
 

@@ -150,7 +150,7 @@ impl Workflow {
         }
         let Built { mut instances, agreements, groups, .. } = built;
         let never = fit::find(&groups.groups, request, &mut instances);
-        builtin::check(&self.steps, &plans, request.catalogue, problems);
+        builtin::check(&self.steps, &plans, &named, request.catalogue, problems);
 
         let mut remarks: Vec<Remark> = chosen.none_holds.into_iter().collect();
         let mut steps = Vec::with_capacity(plans.len());

@@ -252,7 +252,8 @@ impl Schema {
                         None => what.label("none of its allowed forms"),
                     }
                 } else {
-                    what.label(format!("expected {}", wanted.join(" or ")))
+                    let what = what.label(format!("expected {}", wanted.join(" or ")));
+                    self.help(error).into_iter().fold(what, Diagnostic::help)
                 }));
             }
             _ if holds_unknown => {}
@@ -278,6 +279,13 @@ impl Schema {
         let schema = self.root.pointer(pointer.rsplit_once('/').map_or("", |(above, _)| above))?;
         let said = schema.get("description")?.as_str()?.split_whitespace().collect::<Vec<_>>().join(" ");
         Some(said.trim_end_matches('.').to_owned())
+    }
+
+    /// Advice of the schema about a value with one of several forms.
+    fn help(&self, error: &ValidationError<'_>) -> Option<String> {
+        let pointer = error.schema_path().to_string();
+        let schema = self.root.pointer(pointer.rsplit_once('/').map_or("", |(above, _)| above))?;
+        Some(schema.get("x-flow-help")?.as_str()?.to_owned())
     }
 
     fn about(&self, path: &[Seg], name: &str) -> Option<String> {

@@ -165,6 +165,7 @@ pub(crate) struct OverWith {
 /// The x axis of a metric.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(extend("x-flow-help" = "if the program counts with another word, write its placeholder as `{epoch}`: 'pass {epoch}: loss {loss}'"))]
 pub(crate) enum Along {
     /// The epochs of each instance.
     Epoch,

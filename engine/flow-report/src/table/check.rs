@@ -134,5 +134,6 @@ fn alike<'a>(values: &'a BTreeSet<String>, labels: &IndexMap<String, Text>) -> O
 fn columns<'a>(step: &'a PlannedStep, axes: &[&'a str]) -> Option<Vec<&'a str>> {
     let metrics = step.metrics.as_ref()?.iter().map(String::as_str);
     let usage = USAGE.iter().map(|known| known.name);
-    Some(metrics.chain(axes.iter().copied()).chain(usage).chain(["outcome"]).collect())
+    let params = step.params.iter().map(String::as_str);
+    Some(metrics.chain(axes.iter().copied()).chain(usage).chain(params).chain(["outcome"]).collect())
 }
