@@ -196,6 +196,7 @@ function described(all) {
   metrics.forEach((name, n) => list.push({
     id: `m.${name}`, title: name, number: true, optional: true, on: n < most,
     by: (one, fold = shown) => fold.value(one, name, own.last.goals)?.v,
+    isShare: (one) => shown.value(one, name, own.last.goals)?.unit === "ratio",
     cell: (one, fold = shown) => {
       const value = fold.value(one, name, own.last.goals);
       if (!value) return "";
@@ -218,7 +219,8 @@ function both(column) {
   const theirs = (one) => (twin(one) ? column.by(twin(one), other.fold) : null);
   const is = (v) => typeof v === "number" && Number.isFinite(v);
   const change = (one) => (is(column.by(one)) && is(theirs(one)) && theirs(one) !== 0 ? (column.by(one) - theirs(one)) / Math.abs(theirs(one)) : null);
-  const percents = (one) => (change(one) === null ? "" : `${change(one) < 0 ? "−" : "+"}${Math.abs(100 * change(one)).toFixed(1)}%`);
+  const sized = (one) => (column.isShare?.(one) ? [column.by(one) - theirs(one), " pp"] : [change(one), "%"]);
+  const percents = (one) => (change(one) === null ? "" : `${change(one) < 0 ? "−" : "+"}${Math.abs(100 * sized(one)[0]).toFixed(1)}${sized(one)[1]}`);
   const more = { number: true, optional: column.optional, on: column.on };
   return [
     column,
