@@ -46,6 +46,16 @@ pub struct Inputs {
     /// Files whose digest turned out to be wrong: they are read again, whatever their stamp.
     doubted: Mutex<Vec<PathBuf>>,
     seen: Mutex<IndexMap<(PathBuf, bool), Arc<StampedInput>>>,
+    /// Software environments by folder.
+    listed: Mutex<IndexMap<PathBuf, Arc<StampedInput>>>,
+}
+
+/// A list that a caller made from files and folders, such as the packages of a software environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    pub text: Vec<u8>,
+    /// The list is the same while these are unchanged: the content of files, and the names in folders.
+    pub watched: Vec<PathBuf>,
 }
 
 /// A borrowed key for lookups.
@@ -88,9 +98,10 @@ pub(crate) enum SeenKind {
 impl Inputs {
     /// Inputs with known digests of files.
     pub(crate) fn knowing(known: HashMap<PathBuf, KnownFile>, objects: Option<Objects>, now: SystemTime) -> Inputs {
-        let (root, named, doubted, seen) = (None, BTreeSet::new(), Mutex::default(), Mutex::default());
+        let (root, named, doubted) = (None, BTreeSet::new(), Mutex::default());
+        let (seen, listed) = (Mutex::default(), Mutex::default());
         let (activity, now) = (Activity::default(), nanoseconds(now));
-        Inputs { objects, activity, now, known, root, named, doubted, seen }
+        Inputs { objects, activity, now, known, root, named, doubted, seen, listed }
     }
 
     /// Applies `.flowignore` from the workflow's `root` down. Inputs that are `named` are never ignored.
@@ -124,6 +135,68 @@ impl Inputs {
 
     fn seen(&self) -> MutexGuard<'_, IndexMap<(PathBuf, bool), Arc<StampedInput>>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listed(&self) -> MutexGuard<'_, IndexMap<PathBuf, Arc<StampedInput>>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The digest of the list that `list` makes of `path`. It is made once in a run, and kept as an object.
+    ///
+    /// # Errors
+    /// Those of `list`; a watched path cannot be read.
+    pub fn list<E: From<StoreError>>(&self, path: &Path, list: impl Fn() -> Result<Listing, E>) -> Result<Digest, E> {
+        if let Some(known) = self.listed().get(path) {
+            return Ok(known.tree.digest);
+        }
+        let now = self.stamped(&list)?;
+        Ok(self.listed().entry(path.to_owned()).or_insert(Arc::new(now)).tree.digest)
+    }
+
+    /// True if the list of `path` is no longer the one of [`Inputs::list`]. `list` makes it again if a watched path looks
+    /// changed.
+    pub fn has_changed<E: From<StoreError>>(&self, path: &Path, list: impl Fn() -> Result<Listing, E>) -> bool {
+        let Some(before) = self.listed().get(path).cloned() else { return false };
+        if before.files.iter().all(SeenFile::is_as_it_was) {
+            return false;
+        }
+        match self.stamped(&list) {
+            Ok(now) if now.tree.digest == before.tree.digest => {
+                self.listed().insert(path.to_owned(), Arc::new(now));
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// The list, with the stamps of what it is made from.
+    fn stamped<E: From<StoreError>>(&self, list: &impl Fn() -> Result<Listing, E>) -> Result<StampedInput, E> {
+        let mut found = list()?;
+        let files = loop {
+            let watched = found.watched.iter().map(|path| self.watched(path));
+            let stamps = watched.collect::<Result<Vec<SeenFile>>>()?;
+            // It may have changed between the list and the stamps.
+            let again = list()?;
+            if again == found {
+                break stamps;
+            }
+            found = again;
+        };
+        let digest = match &self.objects {
+            Some(objects) => objects.store_bytes(&found.text)?.digest,
+            None => Digest::of(&found.text),
+        };
+        let tree = Tree { digest, kind: ArtifactKind::File, files: 1, bytes: found.text.len() as u64 };
+        Ok(StampedInput { tree, files, rules: None, ignored: Vec::new() })
+    }
+
+    fn watched(&self, path: &Path) -> Result<SeenFile> {
+        let meta = fs::metadata(path).map_err(StoreError::io(StoreAction::Read, path))?;
+        let (stamp, what) = match meta.is_dir() {
+            true => (Stamp::of(&meta), SeenKind::Folder),
+            false => self.file(path, &meta).map(|(stamp, digest)| (stamp, SeenKind::Content(digest)))?,
+        };
+        Ok(SeenFile { path: path.to_owned(), stamp, what })
     }
 
     fn doubted(&self) -> MutexGuard<'_, Vec<PathBuf>> {
@@ -265,8 +338,8 @@ impl Inputs {
     /// `now` is the present time. If it is still too fresh, or has changed since, it gets a stamp that never matches.
     pub(crate) fn settle(&self, now: SystemTime) -> Stats {
         let now = nanoseconds(now);
-        let seen = self.seen();
-        let files: Vec<&SeenFile> = seen.values().flat_map(|seen| &seen.files).collect();
+        let (seen, listed) = (self.seen(), self.listed());
+        let files: Vec<&SeenFile> = seen.values().chain(listed.values()).flat_map(|seen| &seen.files).collect();
         let fresh: Vec<&SeenFile> = files.iter().copied().filter(|file| !file.stamp.is_settled(self.now)).collect();
         let bytes = fresh.iter().map(|file| file.stamp.bytes).sum();
         let settled = hash::in_parallel(&fresh, bytes, |file| {

@@ -78,7 +78,7 @@ pub use file::regular;
 pub use gc::{Freed, Keep, gc};
 pub use group::{GroupStore, init_for_group};
 pub use imports::Import;
-pub use inputs::{Inputs, Tree};
+pub use inputs::{Inputs, Listing, Tree};
 pub use kept::{DaemonLock, DaemonState};
 pub use living::LivingRuns;
 

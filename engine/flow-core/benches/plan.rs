@@ -12,7 +12,7 @@ use flow_core::{
     parse,
     plan::{Context, Force, Lookup, plan},
     reason::Fault,
-    why::Files,
+    why::Listed,
 };
 use serde_json::json;
 
@@ -114,7 +114,7 @@ impl Lookup for Nothing {
     fn last(&mut self, _: &str) -> Option<Parts> {
         None
     }
-    fn files(&mut self, _: &Digest) -> Option<Files> {
+    fn listed(&mut self, _: &Digest) -> Option<Listed> {
         None
     }
 }

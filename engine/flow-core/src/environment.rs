@@ -59,6 +59,9 @@ pub struct ProgramFile {
 pub struct Python {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// Of a declared environment: the platform that its binary packages are made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abi: Option<String>,
     /// Versions of the installed distributions, by normalized name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packages: BTreeMap<String, String>,
@@ -87,6 +90,11 @@ pub enum Difference {
 impl Difference {
     pub fn is_variable(&self) -> bool {
         matches!(self, Difference::Variable { .. })
+    }
+
+    /// Another version of Python or of a package.
+    pub fn is_of_python(&self) -> bool {
+        matches!(self, Difference::Python { .. } | Difference::Package { .. })
     }
 
     /// The most telling come first: Python, frameworks, other packages, programs, variables.
@@ -153,13 +161,29 @@ impl Environment {
                 }
             }
         }
-        let mut found: Vec<Difference> = found.into_iter().collect();
-        found.sort_by_key(Difference::rank);
-        found
+        ranked(found)
     }
 }
 
+fn ranked(found: BTreeSet<Difference>) -> Vec<Difference> {
+    let mut found: Vec<Difference> = found.into_iter().collect();
+    found.sort_by_key(Difference::rank);
+    found
+}
+
 impl Python {
+    /// How a later list of a declared environment differs, the most telling first.
+    pub fn differences_to(&self, is: &Python) -> Vec<Difference> {
+        let mut found = BTreeSet::new();
+        self.differences(is, &mut found);
+        if self.version == is.version && self.abi != is.abi {
+            let with_abi =
+                |of: &Python| [&of.version, &of.abi].into_iter().flatten().cloned().collect::<Vec<_>>().join(" ");
+            found.insert(Difference::Python { was: with_abi(self), is: with_abi(is) });
+        }
+        ranked(found)
+    }
+
     fn differences(&self, is: &Python, found: &mut BTreeSet<Difference>) -> bool {
         let versions = self.version.as_ref().zip(is.version.as_ref()).filter(|(was, is)| was != is);
         found.extend(versions.map(|(was, is)| Difference::Python { was: was.clone(), is: is.clone() }));
@@ -189,7 +213,7 @@ mod tests {
         Environment {
             command: Some("python".into()),
             programs: BTreeMap::from([("python".into(), program)]),
-            pythons: BTreeMap::from([("/venv".into(), Python { version: Some(version.into()), packages })]),
+            pythons: BTreeMap::from([("/venv".into(), Python { version: Some(version.into()), abi: None, packages })]),
             variables: variables.iter().map(|(name, is)| ((*name).to_owned(), is.map(str::to_owned))).collect(),
             key: Some("k".into()),
             ..Environment::default()

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The version of the journal's format.
-pub const JOURNAL_FORMAT: u32 = 3;
+pub const JOURNAL_FORMAT: u32 = 4;
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

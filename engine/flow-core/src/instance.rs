@@ -49,6 +49,8 @@ pub struct Instance {
     pub resume: bool,
     /// Larger goes first, under the policies that use it: `critical-path` and `priority`.
     pub priority: i64,
+    /// The declared environment that it runs in, by name.
+    pub environment: Option<Arc<str>>,
     /// Files and folders of the user.
     pub inputs: Arc<[Input]>,
     pub outputs: Arc<[Output]>,

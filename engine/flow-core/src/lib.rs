@@ -15,6 +15,7 @@ mod builtin;
 mod bundle;
 mod catalogue;
 mod compiled_once;
+mod declared;
 mod diagnostic;
 mod digest;
 mod environment;
@@ -60,6 +61,7 @@ pub use bundle::{
 pub use catalogue::{
     Catalogue, PlannedStep, PlannedWith, PluginFacts, Provided, Tolerances, WithCheck, WithVerdicts, WrongWith,
 };
+pub use declared::{DeclaredEnvironment, EnvironmentProvider};
 pub use diagnostic::{Diagnostic, edits, nearest};
 pub use digest::{BadDigest, Digest};
 pub use environment::{Difference, Environment, FRAMEWORKS, ProgramFile, Python};

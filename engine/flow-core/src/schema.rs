@@ -7,6 +7,7 @@ use crate::{
     Provided,
     shell::Shell,
     spec::{
+        environments::REQUIRED,
         keys::{self, Key, Kind},
         slurm,
     },
@@ -28,6 +29,7 @@ pub fn schema() -> Value {
             "size": {"type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]*)?\s*[KMGTPE]?i?[Bb]?\s*$"},
             "duration": {"type": "string", "pattern": "^[0-9]"},
             "profile": object(keys::PROFILE, &[]),
+            "environment": environment(),
             "step": step(),
             "publication": publication(),
         },
@@ -127,6 +129,12 @@ fn step() -> Value {
     step
 }
 
+fn environment() -> Value {
+    let mut environment = object(keys::ENVIRONMENT, &[]);
+    merge(&mut environment, json!({"minProperties": 1, "maxProperties": 1}));
+    environment
+}
+
 fn publication() -> Value {
     let mut entry = object(keys::PUBLISH, &["from"]);
     merge(&mut entry, json!({"oneOf": [{"required": ["to"]}, {"required": ["whats_new"]}]}));
@@ -147,6 +155,12 @@ fn property(key: &Key) -> Value {
         Kind::Params => json!({"type": ["object", "null"], "propertyNames": {"$ref": "#/$defs/name"}}),
         Kind::Profiles => named("profile"),
         Kind::Steps => named("step"),
+        Kind::Environments => {
+            let mut environments = named("environment");
+            merge(&mut environments, json!({"properties": {REQUIRED: {"type": "boolean"}}}));
+            environments
+        }
+        Kind::Environment => json!({"type": "string"}),
         Kind::Include => {
             let file = json!({"type": "string", "minLength": 1});
             json!({"anyOf": [file, {"type": "array", "items": file}]})

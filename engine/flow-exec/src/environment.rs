@@ -93,6 +93,31 @@ pub(crate) fn packages_of(name: &str, path: &str, variables: Variables<'_>) -> O
     Some(Packages { folders: found.folders(variables), prefix: found.prefix })
 }
 
+/// The Python of a declared environment with the packages that it has without the user's own, and the folders that hold
+/// them. `None` if there is no Python in its `bin`.
+pub(crate) fn of_prefix(prefix: &Path) -> Option<(Python, Vec<PathBuf>)> {
+    let variables = |name: &str| (name == "PYTHONNOUSERSITE").then(|| "1".to_owned());
+    let bin = prefix.join("bin").display().to_string();
+    let at = PYTHONS.iter().find_map(|name| resolve(name, &bin))?;
+    let real = fs::canonicalize(&at).ok()?;
+    let installation = Installation::of(&at, &real)?;
+    let python = Python { abi: abi(&real), ..installation.read(&variables) };
+    Some((python, installation.folders(&variables)))
+}
+
+/// The platform for which an interpreter loads binary packages, from the name of its configuration module:
+/// `linux_x86_64-linux-gnu`.
+fn abi(real: &Path) -> Option<String> {
+    let library = real.parent()?.parent()?.join("lib").join(real.file_name()?);
+    let names = fs::read_dir(library).ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let platforms = names.filter_map(|name| {
+        let platform = name.strip_prefix("_sysconfigdata_")?.strip_suffix(".py")?;
+        Some(platform.trim_start_matches('_').to_owned())
+    });
+    // Debian has the same module under a shorter name too.
+    platforms.max_by_key(String::len)
+}
+
 /// The Python installation that a program is, or that runs it: the one of its `#!` line.
 fn installation(at: &Path, real: &Path, line: Option<&str>, path: &str) -> Option<Installation> {
     let Some(line) = line else { return Installation::of(at, real) };
@@ -209,7 +234,7 @@ impl Installation {
             // The first one is imported.
             packages.entry(name).or_insert(version);
         }
-        Python { version: Some(self.version.clone()), packages }
+        Python { version: Some(self.version.clone()), abi: None, packages }
     }
 }
 
@@ -242,7 +267,7 @@ fn distributions(folder: &Path) -> Vec<(String, String)> {
 }
 
 /// The normalized name and the version of a distribution, from the name of its `.dist-info` folder.
-fn name_and_version(folder: &str) -> Option<(String, String)> {
+pub(crate) fn name_and_version(folder: &str) -> Option<(String, String)> {
     let (name, version) = folder.strip_suffix(".dist-info")?.rsplit_once('-')?;
     let parts = name.split(['-', '_', '.']).filter(|part| !part.is_empty());
     Some((parts.collect::<Vec<_>>().join("-").to_lowercase(), version.to_owned()))

@@ -4,12 +4,14 @@ pub mod attempt;
 mod audited;
 mod channel;
 pub mod clock;
+mod declared;
 mod driver;
 mod environment;
 mod error;
 pub mod hardware;
 pub mod keeper;
 mod live_sources;
+mod made;
 mod node;
 pub mod nvml;
 mod pages;
@@ -27,9 +29,10 @@ pub use driver::{
     Private, PublishRequest, PublishedFile, Qualities, Remade, Rules, RunEnd, RunOptions, Session, SessionRequest,
     Since, Unasked, Unaudited, Unwanted, Update, WithheldFile, accept, audit, audited, cancel_jobs, carry, check,
     done_by_others, end_strays, ended_since, environment, forecast, forget, going_on, has_audits, ignored, import,
-    jobs_going_on, jobs_left, named, on_each_model, open, overview, parts, placement_variables, plan, plan_elsewhere,
-    plugin_digests, predict, present_inputs, progress, remake, rules, run, unwanted,
+    jobs_going_on, jobs_left, listed, named, on_each_model, open, overview, parts, placement_variables, plan,
+    plan_elsewhere, plugin_digests, predict, present_inputs, progress, remake, rules, run, unwanted,
 };
 pub use error::ExecError;
+pub use made::{UnusedEnvironment, clear_environments};
 pub use node::{serve as serve_node, stay};
 pub use workspace::Workspace;

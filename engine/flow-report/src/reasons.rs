@@ -51,6 +51,9 @@ impl Reasons<'_> {
             Cause::AsksTooMuch => self.say("cause-asks-too-much", args),
             Cause::Unresolved { error } => self.say("cause-unresolved", args.with("error", self.fault(error))),
             Cause::NoInput { error } => self.say("cause-no-input", args.with("error", self.fault(error))),
+            Cause::NoEnvironment { name, error } => {
+                self.say("cause-no-environment", args.with("name", self.code(name)).with("error", self.fault(error)))
+            }
             Cause::ResultUnseen { error } => self.say("cause-result-unseen", args.with("error", self.fault(error))),
             Cause::NotProvided { uses } => self.say("cause-not-provided", args.with("uses", self.text(uses))),
             Cause::MemberCannotRun { label, because } => {
@@ -382,6 +385,9 @@ impl Reasons<'_> {
                 self.say("filling-input-in-input", args)
             }
             Filling::InputChanged { path } => self.say("filling-input-changed", args.with("path", self.code(path))),
+            Filling::EnvironmentChanged { name } => {
+                self.say("filling-environment-changed", args.with("name", self.code(name)))
+            }
             Filling::Artifact { error } => self.say("filling-artifact", args.with("error", self.fault(error))),
             Filling::NoPlugin { plugin } => self.say("filling-no-plugin", args.with("plugin", self.text(plugin))),
         }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::plan::Accepted;
+use flow_core::plan::{Accepted, AcceptedDifferences};
 use flow_core::why::Why;
 use flow_core::{InstanceId, RunId, StepId};
 use flow_exec::ExecError;
@@ -24,19 +24,24 @@ use crate::{place, words};
 #[command(after_help = "\
 Example:
   flow accept solo --reason 'the plugin was only reformatted'
+  flow accept --environments --reason 'a patch release'    every result whose only difference is the
+                                                           packages of its declared environment
 
 If an instance has several results, flow keeps the one with the fewest differences, not a later trial with other
 parameters. Results of another command or parameter are refused without --other-settings. Reports show that a result
 was kept, and the reason. `flow forget STEP --accepted` takes it back.")]
 pub(crate) struct Accept {
     /// A step, or an instance such as 'solo[batch=16]'
-    #[arg(required = true, value_name = "STEP")]
+    #[arg(required_unless_present = "environments", value_name = "STEP")]
     steps: Vec<String>,
+    /// Keep results whose only difference is the packages of their declared environment; without STEP, all of the file
+    #[arg(long)]
+    environments: bool,
     /// Why the old results are still valid
     #[arg(long, value_name = "TEXT")]
     reason: String,
     /// Also keep results of another command, parameter or variable
-    #[arg(long)]
+    #[arg(long, conflicts_with = "environments")]
     other_settings: bool,
     #[command(flatten)]
     about: WorkflowArg,
@@ -58,9 +63,13 @@ impl Accept {
         let mut rebuilt = None;
         let mended = |found: &Rebuilt| rebuilt = Some(found.clone());
         place::show_hashing(&session, output);
-        let alone = |_: &_| ControlFlow::Break(());
-        let accepted =
-            flow_exec::accept(&session, &self.steps, self.reason.trim(), self.other_settings, alone, mended)?;
+        let kind = match (self.environments, self.other_settings) {
+            (true, _) => AcceptedDifferences::Environments,
+            (false, true) => AcceptedDifferences::All,
+            (false, false) => AcceptedDifferences::Files,
+        };
+        let reason = self.reason.trim();
+        let accepted = flow_exec::accept(&session, &self.steps, reason, kind, |_| ControlFlow::Break(()), mended)?;
         place::mended(rebuilt.as_ref(), output)?;
         let store = session.workspace.existing_store()?;
         let whose = |run: &RunId| {
@@ -88,6 +97,12 @@ impl Accept {
             let step = session.expansion.instances[id.index()].step;
             let form = form.unwrap_or_else(|| Value::from(why.as_str()));
             told.entry((step, how, form)).or_default().push((*id, why));
+        }
+        if self.environments {
+            told.retain(|(_, how, _), _| *how != styled(FAINT, "up to date"));
+            if told.is_empty() {
+                output.line("no result differs only in the packages of its environment")?;
+            }
         }
         for ((step, how, _), all) in told {
             let (first, why) = &all[0];

@@ -23,6 +23,7 @@ Examples:
   flow gc --runs 3 --days 0              keep everything that the last three runs of each workflow use
 
 flow also keeps the last results of each step, even if many runs of other steps followed; --runs 0 removes them too.
+Environments that uv made stay while runs of any store use them, and for the days of --days; --days 0 keeps them all.
 Imported results stay, because this machine cannot make them again: `flow forget MACHINE` drops them.")]
 pub(crate) struct Gc {
     /// Keep everything that the last N runs of each workflow use
@@ -58,6 +59,18 @@ impl Gc {
             .map_err(|error| refused(error, place.store.path()))?;
         place::mended(freed.rebuilt.as_ref(), output)?;
         output.line(render(&freed, self.dry_run))?;
+        if let Some(since) = since {
+            let cache = place.store.path().join("cache");
+            let cleared = flow_exec::clear_environments(&cache, since, self.dry_run).map_err(CliError::from)?;
+            let bytes = cleared.iter().map(|environment| environment.bytes).sum();
+            if !cleared.is_empty() {
+                let environments = words::count(cleared.len(), "environment");
+                let freed = if self.dry_run { "would free" } else { "freed" };
+                let days = words::count(self.days as usize, "day");
+                output
+                    .line(format!("{freed} {}: {environments} that no run has used for {days}", words::bytes(bytes)))?;
+            }
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

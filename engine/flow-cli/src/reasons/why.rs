@@ -2,7 +2,7 @@
 
 use flow_core::fingerprint::{PartKind, RUNNER};
 use flow_core::why::{FileChange, InputChange, Reason, Unfit, Why};
-use flow_core::{Outcome, Span};
+use flow_core::{Difference, Outcome, Span};
 use serde_json::Value;
 
 use crate::words;
@@ -97,6 +97,9 @@ pub(crate) fn reason(reason: &Reason) -> String {
             }
         }
         Reason::Input(path, change) => input_in_words(path, change),
+        Reason::Environment { was, is, differences, more } => {
+            environment_in_words(was.as_deref(), is.as_deref(), differences, *more)
+        }
         Reason::Measurement(true) => "it is now a measurement".to_owned(),
         Reason::Measurement(false) => "it is no longer a measurement".to_owned(),
         Reason::Results { of, change, count } => results_in_words(of, *change, *count),
@@ -239,6 +242,24 @@ fn results_in_words(of: &str, change: FileChange, count: u32) -> String {
     }
 }
 
+/// `numpy 1.26 → 2.0 in environment lab`.
+fn environment_in_words(was: Option<&str>, is: Option<&str>, differences: &[Difference], more: u32) -> String {
+    let (was, is) = match (was, is) {
+        (Some(was), Some(is)) => (was, is),
+        (None, Some(is)) => return format!("it now runs in environment {is}"),
+        (Some(was), None) => return format!("it no longer runs in environment {was}"),
+        (None, None) => return "its environment changed".to_owned(),
+    };
+    let more = (more > 0).then(|| format!("{more} more"));
+    let all = differences.iter().map(super::difference).chain(more).collect::<Vec<_>>().join(", ");
+    match (was == is, all.is_empty()) {
+        (true, true) => format!("environment {is} changed"),
+        (true, false) => format!("{all} in environment {is}"),
+        (false, true) => format!("environment {was} → {is}"),
+        (false, false) => format!("environment {was} → {is}: {all}"),
+    }
+}
+
 fn input_in_words(path: &str, change: &InputChange) -> String {
     let whole = |path: &str, change: FileChange| match change {
         FileChange::Changed => format!("input `{path}` changed"),
@@ -279,6 +300,27 @@ mod tests {
 
     fn value(kind: PartKind, name: &str, was: impl Into<Option<Value>>, is: impl Into<Option<Value>>) -> String {
         reason(&Reason::Value { kind, name: name.into(), was: was.into(), is: is.into() })
+    }
+
+    #[test]
+    fn environments() {
+        let package = |name: &str, was: &str| Difference::Package {
+            name: name.into(),
+            was: Some(was.into()),
+            is: Some("2.0".into()),
+        };
+        let said = |was: Option<&str>, is: Option<&str>, differences: &[Difference]| {
+            let (was, is) = (was.map(str::to_owned), is.map(str::to_owned));
+            reason(&Reason::Environment { was, is, differences: differences.to_vec(), more: 0 })
+        };
+        let lab = Some("lab");
+        let four = ["a", "b", "c", "d"].map(|name| package(name, "1"));
+        assert_eq!(said(lab, lab, &[package("numpy", "1.26")]), "numpy 1.26 → 2.0 in environment lab");
+        assert_eq!(said(lab, lab, &four), "a 1 → 2.0, b 1 → 2.0, c 1 → 2.0, 1 more in environment lab");
+        assert_eq!(said(lab, Some("new"), &four[..1]), "environment lab → new: a 1 → 2.0");
+        assert_eq!(said(lab, lab, &[]), "environment lab changed");
+        assert_eq!(said(None, lab, &[]), "it now runs in environment lab");
+        assert_eq!(said(lab, None, &[]), "it no longer runs in environment lab");
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl<'a> Screen<'a> {
             Update::Event(line) => self.event(&line)?,
             Update::Progress { attempt, fraction, text } => self.view.progress(attempt, fraction, text),
             Update::Status(status) => self.view.status(*status),
-            Update::Setup { plugin, line } => self.setup_line(&plugin, &line)?,
+            Update::Setup { kind, name, line } => self.setup_line(kind, &name, &line)?,
             Update::Doing(what) => self.note(what)?,
             Update::Held(holder) => self.held(&holder)?,
         }
@@ -140,11 +140,11 @@ impl<'a> Screen<'a> {
         lines::plan_line(&self.view).iter().try_for_each(|words| self.say(words))
     }
 
-    fn setup_line(&mut self, plugin: &str, line: &str) -> io::Result<()> {
+    fn setup_line(&mut self, kind: &str, plugin: &str, line: &str) -> io::Result<()> {
         let line = &*printed(line);
         let first = self.setting_up.insert(plugin.to_owned());
         if first && !matches!(self.face, Face::Json) {
-            self.say(&format!("setting up plugin {plugin}, once"))?;
+            self.say(&format!("setting up {kind} {plugin}, once"))?;
         }
         match &mut self.face {
             Face::Json => self.output.note(format!("{plugin}: {line}")),

@@ -12,6 +12,7 @@ mod corun;
 mod counted;
 mod damage;
 mod database;
+mod declared;
 mod detached;
 mod diverged;
 mod edits;

@@ -11,8 +11,13 @@ pub(crate) fn page(name: &str) -> String {
 }
 
 /// Where the schema has keys.
-const PLACES: [&str; 4] =
-    ["/properties", "/$defs/profile/properties", "/$defs/publication/properties", "/$defs/step/properties"];
+const PLACES: [&str; 5] = [
+    "/properties",
+    "/$defs/profile/properties",
+    "/$defs/environment/properties",
+    "/$defs/publication/properties",
+    "/$defs/step/properties",
+];
 
 #[test]
 fn every_key_stands_in_the_reference_with_its_meaning() {
@@ -107,6 +112,10 @@ fn every_example_passes() {
         "resnet34.safetensors",
         "pack.py",
         "photos/a.jpg",
+        ".venv/bin/python",
+        "envs/torch211/pyproject.toml",
+        "envs/torch211/uv.lock",
+        "pytorch.sif",
     ] {
         space.write(file, "");
     }

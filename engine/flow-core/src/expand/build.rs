@@ -6,7 +6,7 @@ use minijinja::value::Value;
 use serde_json::Value as Json;
 
 use super::{
-    apart,
+    apart, environments,
     facts::{ExpandRequest, Group},
     fit,
     keys::{Keys, skipped},
@@ -16,8 +16,8 @@ use super::{
     with::{Schema, dotted, known},
 };
 use crate::{
-    CorunGpus, CorunMember, Diagnostic, Exclusive, GroupId, Input, Instance, InstanceId, Machine, Need, Place,
-    ResourceRequest, Slurm, StepId,
+    CorunGpus, CorunMember, DeclaredEnvironment, Diagnostic, Exclusive, GroupId, Input, Instance, InstanceId, Machine,
+    Need, Place, ResourceRequest, Slurm, StepId,
     expr::{Expr, Scope, Template},
     reason::Cause,
     spec::{
@@ -39,6 +39,7 @@ pub(super) struct Shared<'a> {
     pub(super) on: Place,
     /// `slurm:` of the workflow.
     pub(super) slurm: &'a Slurm,
+    pub(super) environments: &'a BTreeMap<String, DeclaredEnvironment>,
 }
 
 impl Shared<'_> {
@@ -160,6 +161,7 @@ pub(super) fn build(
                 retries: 0,
                 resume: true,
                 priority: 0,
+                environment: None,
                 inputs: Arc::default(),
                 outputs: Arc::default(),
                 skip: skip.clone(),
@@ -191,6 +193,8 @@ pub(super) fn build(
                 instance.retries = keys.retries.get(&scope, &label, problems);
                 instance.resume = keys.resume.get(&scope, &label, problems);
                 instance.priority = keys.priority.get(&scope, &label, problems);
+                let named = keys.environment.get(&scope, &label, problems);
+                instance.environment = environments::known(named, shared.environments, step, problems);
                 instance.outputs = keys.outputs.get(&scope, &label, problems);
                 instance.inputs = match &uniform_inputs {
                     Some(inputs) if keys.inputs.is_ready() => inputs.clone(),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Group, Publish, Remark, StepFacts, Unfollowed, build::Agreements, prepare::StepPlan};
 use crate::{
-    Foreign, Instance, InstanceId, Machine, Need, Slurm, StepId, Workflow,
+    DeclaredEnvironment, Foreign, Instance, InstanceId, Machine, Need, Slurm, StepId, Workflow,
     expr::Scope,
     reason::{Lack, ProfileReason},
 };
@@ -34,6 +34,8 @@ pub struct Expansion {
     pub instances: Vec<Instance>,
     /// Co-run groups, by [`GroupId`](crate::GroupId).
     pub groups: Vec<Group>,
+    /// Declared environments by name. The engine sets the places of those that flow makes.
+    pub environments: BTreeMap<String, DeclaredEnvironment>,
     /// Reports to publish after the run.
     pub publish: Vec<Publish>,
     /// The scheduling policy named in the file.
@@ -109,6 +111,11 @@ impl Expansion {
             }
         }
         false
+    }
+
+    /// The declared environment of an instance.
+    pub fn environment_of(&self, instance: &Instance) -> Option<&DeclaredEnvironment> {
+        self.environments.get(&**instance.environment.as_ref()?)
     }
 
     /// Whether Slurm runs some instances.

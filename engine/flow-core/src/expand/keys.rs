@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use minijinja::value::{Value, ValueKind};
 
-use super::prepare::StepPlan;
+use super::{environments, prepare::StepPlan};
 use crate::{
     CorunGpus, Diagnostic, Exclusive, Input, Output, SlurmJob, Span,
     expr::Template,
@@ -103,6 +103,7 @@ pub(super) struct Keys {
     pub(super) resume: Lazy<bool>,
     pub(super) priority: Lazy<i64>,
     pub(super) slurm: Lazy<SlurmJob>,
+    pub(super) environment: Lazy<Option<Arc<str>>>,
     pub(super) inputs: Lazy<Arc<[Input]>>,
     pub(super) outputs: Lazy<Arc<[Output]>>,
 }
@@ -133,6 +134,7 @@ impl Keys {
             resume: lazy!("resume", true, typed::boolean),
             priority: lazy!("priority", 0, typed::integer),
             slurm: lazy!("slurm", SlurmJob::default(), slurm::job),
+            environment: lazy!("environment", None, environments::name),
             inputs: Lazy::new(own.as_ref(), plan, Arc::default(), |v| files::inputs(v).map(Arc::from), scope, problems),
             outputs: lazy!("outputs", plan.outputs.clone(), |v| files::outputs(v).map(Arc::from)),
         }

@@ -20,6 +20,7 @@ mod again;
 mod apart;
 mod build;
 mod builtin;
+mod environments;
 mod expansion;
 mod facts;
 mod fit;
@@ -127,6 +128,7 @@ impl Workflow {
 
         let mut built = Built::default();
         built.instances.reserve(self.steps.len());
+        let environments = environments::declared(&self.file.environments, request.folder, &scope, problems);
         let shared = Shared {
             base: &base,
             scope: &scope,
@@ -134,6 +136,7 @@ impl Workflow {
             gpus: chosen.gpus,
             on: self.on(request),
             slurm: &self.file.slurm,
+            environments: &environments,
         };
         // For each step: the parameters that it names, and those of its needs, which come before it.
         let mut named: Vec<BTreeSet<String>> = vec![BTreeSet::new(); self.steps.len()];
@@ -203,6 +206,7 @@ impl Workflow {
             steps,
             instances,
             groups: groups.groups,
+            environments,
             publish,
             policy: self.file.policy.clone(),
             never,

@@ -238,7 +238,7 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
 
 /// The work of a step, as written.
 pub(super) fn definition(step: &Step) -> Definition {
-    const KEYS: [&str; 6] = ["uses", "run", "shell", "with", "env", "inputs"];
+    const KEYS: [&str; 7] = ["uses", "run", "shell", "with", "env", "environment", "inputs"];
     let written = |(key, part): (&'static str, &Part)| match part {
         Part::Value(template) | Part::With(template, _) => Some((key, template.node.written())),
         _ => None,
@@ -262,7 +262,7 @@ fn texts(value: &Json, found: &mut BTreeSet<String>) {
 
 /// The axes that the step's work does not read.
 pub(super) fn unread(step: &Step) -> Vec<String> {
-    let names = read_by(step, &["run", "with", "env", "inputs", "outputs", "seed"]);
+    let names = read_by(step, &["run", "with", "env", "environment", "inputs", "outputs", "seed"]);
     step.axes.iter().map(|(name, _)| name.to_string()).filter(|name| !names.contains(name)).collect()
 }
 
@@ -280,7 +280,7 @@ pub(super) fn reads_seed(step: &Step, is_param: bool) -> bool {
 
 /// The workflow parameters that the step's work names.
 pub(super) fn params(step: &Step, is_param: impl Fn(&str) -> bool) -> BTreeSet<String> {
-    const KEYS: [&str; 7] = ["run", "with", "env", "inputs", "outputs", "gpus", "cpus"];
+    const KEYS: [&str; 8] = ["run", "with", "env", "environment", "inputs", "outputs", "gpus", "cpus"];
     let mut names = read_by(step, &KEYS);
     for (_, part) in step.parts.iter().filter(|(key, _)| KEYS.contains(key)) {
         part.visit(&mut |expr, _| names.extend(expr.fields("params").map(|field| field.name.clone())));

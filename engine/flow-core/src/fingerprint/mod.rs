@@ -15,6 +15,7 @@
 //! | declared `inputs:`: the place in the work folder and the content (names and sizes with `by: listing`); for a folder named by a parameter, the content alone | modification times, absolute paths, host name, time, `copy:` of an input |
 //! | declared `outputs:`, and where its `metrics:` are read | `record`, `retries`, `timeout`, `resume`, `priority`, `when` |
 //! | values of `env:` | `secrets:` |
+//! | a declared environment: its packages, interpreter and platform, or the content of its image | its name, its folder, the bytes of its lock file |
 //! | the seed, and the repetition if the step does not read its seed; the values of axes that the step does not read, because they only distinguish repetitions | the number of repetitions |
 //! | a **measured** step: GPU model and count, CPU model, `cpus`, and mode (alone, co-run on own or shared GPUs, plain) | actual circumstances, which of two equal GPUs, the driver's version |
 //! | that its GPUs are only declared, not present | |

@@ -64,6 +64,8 @@ pub enum PartKind {
     Artifact,
     /// A declared input, by its place in the work folder; one that is read in place, by its name, `with.folder`.
     Input,
+    /// The packages of the declared environment.
+    Environment,
     Output,
     /// A leaf of `metrics:`.
     Metrics,
@@ -93,6 +95,7 @@ impl PartKind {
             PartKind::Variable => "variable",
             PartKind::Artifact => "artifact",
             PartKind::Input => "input",
+            PartKind::Environment => "environment",
             PartKind::Output => "output",
             PartKind::Metrics => "metrics",
             PartKind::Seed => "seed",

@@ -20,6 +20,7 @@ pub(crate) struct Sample {
     pub(crate) plugin: Option<(Digest, u32)>,
     pub(crate) metrics: Value,
     pub(crate) inputs: Vec<Tree>,
+    pub(crate) environment: Option<(&'static str, Digest)>,
     pub(crate) unread: Vec<String>,
     pub(crate) reads_seed: bool,
     pub(crate) machine: Machine,
@@ -43,6 +44,7 @@ pub(crate) fn instance(label: &str) -> Instance {
         retries: 0,
         resume: true,
         priority: 0,
+        environment: None,
         inputs: Arc::from([]),
         outputs: Arc::from([]),
         skip: None,
@@ -75,6 +77,7 @@ pub(crate) fn sample() -> Sample {
         plugin: Some((Digest::of(b"torch plugin"), 1)),
         metrics: json!({"jsonl": "metrics.jsonl"}),
         inputs: vec![Tree { digest: Digest::of(b"photos"), manifest: None }],
+        environment: None,
         unread: Vec::new(),
         reads_seed: false,
         machine: Machine {
@@ -104,6 +107,7 @@ impl Sample {
             },
             metrics: &self.metrics,
             inputs: &self.inputs,
+            environment: self.environment,
             unread: &self.unread,
             reads_seed: self.reads_seed,
             machine: &self.machine,
@@ -179,6 +183,8 @@ fn what_is_in() {
         ("an input's content", |s| s.inputs[0].digest = Digest::of(b"other photos")),
         ("an input's path", |s| s.instance.inputs = Arc::from([input("pets", false)])),
         ("by listing", |s| s.instance.inputs = Arc::from([input("photos", true)])),
+        ("an environment", |s| s.environment = Some(("lab", Digest::of(b"numpy 1")))),
+        ("another package", |s| s.environment = Some(("lab", Digest::of(b"numpy 2")))),
         ("a variable", |s| drop(s.resolved.env.insert("OMP_NUM_THREADS".into(), "8".into()))),
         ("an output", |s| s.instance.outputs = Arc::from([Output { name: "out".into(), path: "best.pt".into() }])),
         ("metrics", |s| s.metrics = json!({"csv": "metrics.jsonl"})),
@@ -209,7 +215,8 @@ fn a_built_in_counts_by_what_it_is_made_of_and_its_reader_by_what_it_made() {
         let (Sample { instance, resolved, metrics, inputs, unread, machine, reads_seed, .. }, input) =
             (&sample, &BuiltinInput::default());
         let provider = Provider::Builtin { version, input };
-        walk(&Subject { instance, resolved, provider, metrics, inputs, unread, machine, reads_seed: *reads_seed })
+        let (environment, reads_seed) = (None, *reads_seed);
+        walk(&Subject { instance, resolved, provider, metrics, inputs, environment, unread, machine, reads_seed })
             .digest()
     };
     assert_ne!(table("one flow"), table("a newer flow"));

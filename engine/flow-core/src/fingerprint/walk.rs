@@ -47,6 +47,8 @@ pub struct Subject<'a> {
     pub metrics: &'a Value,
     /// The present state of its declared inputs, in their order.
     pub inputs: &'a [Tree],
+    /// The name of its declared environment, and the digest of the environment's packages.
+    pub environment: Option<(&'a str, Digest)>,
     /// The axes that the step does not read.
     pub unread: &'a [String],
     /// Whether the step reads its seed. If so, its seed alone identifies a repetition; otherwise a repetition is one
@@ -69,6 +71,10 @@ pub fn walk(subject: &Subject<'_>) -> Parts {
     }
     for (input, tree) in instance.inputs.iter().chain(&resolved.inputs).zip(subject.inputs) {
         parts.push(input_part(input, tree));
+    }
+    if let Some((name, digest)) = subject.environment {
+        let value = PartValue::Tree { path: name.to_owned(), digest, listing: false, manifest: None };
+        parts.push(part(PartKind::Environment, "", value));
     }
     for output in instance.outputs.iter() {
         parts.push(part(PartKind::Output, &output.name, PartValue::of(Value::String(output.path.clone()))));

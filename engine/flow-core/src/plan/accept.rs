@@ -44,9 +44,26 @@ pub enum NotAccepted {
     Refused(Cause),
 }
 
-/// Accepts earlier results for the instances in `names`, each a step or a label. For each it takes the result that
-/// differs least from the instance; of several, the newest. `wanted` are their needs, ascending and closed. Results of
-/// other commands, parameters and variables count only with `other_settings`.
+/// The differences that `flow accept` keeps results in spite of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptedDifferences {
+    /// Anything but commands, parameters and variables.
+    Files,
+    All,
+    /// Only packages of declared environments. Instances with other differences are left alone.
+    Environments,
+}
+
+impl AcceptedDifferences {
+    fn has(self, changed: &[Reason]) -> bool {
+        self != AcceptedDifferences::Environments
+            || changed.iter().all(|reason| matches!(reason, Reason::Environment { .. }))
+    }
+}
+
+/// Accepts earlier results for the instances in `names`, each a step or a label; for all without names. For each it
+/// takes the result that differs least from the instance; of several, the newest. `wanted` are their needs, ascending
+/// and closed.
 ///
 /// # Errors
 /// Names that are neither.
@@ -55,15 +72,15 @@ pub fn accept(
     wanted: &[InstanceId],
     names: &[String],
     reason: &str,
-    other_settings: bool,
+    kind: AcceptedDifferences,
     lookup: &mut dyn Lookup,
 ) -> Result<Vec<Accepted>, Vec<Diagnostic>> {
-    let ids = named(context.expansion, names)?;
+    let ids = if names.is_empty() { wanted.iter().copied().collect() } else { named(context.expansion, names)? };
     let mut accepted = Vec::new();
     let (plan, _) = fold(context, wanted, lookup, &Force::Nothing, &mut |lookup, instance, decision| match decision {
         Decision::Run { fingerprint, attempt, parts, reasons } if ids.contains(&instance.id) => {
-            let nearest = nearest_result(instance, &parts, lookup).and_then(|(result, changed)| {
-                match !other_settings && changed.iter().any(is_setting) {
+            let nearest = nearest_result(instance, &parts, kind, lookup).and_then(|(result, changed)| {
+                match kind == AcceptedDifferences::Files && changed.iter().any(is_setting) {
                     true => Err(NotAccepted::OtherSettings(changed.into_iter().filter(is_setting).collect())),
                     false => Ok((result, changed)),
                 }
@@ -82,7 +99,9 @@ pub fn accept(
                     Decision::Reuse { result: result.into(), parts, read_again: None }
                 }
                 Err(why) => {
-                    accepted.push(Accepted::Not(instance.id, why));
+                    if kind != AcceptedDifferences::Environments {
+                        accepted.push(Accepted::Not(instance.id, why));
+                    }
                     Decision::Run { fingerprint, attempt, parts, reasons }
                 }
             }
@@ -99,7 +118,7 @@ pub fn accept(
             super::State::Refused { cause, .. } => NotAccepted::Refused(cause),
             _ => continue,
         };
-        if ids.contains(&item.id) {
+        if ids.contains(&item.id) && kind != AcceptedDifferences::Environments {
             accepted.push(Accepted::Not(item.id, why));
         }
     }
@@ -120,6 +139,7 @@ fn is_setting(changed: &Reason) -> bool {
 fn nearest_result(
     instance: &Instance,
     now: &Parts,
+    kind: AcceptedDifferences,
     lookup: &mut dyn Lookup,
 ) -> Result<(StepResult, Vec<Reason>), NotAccepted> {
     let last = lookup.last(&instance.label);
@@ -127,6 +147,7 @@ fn nearest_result(
     let mut differing: Vec<&Parts> = last.iter().chain(recorded.iter().rev()).collect();
     differing.sort_by_cached_key(|earlier| difference(earlier, now));
     let mut not = NotAccepted::NeverRan;
+    differing.retain(|earlier| kind.has(&compare(earlier, now, &mut |_| None)));
     for parts in differing {
         let unseen = |error| NotAccepted::Refused(Cause::ResultUnseen { error });
         let why = match lookup.result(&parts.digest()).map_err(unseen)? {
@@ -134,7 +155,7 @@ fn nearest_result(
             Some(result) if result.accepted.is_some() => continue,
             Some(result) => match unfit(&result, instance) {
                 Some(unfit) => NotAccepted::Unfit(unfit),
-                None => return Ok((result, compare(parts, now, &mut |manifest| lookup.files(manifest)))),
+                None => return Ok((result, compare(parts, now, &mut |digest| lookup.listed(digest)))),
             },
             None => NotAccepted::NoResult,
         };

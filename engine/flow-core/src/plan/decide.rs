@@ -9,7 +9,8 @@ use crate::fingerprint::{Parts, Provider, Subject, walk};
 use crate::reason::{Cause, Fault};
 use crate::why::{Reason, Unfit, compare, name_accepted};
 use crate::{
-    Body, BuiltinInput, Digest, Instance, InstanceId, Metrics, Outcome, Render, Resolved, Settled, StepResult, Uses,
+    Body, BuiltinInput, DeclaredEnvironment, Digest, Instance, InstanceId, Metrics, Outcome, Render, Resolved, Settled,
+    StepResult, Uses,
 };
 
 /// Decision for an instance whose needs are settled.
@@ -323,7 +324,7 @@ fn find(
             (None, None) => vec![Reason::NeverRan],
             (None, Some(last)) => {
                 let nearest = nearest(last, &parts, &mut || lookup.recorded(&instance.label));
-                let mut differences = compare(&nearest, &parts, &mut |manifest| lookup.files(manifest));
+                let mut differences = compare(&nearest, &parts, &mut |digest| lookup.listed(digest));
                 name_accepted(&mut differences, &nearest, &parts, &accepted);
                 match differences.is_empty() {
                     true if lookup.is_forgotten(&instance.label, &fingerprint) => vec![Reason::Forgotten],
@@ -401,6 +402,14 @@ fn parts(
         .map(|input| lookup.input(input))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| Refusal { outcome: Outcome::Failed, cause: Cause::NoInput { error } })?;
+    let environment = match expansion.environment_of(instance) {
+        None => None,
+        Some(declared) => {
+            let digest = lookup.environment(declared).and_then(|digest| digest.ok_or_else(|| not_made(declared)));
+            let digest = digest.map_err(|error| no_environment(declared, error))?;
+            Some((&*declared.name, digest))
+        }
+    };
     let step = &expansion.steps[instance.step.index()];
     let metrics = step.metrics.as_deref().map_or(Value::Null, Metrics::value);
     Ok(walk(&Subject {
@@ -409,10 +418,19 @@ fn parts(
         provider,
         metrics: &metrics,
         inputs: &inputs,
+        environment,
         unread: &step.unread,
         reads_seed: step.reads_seed,
         machine: expansion.machine_of(instance),
     }))
+}
+
+fn not_made(declared: &DeclaredEnvironment) -> Fault {
+    Fault::from(format!("uv has not made it from `{}`", declared.written))
+}
+
+fn no_environment(declared: &DeclaredEnvironment, error: Fault) -> Refusal {
+    Refusal { outcome: Outcome::Failed, cause: Cause::NoEnvironment { name: declared.name.clone(), error } }
 }
 
 fn provider<'a>(

@@ -209,6 +209,15 @@ impl<'a> Fold<'a> {
         (Plan { items: items.collect(), programs: self.programs }, self.known)
     }
 
+    /// The environment of one of these instances, if it has yet to be made.
+    fn unmade(&self, together: &[InstanceId], lookup: &mut dyn Lookup) -> Option<&'a str> {
+        let expansion = self.context.expansion;
+        let runs =
+            together.iter().map(|id| &expansion.instances[id.index()]).filter(|instance| instance.settled().is_none());
+        let mut declared = runs.filter_map(|instance| expansion.environment_of(instance));
+        declared.find(|declared| lookup.environment(declared) == Ok(None)).map(|declared| &*declared.name)
+    }
+
     /// Decides the next instance, except for its lookup. False if a trusted result is read now and is missing; then
     /// nothing counts.
     fn decide(&mut self, id: InstanceId, lookup: &mut dyn Lookup, adjust: &mut Adjust<'_>) -> bool {
@@ -242,6 +251,12 @@ impl<'a> Fold<'a> {
             };
             for id in &together {
                 self.states[id.index()] = Some(after.clone());
+            }
+            return true;
+        }
+        if let Some(name) = self.unmade(&together, lookup) {
+            for id in &together {
+                self.states[id.index()] = Some(State::After(vec![format!("environment {name}")]));
             }
             return true;
         }

@@ -15,7 +15,7 @@ mod without;
 #[cfg(test)]
 mod tests;
 
-pub use accept::{Accepted, NotAccepted, accept};
+pub use accept::{Accepted, AcceptedDifferences, NotAccepted, accept};
 pub use decide::{Decision, decide};
 pub use fold::{Item, Plan, State, parts, plan, plan_of_run};
 pub use force::Force;
@@ -24,8 +24,8 @@ pub use without::without_attempt;
 
 use crate::fingerprint::{Parts, Tree};
 use crate::reason::Fault;
-use crate::why::Files;
-use crate::{Catalogue, Digest, Expansion, Input, Instance, Metrics, RunId, StepResult};
+use crate::why::Listed;
+use crate::{Catalogue, DeclaredEnvironment, Digest, Expansion, Input, Instance, Metrics, RunId, StepResult};
 
 /// Context of the decisions.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +59,14 @@ pub trait Lookup {
     /// # Errors
     /// It does not exist or cannot be read.
     fn input(&mut self, input: &Input) -> Result<Tree, Fault>;
+
+    /// The digest of the packages of a declared environment. `None` if the environment has yet to be made.
+    ///
+    /// # Errors
+    /// It does not exist or cannot be read.
+    fn environment(&mut self, declared: &DeclaredEnvironment) -> Result<Option<Digest>, Fault> {
+        Ok(Some(Digest::of(declared.written.as_bytes())))
+    }
 
     /// The result that the last run of this workflow used for the instance, if its inputs are unchanged and nothing was
     /// recorded since. It is reused without a new fingerprint if everything the instance needs is reused in the same
@@ -139,6 +147,6 @@ pub trait Lookup {
         Vec::new()
     }
 
-    /// The files of an input folder, by the digest of its manifest.
-    fn files(&mut self, manifest: &Digest) -> Option<Files>;
+    /// The list behind a digest of a fingerprint, if it is stored.
+    fn listed(&mut self, digest: &Digest) -> Option<Listed>;
 }

@@ -8,7 +8,7 @@ use super::{Context, Decision, Force, Lookup, Reading, Sought, Standing, State, 
 use crate::fingerprint::{Parts, Tree, tests::instance};
 use crate::plan::unfit;
 use crate::reason::{Cause, Fault, Spoiled};
-use crate::why::{FileChange, Files, InputChange, Reason, Unfit};
+use crate::why::{FileChange, InputChange, Listed, Reason, Unfit};
 use crate::{
     AskedResults, Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, ExpandRequest, Expansion, Input, Instance,
     InstanceId, LateResult, Machine, Metrics, Outcome, RunId, Settled, Source, Span, StepResult, Stranger, Usage,
@@ -144,7 +144,7 @@ impl Lookup for Stood {
         None
     }
 
-    fn files(&mut self, _: &Digest) -> Option<Files> {
+    fn listed(&mut self, _: &Digest) -> Option<Listed> {
         None
     }
 }
@@ -220,7 +220,7 @@ impl Lookup for Meanwhile {
         None
     }
 
-    fn files(&mut self, _: &Digest) -> Option<Files> {
+    fn listed(&mut self, _: &Digest) -> Option<Listed> {
         None
     }
 }
@@ -258,7 +258,7 @@ impl Lookup for Before {
         self.parts.get(label).cloned()
     }
 
-    fn files(&mut self, _: &Digest) -> Option<Files> {
+    fn listed(&mut self, _: &Digest) -> Option<Listed> {
         None
     }
 }
@@ -314,7 +314,7 @@ impl Lookup for Far {
         None
     }
 
-    fn files(&mut self, _: &Digest) -> Option<Files> {
+    fn listed(&mut self, _: &Digest) -> Option<Listed> {
         None
     }
 }

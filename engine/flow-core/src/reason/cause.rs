@@ -40,6 +40,12 @@ pub enum Cause {
         /// The read error.
         error: Fault,
     },
+    /// Its declared environment cannot be read.
+    NoEnvironment {
+        name: String,
+        /// The read error.
+        error: Fault,
+    },
     /// Whether its stored result is complete is unknown; it is kept.
     ResultUnseen {
         /// The error of the check.
@@ -265,7 +271,7 @@ without!(Memory);
 texts! {
     Cause {
         ConditionFalse { expression }, EmptyAxis { axis }, NoInstances { step, because }, AllSkipped {}, Lacks { lack },
-        AsksTooMuch {}, Unresolved { error }, NoInput { error }, ResultUnseen { error }, NotProvided { uses },
+        AsksTooMuch {}, Unresolved { error }, NoInput { error }, NoEnvironment { name, error }, ResultUnseen { error }, NotProvided { uses },
         MemberCannotRun { label, because }, NeedCannotRun { label }, NeedFailed { label }, FailedElsewhere { label },
         MemberFailed { label }, RunCancelled {}, Decided { group, looks, verdict }, NotRun {}, GpuGone {}, NotStarted { error }, NotFilled { what },
         Builtin { error }, NothingToShow {}, NoSchedule {}, Said { text }, SaidFailed {}, SaidOk { end },

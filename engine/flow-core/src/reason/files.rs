@@ -35,6 +35,8 @@ pub enum Filling {
     },
     /// An input changed after it was hashed.
     InputChanged { path: String },
+    /// The packages of its declared environment changed after the run was planned.
+    EnvironmentChanged { name: String },
     /// An artifact of another step cannot be brought there.
     Artifact {
         /// The store's error.
@@ -171,6 +173,7 @@ crate::compiled_once::compiled_once!(Filling, NoMetrics, Refusal);
 texts! {
     Filling {
         Own { path, error }, Input { path, error }, InputInInput { path, folder }, InputChanged { path },
+        EnvironmentChanged { name },
         Artifact { error }, NoPlugin { plugin },
     }
     NoMetrics {

@@ -142,7 +142,13 @@ fn add(whole: &mut File, part: File, sources: &[Arc<Source>], problems: &mut Pro
         }
     }
     // Within one file the reader of YAML has told.
-    let (profiles, steps) = (whole.profiles.len(), whole.steps.len());
+    let (profiles, steps, environments) = (whole.profiles.len(), whole.steps.len(), whole.environments.len());
+    for environment in part.environments {
+        match whole.environments[..environments].iter().find(|known| known.name == environment.name) {
+            Some(known) => twice("the environment", &environment.name, &environment.at, &known.at),
+            None => whole.environments.push(environment),
+        }
+    }
     for profile in part.profiles {
         match whole.profiles[..profiles].iter().find(|known| known.name == profile.name) {
             Some(known) => twice("the profile", &profile.name, &profile.at, &known.at),
@@ -172,6 +178,8 @@ fn add(whole: &mut File, part: File, sources: &[Arc<Source>], problems: &mut Pro
         profiles: std::mem::take(&mut whole.profiles),
         steps: std::mem::take(&mut whole.steps),
         publish: std::mem::take(&mut whole.publish),
+        environments: std::mem::take(&mut whole.environments),
+        environment_required: whole.environment_required || part.environment_required,
     };
 }
 

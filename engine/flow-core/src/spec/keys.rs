@@ -81,6 +81,10 @@ pub(crate) enum Kind {
     /// A list of outcomes.
     Record,
     Env,
+    /// Names and the sources of software environments.
+    Environments,
+    /// The name of a declared environment.
+    Environment,
     /// A list of names of environment variables.
     Secrets,
 }
@@ -113,6 +117,12 @@ pub(crate) const FILE: &[Key] = &[
         PLAIN,
         "Settings for machines: the first whose `when` is true, or `--profile NAME`.",
     ),
+    key(
+        "environments",
+        Kind::Environments,
+        PLAIN,
+        "Software environments that steps may name ([more](#declared-environments)); `required: true` refuses a `run` without one.",
+    ),
     key("steps", Kind::Steps, PLAIN, "The steps."),
     key("policy", Kind::Policy, PLAIN, "The order in which steps get their resources; `--policy` replaces it."),
     key("on", Kind::On, PLAIN, "Where steps run: `local` or `slurm`; `--on` replaces it."),
@@ -125,6 +135,13 @@ pub(crate) const PROFILE: &[Key] = &[
     key("when", Kind::When, MACHINE, "An expression over `machine`."),
     key("gpus", Kind::Count(0), PLAIN, "A cap on every step's request."),
     key("params", Kind::Params, PLAIN, "Parameters that are different here; lists are replaced, mappings merged."),
+];
+
+/// Keys of an environment.
+pub(crate) const ENVIRONMENT: &[Key] = &[
+    key("uv", Kind::Path, PARAMS, "A folder with `pyproject.toml` and `uv.lock`, from which uv makes the environment."),
+    key("prefix", Kind::Path, PARAMS, "The folder of an existing environment: venv, conda or module."),
+    key("apptainer", Kind::Path, PARAMS, "An image file, `pytorch.sif`. `apptainer exec` runs the command in it."),
 ];
 
 /// Keys of an entry of `publish`.
@@ -200,6 +217,12 @@ pub(crate) const STEP: &[Key] = &[
     key("on", Kind::On, PLAIN, "Where it runs: `local` or `slurm`; by default that of the workflow."),
     key("slurm", Kind::Slurm(false), PARAMS_AXES, "Slurm settings of this step; they override the workflow's."),
     key("env", Kind::Env, ALL, "Environment variables."),
+    key(
+        "environment",
+        Kind::Environment,
+        PARAMS_MACHINE_AXES,
+        "The name of its software environment, one of `environments`. Another package in it reruns the step.",
+    ),
     key(
         "secrets",
         Kind::Secrets,

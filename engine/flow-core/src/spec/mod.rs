@@ -2,6 +2,7 @@
 //! there are or what the machine is.
 
 pub(crate) mod at;
+pub(crate) mod environments;
 pub(crate) mod files;
 pub(crate) mod hints;
 mod include;
@@ -30,7 +31,7 @@ use self::{
     raw::{File, Part},
     step::{Action, Step},
 };
-use crate::{Diagnostic, Input, Source};
+use crate::{DeclaredEnvironment, Diagnostic, Input, Source};
 
 /// The version of the language that this flow speaks.
 pub(crate) const LANGUAGE: u64 = 1;
@@ -67,6 +68,7 @@ pub fn parse_with(
     let (mut file, sources) = include::files(source, read, &mut problems)?;
     let mut steps = step::resolve(std::mem::take(&mut file.steps), &mut problems);
     names::check(&file, &mut steps, &mut problems);
+    environments::check(&file, &mut steps, &mut problems);
     unread::check(&mut steps, &mut problems);
     Ok(Workflow { sources: sources.into(), file: Arc::new(file), steps: Arc::new(steps), problems: problems.0 })
 }
@@ -252,6 +254,19 @@ impl Workflow {
             Problem { at: parameter.into_iter().flat_map(|name| name.split('.')).fold(at, below), on, what }
         };
         self.locate(all.into_iter().map(place).collect())
+    }
+
+    /// The diagnostics, each of a declared environment, with its place.
+    pub fn about_environments<'a>(
+        &self,
+        all: impl IntoIterator<Item = (&'a DeclaredEnvironment, Diagnostic)>,
+    ) -> Vec<Diagnostic> {
+        let mut problems = Problems::default();
+        for (declared, what) in all {
+            let raw = self.file.environments.iter().find(|raw| raw.name == declared.name);
+            problems.value(raw.map_or(&At::root(), |raw| &raw.place.at), what);
+        }
+        self.locate(problems.0)
     }
 
     /// The diagnostic, with the place of a key of the workflow's own `slurm:`.

@@ -39,6 +39,12 @@ pub(crate) fn check(file: &File, steps: &mut [Step], problems: &mut Problems) {
             }
         }
     }
+    for environment in &file.environments {
+        if let Some(sees) = keys::find(keys::ENVIRONMENT, environment.provider.key()).and_then(|key| key.sees) {
+            let mut check = Check { key: "environments", sees, step: None, names: &names, problems };
+            environment.place.visit(&mut |expr, at| check.expression(expr, at));
+        }
+    }
     for step in steps.iter_mut() {
         let before = problems.0.len();
         step_names(step, &names, problems);

@@ -134,6 +134,7 @@ impl Reader<'_> {
             Kind::Inputs => files::inputs(value).map(drop),
             Kind::Outputs => files::outputs(value).map(drop),
             Kind::Command => command(value),
+            Kind::Environment => typed::text(value).map(drop),
             Kind::On => slurm::on(value).map(drop),
             Kind::Shell => shell(value).map(drop),
             Kind::Slurm(_) => slurm::job(value).map(drop),
@@ -159,7 +160,7 @@ impl Reader<'_> {
     fn shape(&mut self, key: &Key, template: &Template) {
         let members = match &template.node {
             Node::Map(members) => members,
-            Node::Text(_) if !matches!(key.kind, Kind::Command | Kind::Size | Kind::Duration) => {
+            Node::Text(_) if !matches!(key.kind, Kind::Command | Kind::Size | Kind::Duration | Kind::Environment) => {
                 let what = Diagnostic::new(format!("`{}` is a text with an expression in it", key.name))
                     .help("an expression that is the whole value keeps its type");
                 return self.problems.value(&template.at, what);
@@ -255,7 +256,7 @@ impl Reader<'_> {
 
 /// `null` means the default.
 pub(crate) fn nullable(kind: Kind) -> bool {
-    matches!(kind, Kind::Size | Kind::Duration | Kind::Count(1) | Kind::Repeat)
+    matches!(kind, Kind::Size | Kind::Duration | Kind::Count(1) | Kind::Repeat | Kind::Environment)
 }
 
 /// `shell:`.

@@ -7,7 +7,7 @@ use minijinja::value::Value;
 
 use super::at::At;
 use crate::{
-    Place, Slurm,
+    EnvironmentProvider, Place, Slurm,
     expr::{Expr, Template},
     metrics::Metrics,
 };
@@ -24,6 +24,9 @@ pub(crate) struct File {
     pub(crate) policy: Option<String>,
     pub(crate) on: Option<Place>,
     pub(crate) slurm: Slurm,
+    pub(crate) environments: Vec<RawEnvironment>,
+    /// Every command needs one of them.
+    pub(crate) environment_required: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -33,6 +36,16 @@ pub(crate) struct Profile {
     pub(crate) when: Option<When>,
     pub(crate) gpus: Option<u32>,
     pub(crate) params: IndexMap<String, (Value, At)>,
+}
+
+/// An entry of `environments:`.
+#[derive(Clone, Debug)]
+pub(crate) struct RawEnvironment {
+    pub(crate) name: String,
+    pub(crate) at: At,
+    pub(crate) provider: EnvironmentProvider,
+    /// The path or image.
+    pub(crate) place: Template,
 }
 
 /// A condition, with its place.

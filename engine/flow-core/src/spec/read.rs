@@ -142,6 +142,7 @@ impl Reader<'_> {
                     }
                 }
                 Kind::Publish => file.publish = self.publish(value, &at),
+                Kind::Environments => self.environments(value, &at, &mut file),
                 Kind::Policy => file.policy = self.policy(value, &at),
                 Kind::On => {
                     file.on = self.plain(value, &at, "on").and_then(|v| self.typed(&at, slurm::on(&v)));
@@ -375,6 +376,7 @@ fn elsewhere(name: &str) -> Option<(&'static str, &'static str)> {
         "jobs" | "tasks" | "stages" => ("the key for that is", "steps"),
         "args" | "parameters" | "options" => ("the key for that is", "with"),
         "resources" => ("say it as", "gpus` and `cpus"),
+        "conda" | "venv" | "container" => ("the key for that is", "environment"),
         _ => return None,
     })
 }

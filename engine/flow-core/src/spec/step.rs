@@ -172,6 +172,7 @@ fn inherit(keys: &mut Parts, base: &Parts) {
         "uses" | "with" => own.has("run"),
         "run" | "outputs" | "metrics" => own.has("uses"),
         "shell" => own.has("uses") || own.value("run").is_some_and(is_script),
+        "environment" => own.has("uses"),
         "like" => true,
         _ => false,
     };
@@ -250,6 +251,10 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Pro
     if keys.has("shell") && keys.has("uses") && !command {
         let what = Diagnostic::new("`shell` belongs to `run`");
         problems.key(&place("shell"), what.help("a plugin's step starts its own program"));
+    }
+    if keys.has("environment") && keys.has("uses") && !command {
+        let what = Diagnostic::new("`environment` belongs to `run`");
+        problems.key(&place("environment"), what.help("a plugin's step starts its own program"));
     }
     for key in ["outputs", "metrics"] {
         if keys.has(key) && keys.has("uses") && !command {

@@ -242,6 +242,14 @@ pub(crate) fn text(value: &Value) -> Typed<String> {
     value.as_str().map_or_else(|| expected(value, "a text"), |s| Ok(s.to_owned()))
 }
 
+/// A path that is not empty.
+pub(crate) fn path(value: &Value) -> Typed<String> {
+    match value.as_str() {
+        Some(path) if !path.trim().is_empty() => Ok(path.to_owned()),
+        _ => expected(value, "a path"),
+    }
+}
+
 pub(crate) fn env(value: &Value) -> Typed<BTreeMap<String, String>> {
     let entries = mapping(value, "a mapping of variables")?.into_iter().map(|(name, value)| {
         variable(&name).below(seg(&name))?;

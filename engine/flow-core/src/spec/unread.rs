@@ -137,6 +137,7 @@ impl ReadParams {
         };
         workflow.steps.iter().flat_map(|step| step.parts.iter()).for_each(|(_, part)| part.visit(&mut see));
         workflow.file.publish.iter().for_each(|entry| entry.to.visit(&mut see));
+        workflow.file.environments.iter().for_each(|environment| environment.place.visit(&mut see));
         ReadParams(all)
     }
 

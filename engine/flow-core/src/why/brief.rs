@@ -9,7 +9,7 @@ use crate::reason::Texts;
 
 /// Maximum number of named reasons.
 const REASONS: usize = 8;
-/// Maximum number of named files of an input.
+/// Maximum number of named files of an input, or packages of an environment.
 const NAMED: usize = 3;
 /// Longer texts are cut.
 const LONGEST: usize = 60;
@@ -55,6 +55,10 @@ impl Reason {
                 *more += named.len().saturating_sub(NAMED) as u32;
                 named.truncate(NAMED);
             }
+            Reason::Environment { differences, more, .. } => {
+                *more += differences.len().saturating_sub(NAMED) as u32;
+                differences.truncate(NAMED);
+            }
             _ => {}
         }
         self
@@ -74,6 +78,7 @@ impl Texts for Reason {
             | Reason::Measurement(_)
             | Reason::Many(_)
             | Reason::Set(_)
+            | Reason::Environment { .. }
             | Reason::Format => {}
             Reason::Damaged(text)
             | Reason::GroupMember(text)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::{FileChange, Files, InputChange, Reason};
+use super::{FileChange, Files, InputChange, Listed, Reason};
 use crate::Digest;
 use crate::fingerprint::{Part, PartKind, PartValue, Parts, RUNNER};
 
@@ -23,9 +23,9 @@ pub fn as_run(parts: &Parts) -> (Option<String>, BTreeMap<String, String>) {
     (command.map(|part| text(&part.value)), env.collect())
 }
 
-/// The differences between the parts of two fingerprints; empty only if the fingerprints are equal. `files` looks up the
-/// files of an input folder by the digest of its manifest, if stored.
-pub fn compare(old: &Parts, new: &Parts, files: &mut dyn FnMut(&Digest) -> Option<Files>) -> Vec<Reason> {
+/// The differences between the parts of two fingerprints; empty only if the fingerprints are equal. `listed` looks up the
+/// lists behind digests, as far as they are stored.
+pub fn compare(old: &Parts, new: &Parts, listed: &mut dyn FnMut(&Digest) -> Option<Listed>) -> Vec<Reason> {
     if old.digest() == new.digest() {
         return Vec::new();
     }
@@ -44,7 +44,7 @@ pub fn compare(old: &Parts, new: &Parts, files: &mut dyn FnMut(&Digest) -> Optio
         } else if kind == PartKind::Measured && old.is_empty() != new.is_empty() {
             reasons.push(Reason::Measurement(old.is_empty()));
         } else {
-            differences(kind, &old, &new, &artifacts, files, &mut reasons);
+            differences(kind, &old, &new, &artifacts, listed, &mut reasons);
         }
     }
     let of_command =
@@ -76,7 +76,7 @@ pub(super) fn is_of_any_program(reason: &Reason) -> bool {
         Reason::Value { kind, was, is, .. } => {
             matches!(kind, PartKind::Variable | PartKind::Seed | PartKind::Axis) && was.is_some() && is.is_some()
         }
-        Reason::Artifact(_, FileChange::Changed) => true,
+        Reason::Artifact(_, FileChange::Changed) | Reason::Environment { .. } => true,
         Reason::Input(_, change) => !matches!(change, InputChange::Whole(FileChange::Added | FileChange::Removed)),
         _ => false,
     }
@@ -100,7 +100,7 @@ fn differences(
     old: &OfKind<'_>,
     new: &OfKind<'_>,
     artifacts: &Artifacts<'_>,
-    files: &mut dyn FnMut(&Digest) -> Option<Files>,
+    listed: &mut dyn FnMut(&Digest) -> Option<Listed>,
     reasons: &mut Vec<Reason>,
 ) {
     let mut names: Vec<&str> = old.keys().chain(new.keys()).copied().collect();
@@ -114,7 +114,8 @@ fn differences(
         let name = name.to_owned();
         match kind {
             PartKind::Plugin => reasons.push(Reason::PluginRebuilt(name)),
-            PartKind::Input => reasons.extend(input_reason(&name, then, now, files)),
+            PartKind::Input => reasons.extend(input_reason(&name, then, now, listed)),
+            PartKind::Environment => reasons.push(environment_reason(then, now, listed)),
             PartKind::Sees if name == "set" => reasons.push(Reason::Set(match (then, now) {
                 (None, _) => FileChange::Added,
                 (_, None) => FileChange::Removed,
@@ -200,7 +201,7 @@ fn input_reason(
     name: &str,
     then: Option<&PartValue>,
     now: Option<&PartValue>,
-    files: &mut dyn FnMut(&Digest) -> Option<Files>,
+    listed: &mut dyn FnMut(&Digest) -> Option<Listed>,
 ) -> Option<Reason> {
     let path = |value: Option<&PartValue>| match value {
         Some(PartValue::Tree { path, .. }) => Some(path.clone()),
@@ -225,7 +226,10 @@ fn input_reason(
         let (was, is) = (Some(old_path.clone().into()), Some(new_path.clone().into()));
         return Some(Reason::Value { kind: PartKind::Parameter, name: parameter.to_owned(), was, is });
     }
-    let mut look_up = |manifest: &Option<Digest>| manifest.as_ref().and_then(&mut *files);
+    let mut look_up = |manifest: &Option<Digest>| match manifest.as_ref().and_then(&mut *listed) {
+        Some(Listed::Files(files)) => Some(files),
+        _ => None,
+    };
     let changes = match (look_up(old_files), look_up(new_files)) {
         (Some(old), Some(new)) => file_changes(&old, &new),
         _ => Vec::new(),
@@ -236,6 +240,23 @@ fn input_reason(
         (true, false) => InputChange::Whole(FileChange::Changed),
     };
     Some(Reason::Input(shown, change))
+}
+
+fn environment_reason(
+    then: Option<&PartValue>,
+    now: Option<&PartValue>,
+    listed: &mut dyn FnMut(&Digest) -> Option<Listed>,
+) -> Reason {
+    let mut side = |value: Option<&PartValue>| match value {
+        Some(PartValue::Tree { path, digest, .. }) => match listed(digest) {
+            Some(Listed::Packages(packages)) => (Some(path.clone()), Some(packages)),
+            _ => (Some(path.clone()), None),
+        },
+        _ => (None, None),
+    };
+    let ((was, before), (is, after)) = (side(then), side(now));
+    let differences = before.zip(after).map(|(before, after)| before.differences_to(&after)).unwrap_or_default();
+    Reason::Environment { was, is, differences, more: 0 }
 }
 
 fn file_changes(old: &Files, new: &Files) -> Vec<(String, FileChange)> {

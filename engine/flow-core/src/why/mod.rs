@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::fingerprint::PartKind;
-use crate::{Digest, Outcome, RunId, Span, reason::Spoiled};
+use crate::{Difference, Digest, Outcome, Python, RunId, Span, reason::Spoiled};
 
 pub use brief::Why;
 pub(crate) use compare::name_accepted;
@@ -24,6 +24,15 @@ pub use written::{WrittenChange, WrittenSteps, written_changes};
 
 /// The digest of each file of a folder, by path.
 pub type Files = BTreeMap<String, Digest>;
+
+/// A list that a fingerprint has only the digest of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Listed {
+    /// Of an input folder.
+    Files(Files),
+    /// Of a declared environment.
+    Packages(Python),
+}
 
 /// One reason for running an instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,6 +83,16 @@ pub enum Reason {
     Artifact(String, FileChange),
     /// A declared input, by its path.
     Input(String, InputChange),
+    /// Its declared environment.
+    Environment {
+        /// The name of the environment then and now; absent if there was or is none.
+        was: Option<String>,
+        is: Option<String>,
+        /// Some of the differences, if both lists are stored.
+        differences: Vec<Difference>,
+        #[serde(default)]
+        more: u32,
+    },
     /// Whether it is a measurement now (true), or was one before (false).
     Measurement(bool),
     /// Results of one step that a built-in sees and that differ in the same way.

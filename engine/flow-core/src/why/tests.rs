@@ -53,6 +53,32 @@ fn each_change_is_one_reason() {
 }
 
 #[test]
+fn an_environment_is_compared_by_its_packages() {
+    let lists = |digest: &Digest| {
+        let version = ["1.26", "2.0"].into_iter().find(|version| Digest::of(version.as_bytes()) == *digest)?;
+        let packages = [("numpy".to_owned(), version.to_owned())].into();
+        Some(Listed::Packages(Python { version: Some("3.11".into()), abi: None, packages }))
+    };
+    let parts = |environment: Option<(&'static str, &str)>| {
+        let environment = environment.map(|(name, list)| (name, Digest::of(list.as_bytes())));
+        Sample { environment, ..sample() }.parts()
+    };
+    let why = |old, new| compare(&parts(old), &parts(new), &mut { lists });
+    let of = |was: Option<&str>, is: Option<&str>, differences: Vec<Difference>| {
+        let name = |name: Option<&str>| name.map(str::to_owned);
+        [Reason::Environment { was: name(was), is: name(is), differences, more: 0 }]
+    };
+    let numpy = || vec![Difference::Package { name: "numpy".into(), was: Some("1.26".into()), is: Some("2.0".into()) }];
+    let lab = Some("lab");
+    assert_eq!(why(Some(("lab", "1.26")), Some(("lab", "2.0"))), of(lab, lab, numpy()));
+    assert_eq!(why(Some(("lab", "1.26")), Some(("new", "2.0"))), of(lab, Some("new"), numpy()));
+    assert_eq!(why(Some(("lab", "1.26")), Some(("new", "1.26"))), [], "the name does not count");
+    assert_eq!(why(Some(("lab", "unknown")), Some(("lab", "2.0"))), of(lab, lab, vec![]));
+    assert_eq!(why(None, Some(("lab", "2.0"))), of(None, lab, vec![]));
+    assert_eq!(why(Some(("lab", "2.0")), None), of(lab, None, vec![]));
+}
+
+#[test]
 fn a_changed_artifact_is_one_reason() {
     let rerun = |s: &mut Sample| {
         s.resolved.links = vec![Link { path: "in/dataset/v7".into(), digest: Digest::of(b"v8") }];
@@ -113,7 +139,7 @@ fn changed_files_are_named() {
     };
     let why = |old: &str, new: &str| {
         let reasons = compare(&with(old), &with(new), &mut |digest| {
-            [old, new].into_iter().find(|c| Digest::of(c.as_bytes()) == *digest).map(files)
+            [old, new].into_iter().find(|c| Digest::of(c.as_bytes()) == *digest).map(files).map(Listed::Files)
         });
         Why::of(&reasons).first
     };

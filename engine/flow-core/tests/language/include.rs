@@ -98,7 +98,7 @@ fn what_is_wrong_is_said_where_it_stands() {
     lab/w.yaml:3:5: there is no file `lab/comon.yaml`; look again
 
     common.yaml:2:1: `title` belongs into the workflow, not into a file that it includes; leave it out here
-    common.yaml:4:15: a step has no key `frob`; there are `uses`, `run`, `shell`, `with`, `like`, `matrix`, `needs`, `when`, `inputs`, `outputs`, `metrics`, `gpus` and 17 more
+    common.yaml:4:15: a step has no key `frob`; there are `uses`, `run`, `shell`, `with`, `like`, `matrix`, `needs`, `when`, `inputs`, `outputs`, `metrics`, `gpus` and 18 more
     common.yaml:5:19: unknown name `oops`; there is `machine`
 
     b.yaml:2:10: the files include each other in a cycle: a.yaml:3 → b.yaml:2 → a.yaml; put the shared part into another file, and include that in each

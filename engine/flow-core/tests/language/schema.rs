@@ -6,7 +6,7 @@ use flow_core::{Diagnostic, Provided, Source, parse, parse_with, schema, schema_
 use serde_json::{Value, json};
 
 /// The keys of a step as people are told them.
-const KEYS: [&str; 29] = [
+const KEYS: [&str; 30] = [
     "uses",
     "run",
     "shell",
@@ -35,6 +35,7 @@ const KEYS: [&str; 29] = [
     "on",
     "slurm",
     "env",
+    "environment",
     "secrets",
 ];
 
@@ -77,6 +78,8 @@ fn schema_and_reader_agree() {
         ("{uses: a/b, run: x}", false),
         ("{gpus: 1}", false),
         ("{run: x, gpus: 1}", true),
+        ("{run: x, environment: null}", true),
+        ("{run: x, environment: [lab]}", false),
         ("{run: x, gpus: '${{ 1 + 1 }}'}", true),
         ("{run: x, gpus: two}", false),
         ("{run: x, gpus: -1}", false),

@@ -30,7 +30,7 @@ pub use plan::continued::open;
 pub use plan::forecast::{CheckedSteps, check, forecast, on_each_model, predict};
 pub use plan::present::{PresentInputs, present_inputs};
 pub use plan::unwanted::{Unwanted, unwanted};
-pub use plan::{Forgotten, Knowledge, accept, done_by_others, forget, ignored, parts, plan, plan_elsewhere};
+pub use plan::{Forgotten, Knowledge, accept, done_by_others, forget, ignored, listed, parts, plan, plan_elsewhere};
 pub use recover::left::{end_strays, ended_since, going_on, jobs_going_on};
 pub use reports::exports::{Private, carry, plugin_digests};
 pub use reports::publish::{PublishRequest, PublishedFile, WithheldFile};

@@ -5,7 +5,9 @@ use std::{
     path::PathBuf,
 };
 
-use flow_core::{Digest, InstanceId, JournalLine, Outcome, RunEvent, RunId, Settled, StepResult, plan::unfit};
+use flow_core::{
+    Digest, EnvironmentProvider, InstanceId, JournalLine, Outcome, RunEvent, RunId, Settled, StepResult, plan::unfit,
+};
 use flow_store::{FinishedRun, Snapshot, Stood, StoreDir};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +19,7 @@ use super::{
     reports::publish::{PublishedFile, WithheldFile},
     request::RunEnd,
 };
-use crate::{ExecError, Workspace, clock};
+use crate::{ExecError, Workspace, clock, declared::project_files};
 
 /// True if no later run of the workflow, even partial or interrupted, has begun: `flow show` and others would show that
 /// one.
@@ -39,7 +41,10 @@ pub(super) fn save_snapshot(context: &RunContext, key: Digest, end: &RunEnd) -> 
         stood.push(match known.result(instance.id) {
             // A step that may not be reused runs again.
             Some(result) if attempted(&result) && unfit(result, instance).is_some() => return Ok(()),
-            Some(result) => digest_of(&instance.inputs, folder, inputs).map(|inputs| Stood::of(result, inputs)),
+            Some(result) => {
+                let declared = session.expansion.environment_of(instance);
+                digest_of(instance, declared, folder, inputs).map(|inputs| Stood::of(result, inputs))
+            }
             None => context.stood.get(instance.id.index()).cloned().flatten().filter(|_| known.is_settled(instance.id)),
         });
     }
@@ -55,7 +60,9 @@ pub(super) fn save_snapshot(context: &RunContext, key: Digest, end: &RunEnd) -> 
     };
     // If the published file is gone, the next run publishes.
     let there = withheld.iter().flat_map(|file| [&file.path, &file.written]).filter(|path| path.exists());
-    let looked_at: Vec<PathBuf> = published.iter().chain(there).cloned().collect();
+    let projects = session.expansion.environments.values().filter(|of| of.provider == EnvironmentProvider::Uv);
+    let projects = projects.flat_map(|declared| project_files(&session.project(declared))).filter(|path| path.exists());
+    let looked_at: Vec<PathBuf> = published.iter().chain(there).cloned().chain(projects).collect();
     let summary = serde_json::to_string(&summary).unwrap_or_default();
     let rested = FinishedRun { key, run: &end.run, stood, published: &looked_at, summary };
     Snapshot::of(rested, inputs, clock::system()).save(store.dir(), &session.workspace.snapshot_name())?;

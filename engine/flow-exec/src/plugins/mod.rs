@@ -18,6 +18,7 @@ use crate::trust;
 
 pub use manifest::Manifest;
 pub use setup::{Progress, Setup};
+pub(crate) use setup::{follow, lock};
 
 /// The file that makes a folder a plugin.
 const FILE: &str = "plugin.yaml";

@@ -74,7 +74,8 @@ impl Setup<'_> {
         }
         let system = |e: io::Error| error(format!("{}: {e}", self.record.display()));
         fs::create_dir_all(self.record.parent().unwrap_or(Path::new("."))).map_err(system)?;
-        let lock = self.lock(said).await.map_err(system)?;
+        let lock = self.record.with_extension("lock");
+        let lock = self::lock(&lock, FlockArg::LockExclusiveNonblock, said).await.map_err(system)?;
         // The other flow may have done it.
         if !self.needed() {
             return Ok(false);
@@ -94,23 +95,6 @@ impl Setup<'_> {
         Record { digest: self.digest, program }.write(self.record).map_err(system)?;
         drop(lock);
         Ok(true)
-    }
-
-    async fn lock(&self, said: &mut dyn FnMut(Progress<'_>)) -> io::Result<Flock<File>> {
-        let path = self.record.with_extension("lock");
-        let mut file = File::options().create(true).truncate(false).write(true).open(path)?;
-        let mut told = false;
-        loop {
-            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(lock) => return Ok(lock),
-                Err((back, nix::errno::Errno::EWOULDBLOCK)) => file = back,
-                Err((_, e)) => return Err(e.into()),
-            }
-            if !std::mem::replace(&mut told, true) {
-                said(Progress::Waiting);
-            }
-            tokio::time::sleep(LOOK).await;
-        }
     }
 
     async fn run(&self, said: &mut dyn FnMut(Progress<'_>)) -> Result<(), String> {
@@ -172,8 +156,29 @@ impl Setup<'_> {
     }
 }
 
+/// Waits for the lock on a file. `how` does not block.
+pub(crate) async fn lock(path: &Path, how: FlockArg, said: &mut dyn FnMut(Progress<'_>)) -> io::Result<Flock<File>> {
+    let mut file = File::options().create(true).truncate(false).write(true).open(path)?;
+    let mut told = false;
+    loop {
+        match Flock::lock(file, how) {
+            Ok(lock) => return Ok(lock),
+            Err((back, nix::errno::Errno::EWOULDBLOCK)) => file = back,
+            Err((_, e)) => return Err(e.into()),
+        }
+        if !std::mem::replace(&mut told, true) {
+            said(Progress::Waiting);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// Waits for the end of a command and reports its lines in the meantime.
-async fn follow(keeper: &mut Keeper, folder: &Folder, said: &mut dyn FnMut(Progress<'_>)) -> Result<Exit, String> {
+pub(crate) async fn follow(
+    keeper: &mut Keeper,
+    folder: &Folder,
+    said: &mut dyn FnMut(Progress<'_>),
+) -> Result<Exit, String> {
     let mut log = Lines { path: folder.log(), offset: 0, rest: Vec::new() };
     loop {
         let end = match tokio::time::timeout(LOOK, keeper.next_event()).await {

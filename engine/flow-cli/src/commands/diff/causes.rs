@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::fingerprint::{PartKind, Parts};
-use flow_core::why::{self, Files, InputChange, Reason, WrittenChange, written_changes};
+use flow_core::why::{self, InputChange, Reason, WrittenChange, written_changes};
 use flow_core::{Difference, Digest, KeptInput};
 use flow_exec::PresentEnvironment;
-use flow_store::{EntryKind, Objects};
+use flow_store::Objects;
 use indexmap::IndexMap;
 use serde_json::Value;
 
@@ -108,7 +108,7 @@ pub(super) fn others(before: &Side, after: &Side, files: &BTreeSet<String>, obje
     let mut changes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (label, was) in &before.parts {
         let Some(is) = after.parts.get(label) else { continue };
-        for reason in why::compare(was, is, &mut |digest| files_of(objects, digest)) {
+        for reason in why::compare(was, is, &mut |digest| flow_exec::listed(digest, objects).ok()?) {
             if !explained.has(label, &reason) {
                 changes.entry(reasons::reason(&reason)).or_default().push(label);
             }
@@ -121,15 +121,6 @@ pub(super) fn others(before: &Side, after: &Side, files: &BTreeSet<String>, obje
         [] => reason,
     };
     heading.into_iter().chain(changes.into_iter().map(line)).collect()
-}
-
-/// The files of a folder, if its list is stored.
-fn files_of(objects: &Objects, manifest: &Digest) -> Option<Files> {
-    let file = |entry: flow_store::Entry| match entry.kind {
-        EntryKind::File { digest, .. } => Some((entry.path.to_string_lossy().into_owned(), digest)),
-        _ => None,
-    };
-    Some(objects.manifest(manifest).ok()??.entries.into_iter().filter_map(file).collect())
 }
 
 /// Differences of the environments in which the instances of both sides ran; `present` is the environment of the next
@@ -156,7 +147,9 @@ pub(super) fn environments(
             (None, Some(present)) => present.since(&was).differences,
             (None, None) => Vec::new(),
         });
-        for difference in &*found {
+        // The packages of a declared environment are a reason of their own.
+        let is_declared = before.parts.get(label).is_some_and(has_environment);
+        for difference in found.iter().filter(|one| !(is_declared && one.is_of_python())) {
             changes.entry(difference.clone()).or_default().push(label);
         }
     }
@@ -188,6 +181,10 @@ fn by_step(labels: &[&str]) -> String {
         _ => format!("{step} × {}", words::thousands(of.len())),
     };
     steps.into_iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+fn has_environment(parts: &Parts) -> bool {
+    parts.base.iter().any(|part| part.kind == PartKind::Environment)
 }
 
 /// What was shown already, and its consequences.

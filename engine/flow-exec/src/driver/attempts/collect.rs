@@ -18,6 +18,7 @@ use crate::{
     driver::{
         begin::context::RunContext,
         executor::{Observed, OutcomeOverride, RemoteObservation, RetryAdvice},
+        plan::lookup::drifted,
         reports::builtin,
         results::{
             checkpoint::Checkpoint,
@@ -307,6 +308,10 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
             true => Spoiled::InputWritten { path },
             false => Spoiled::InputChanged { path },
         }));
+    }
+    if drifted(session, instance, &context.inputs).is_some() {
+        let prefix = session.expansion.environment_of(instance).map(|declared| declared.place.clone());
+        why.extend(prefix.map(|path| Spoiled::InputChanged { path }));
     }
     for (place, artifact) in &running.linked {
         let path = place.clone();

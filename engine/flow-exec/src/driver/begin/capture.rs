@@ -14,7 +14,7 @@ use flow_store::{Activity, Captures, Inputs, Snapshot, Stood, Store, Wanted};
 use crate::{
     ExecError,
     driver::{
-        plan::lookup::{Recorded, StoreLookup, inputs_of},
+        plan::lookup::{Recorded, StoreLookup, inputs_of, list_environments},
         recover::orphans::OrphanedWork,
         session::Session,
     },
@@ -65,6 +65,7 @@ impl Capture<'_> {
     ) -> Result<Taken, ExecError> {
         let Capture { session, store, .. } = *self;
         let inputs = inputs_of(session, Some(store.objects().clone()), previous).doing(self.activity.clone());
+        list_environments(session, self.wanted, &inputs);
         let captures = Captures::new(store.dir().run(self.run).inputs());
         let mut tries = 0;
         loop {
@@ -101,6 +102,7 @@ impl Capture<'_> {
             objects: Some(store.objects().doing(self.activity.clone())),
             keep: true,
             stood: self.stood,
+            environments: Some(&session.expansion.environments),
             followed: &|fingerprint| self.left.followed(fingerprint),
             ..StoreLookup::of_inputs(workflow, folder, inputs)
         };

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fs::File,
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
@@ -10,6 +11,7 @@ use flow_core::{
     AskedResults, Builtins, Digest, Instance, InstanceId, LateResult, Revision, RunId, Settled, StepResult, plan::Force,
 };
 use flow_store::{Activity, Captures, Inputs, Objects, RunDir, Stood, Store};
+use nix::fcntl::Flock;
 
 use super::{environments::Environments, run_claims::RunClaims, start::Environment};
 use crate::{
@@ -43,6 +45,8 @@ pub(crate) struct RunContext {
     pub(crate) environment: Environment,
     /// The software environments of its attempts.
     pub(crate) environments: Environments,
+    /// The locks of the environments that flow made, so that `flow gc` leaves them.
+    pub(crate) _in_use: Vec<Flock<File>>,
     /// The commit of the root's repository.
     pub(crate) revision: Option<Revision>,
     /// The path of the `flow` program.

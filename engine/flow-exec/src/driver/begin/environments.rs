@@ -14,7 +14,7 @@ use std::{
 };
 
 use flow_core::{
-    Difference, Digest, Environment, InstanceId,
+    DeclaredEnvironment, Difference, Digest, Environment, InstanceId,
     plan::{Plan, State},
     shell::{First, first},
 };
@@ -24,7 +24,7 @@ use nix::unistd::geteuid;
 
 use super::start;
 use crate::{
-    clock,
+    clock, declared,
     driver::{plan::Knowledge, session::Session},
     environment,
 };
@@ -40,7 +40,7 @@ const NOISE: &str = "_ PWD OLDPWD SHLVL COLUMNS LINES PS1 PROMPT_COMMAND LS_COLO
 const NOISES: &str =
     "FLOW_ SLURM_ TERM SSH_ XDG_SESSION XDG_SEAT XDG_VTNR DBUS VSCODE_ VTE_ KITTY_ WEZTERM_ BASH_FUNC_";
 /// Variables that decide which programs and packages a step finds. A step may set them itself.
-const SEARCHED: [&str; 2] = ["PATH", "PYTHONPATH"];
+const SEARCHED: [&str; 3] = ["PATH", "PYTHONPATH", "PYTHONNOUSERSITE"];
 /// An environment is looked at again after this time.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -97,15 +97,23 @@ impl Environments {
     }
 
     /// Stores the environment of a program that starts with these arguments and variables, of which the step sets its
-    /// `own`. For a job, the rest is found on its node.
+    /// `own`. A `declared` environment comes first. For a job, the rest is found on its node.
     pub(crate) fn record(
         &self,
         argv: &[String],
         env: &[(String, String)],
         own: &BTreeMap<String, String>,
+        declared: Option<&DeclaredEnvironment>,
         is_job: bool,
         objects: &Objects,
     ) -> Option<Digest> {
+        let mut own = own.clone();
+        for (name, value) in declared.into_iter().flat_map(|of| declared::variables(of, "")) {
+            // The value of `PATH` follows from the shell's.
+            if name != "PATH" {
+                own.entry(name.to_owned()).or_insert(value.unwrap_or_default());
+            }
+        }
         let variable = |name: &str| env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         let searched = SEARCHED.map(|name| variable(name).unwrap_or_default());
         let First { activated, program } = first(argv);
@@ -115,6 +123,7 @@ impl Environments {
             return *found;
         }
         let mut found = if is_job { Environment::default() } else { environment::of(argv, &variable) };
+        found.activated = found.activated.or(declared.filter(|of| !declared::is_image(of)).map(declared::bin));
         self.shell.put_into(&mut found);
         for name in own.keys().filter(|name| found.variables.contains_key(*name)).cloned().collect::<Vec<_>>() {
             found.variables.insert(name, None);
@@ -130,8 +139,9 @@ impl Environments {
 /// Completes the recorded environment of a job with what its node found.
 pub(crate) fn complete(recorded: Option<Digest>, node: Environment, objects: &Objects) -> Option<Digest> {
     let known = recorded.and_then(|digest| load(&digest, objects)).unwrap_or_default();
-    let Environment { variables, key, own, .. } = known;
-    store(&Environment { variables, key, own, on_node: true, ..node }, objects)
+    let Environment { variables, key, own, activated, .. } = known;
+    let activated = node.activated.or(activated);
+    store(&Environment { variables, key, own, activated, on_node: true, ..node }, objects)
 }
 
 /// Without room for it, the environment is unknown.

@@ -23,6 +23,7 @@ use crate::{
             BatchWork, DetachedAttempt,
             intents::{Given, Intent, Member},
         },
+        plan::lookup,
         results::{finish, listener::Listener},
     },
     keeper::Unsettled,
@@ -178,6 +179,9 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
             return Err(Cause::NotFilled { what: Filling::InputChanged { path } });
         }
     }
+    if let Some(name) = lookup::drifted(session, instance, &context.inputs) {
+        return Err(Cause::NotFilled { what: Filling::EnvironmentChanged { name } });
+    }
     let piped = process && context.tellers.contains(&instance.id) && !context.secrets.values().is_empty();
     let mut listener = Listener::new(&folder, plugin, metrics);
     listener.hide(&context.secrets);
@@ -189,7 +193,9 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     if matches!(resolved.body, Body::Command { .. }) {
         let is_job = instance.slurm.is_some();
         let (argv, env) = (&launch.argv, &launch.env);
-        circumstances.environment = context.environments.record(argv, env, &resolved.env, is_job, &context.objects);
+        let declared = expansion.environment_of(instance);
+        circumstances.environment =
+            context.environments.record(argv, env, &resolved.env, declared, is_job, &context.objects);
         live_sources::put_first(&mut launch.env, session, instance, &resolved, &folder.work());
     }
     let place = format!("runs/{}/attempts/{}", context.run, fill.attempt.0);

@@ -15,7 +15,7 @@ use flow_core::{
 
 use super::start::{Environment, LONGEST_SCRIPT};
 use crate::{
-    ExecError,
+    ExecError, declared,
     driver::session::Session,
     environment::packages_of,
     live_sources::{self, LiveSource, Way},
@@ -59,6 +59,17 @@ impl Session {
 
     /// The command and variables of an instance, as far as they are known before anything runs.
     fn early(&self, instance: &Instance) -> Option<(String, BTreeMap<String, String>)> {
+        let (line, mut env) = self.written(instance)?;
+        if let Some(declared) = self.expansion.environment_of(instance) {
+            let path = env::var("PATH").unwrap_or_default();
+            for (name, value) in declared::variables(declared, &path) {
+                env.entry(name.to_owned()).or_insert(value.unwrap_or_default());
+            }
+        }
+        Some((line, env))
+    }
+
+    fn written(&self, instance: &Instance) -> Option<(String, BTreeMap<String, String>)> {
         match self.expansion.resolve(instance.id, &BTreeMap::<InstanceId, StepResult>::new(), Render::Paths) {
             Ok(Resolved { body: Body::Command { line, .. }, env, .. }) => Some((line, env)),
             Ok(_) => None,
@@ -120,7 +131,7 @@ impl Session {
         let mut found = BTreeSet::new();
         for step in &self.expansion.steps {
             let first = step.instances.clone().next().and_then(|id| self.expansion.instances.get(id as usize));
-            let Some((line, env)) = first.and_then(|instance| self.early(instance)) else { continue };
+            let Some((line, env)) = first.and_then(|instance| self.written(instance)) else { continue };
             let named = env.iter().map(|(name, value)| (format!("`{name}` under `env:`"), value));
             for (place, text) in named.chain([("`run:`".to_owned(), &line)]) {
                 let paths = text.split(|c: char| c.is_whitespace() || "'\"=:;,|&()<>".contains(c));

@@ -1,9 +1,10 @@
-//! The set-up of plugins before a run.
+//! The set-up of plugins and environments before a run.
 
-use std::{cell::RefCell, collections::BTreeSet, future::poll_fn, pin::Pin, task::Poll};
+use std::{cell::RefCell, collections::BTreeSet, fs::File, future::poll_fn, pin::Pin, task::Poll};
 
-use flow_core::plan::Plan;
+use flow_core::{EnvironmentProvider, InstanceId, plan::Plan};
 use flow_store::StoreDir;
+use nix::fcntl::Flock;
 use tokio::runtime::Runtime;
 
 use super::start;
@@ -13,6 +14,7 @@ use crate::{
         session::{Session, plugin_of},
         updates::Update,
     },
+    made::Make,
     plugins,
 };
 
@@ -41,12 +43,7 @@ pub(crate) fn set_up(
         let (record, keeper, secrets, observe) = (dir.plugin(plugin.name()), &keeper, &secrets, &observe);
         begun.push(Box::pin(async move {
             let mut said = |progress: plugins::Progress<'_>| {
-                let line = match progress {
-                    plugins::Progress::Waiting => "another flow is setting it up; waiting".to_owned(),
-                    plugins::Progress::Command(command) => format!("$ {command}"),
-                    plugins::Progress::Line(line) => line.to_owned(),
-                };
-                (observe.borrow_mut())(Update::Setup { plugin: plugin.name().to_owned(), line });
+                (observe.borrow_mut())(progressed("plugin", plugin.name(), progress));
             };
             plugins::Setup { plugin, digest: facts.digest, record: &record, keeper, secrets }.ensure(&mut said).await
         }));
@@ -74,4 +71,38 @@ pub(crate) fn set_up(
     });
     event_loop.block_on(all)?;
     Ok(done)
+}
+
+fn progressed(kind: &'static str, name: &str, progress: plugins::Progress<'_>) -> Update {
+    let line = match progress {
+        plugins::Progress::Waiting => "another flow is setting it up; waiting".to_owned(),
+        plugins::Progress::Command(command) => format!("$ {command}"),
+        plugins::Progress::Line(line) => line.to_owned(),
+    };
+    Update::Setup { kind, name: name.to_owned(), line }
+}
+
+/// Makes the environments of these instances that uv makes and that do not exist. The locks keep them until the run ends.
+pub(crate) fn make_environments(
+    event_loop: &Runtime,
+    session: &Session,
+    wanted: &[InstanceId],
+    dir: &StoreDir,
+    observe: &mut dyn FnMut(Update),
+) -> Result<Vec<Flock<File>>, ExecError> {
+    let missing = [session.missing_environments(wanted), session.without_apptainer(wanted)].concat();
+    if !missing.is_empty() {
+        return Err(session.wrong(missing));
+    }
+    let (keeper, secrets) = (start::exe()?, session.secrets());
+    let mut locks = Vec::new();
+    let declared = session.environments_of(wanted).into_iter();
+    for declared in declared.filter(|declared| declared.provider == EnvironmentProvider::Uv) {
+        let name = &declared.name;
+        let record = dir.plugin(&format!("environment-{name}"));
+        let make = Make { declared, project: session.project(declared), keeper: &keeper, record, secrets: &secrets };
+        let mut said = |progress: plugins::Progress<'_>| observe(progressed("environment", name, progress));
+        locks.push(event_loop.block_on(make.ensure(&mut said))?);
+    }
+    Ok(locks)
 }

@@ -22,7 +22,7 @@ use serde_json::Value;
 use walkdir::WalkDir;
 
 use super::capture;
-use crate::{ExecError, attempt::Folder, driver::session::Session, plugins::Plugin};
+use crate::{ExecError, attempt::Folder, declared, driver::session::Session, plugins::Plugin};
 
 /// A larger file is not read as a script.
 pub(crate) const LONGEST_SCRIPT: u64 = 1 << 20;
@@ -178,7 +178,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
                 let kept = start.folder.write_variables(&start.resolved.env);
                 kept.map_err(|e| not_made(start.folder.path(), &e))?;
             }
-            argv(line, *shell, start.folder)?
+            in_image(start, argv(line, *shell, start.folder)?)
         }
         Body::Plugin { plugin, step, with } => {
             let found = start.session.plugins.iter().find(|p| p.name() == plugin);
@@ -195,6 +195,14 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
         }
     };
     Ok(Launch { argv, env: environment(start), announces, barrier, linked, captured })
+}
+
+/// The command in the image of its declared environment, if that is one.
+fn in_image(start: &Start<'_>, argv: Vec<String>) -> Vec<String> {
+    let image = start.session.expansion.environment_of(start.instance).filter(|of| declared::is_image(of));
+    let Some(image) = image else { return argv };
+    let folders = [&*start.session.workspace.store, &*start.session.workspace.root];
+    declared::in_image(image, start.instance.request.gpus > 0, &folders, &start.folder.work(), argv)
 }
 
 /// The program and arguments of a command. Scripts too long for an argument, or with a `#!` line, go into a file. It is
@@ -360,6 +368,15 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
         let with_flow = std::env::split_paths(&path).chain([dir.to_owned()]);
         if let Ok(path) = std::env::join_paths(with_flow) {
             env.insert("PATH".to_owned(), path.to_string_lossy().into_owned());
+        }
+    }
+    if let Some(declared) = start.session.expansion.environment_of(start.instance) {
+        let path = env.get("PATH").cloned().unwrap_or_default();
+        for (name, value) in declared::variables(declared, &path) {
+            match value {
+                Some(value) => env.insert(name.to_owned(), value),
+                None => env.remove(name),
+            };
         }
     }
     if let Body::Plugin { plugin, .. } = &start.resolved.body

@@ -7,16 +7,16 @@ use std::{
 };
 
 use flow_core::{
-    Digest, Input, Instance, JournalLine, Metrics, RunEvent, RunId, StepResult,
+    DeclaredEnvironment, Digest, Input, Instance, InstanceId, JournalLine, Metrics, RunEvent, RunId, StepResult,
     fingerprint::{Parts, Tree},
     plan::{Lookup, Reading, Sought, Standing},
     reason::Fault,
-    why::Files,
+    why::{Files, Listed},
 };
 use flow_store::{Earlier, EntryKind, Inputs, Objects, Results, Snapshot, Stood, StoreDir, StoreError};
 
 use crate::{
-    clock,
+    clock, declared,
     driver::{
         recover::left::Followed,
         results::{
@@ -44,6 +44,8 @@ pub(crate) struct StoreLookup<'a> {
     pub(crate) keep: bool,
     /// What stood for each instance in an earlier run, if that is to be relied on.
     pub(crate) stood: &'a [Option<Stood>],
+    /// The declared environments by name, if `stood` is to be relied on.
+    pub(crate) environments: Option<&'a BTreeMap<String, DeclaredEnvironment>>,
     /// The attempt of a dead run under this fingerprint, if it is followed.
     pub(crate) followed: &'a dyn Fn(&Digest) -> Option<Followed>,
     /// What was found of the instances that are decided next, and of the one that is being decided.
@@ -67,6 +69,7 @@ impl<'a> StoreLookup<'a> {
             inputs,
             keep: false,
             stood: &[],
+            environments: None,
             followed: &|_| None,
             ahead: VecDeque::new(),
             found: None,
@@ -169,13 +172,65 @@ pub(crate) fn inputs_of(session: &Session, objects: Option<Objects>, previous: O
     Inputs::new(objects, previous, clock::system()).of_workflow(session.workspace.root.clone(), named)
 }
 
-/// The digest of several inputs as they stand; `None` where one cannot be read.
-pub(crate) fn digest_of(inputs: &[Input], folder: &Path, hashed: &Inputs) -> Option<Digest> {
-    let mut digests = Vec::with_capacity(inputs.len());
-    for input in inputs {
+/// The digest of an instance's inputs and its declared environment as they are; `None` if one cannot be read.
+pub(crate) fn digest_of(
+    instance: &Instance,
+    declared: Option<&DeclaredEnvironment>,
+    folder: &Path,
+    hashed: &Inputs,
+) -> Option<Digest> {
+    let mut digests = Vec::with_capacity(instance.inputs.len());
+    for input in instance.inputs.iter() {
         digests.extend(hashed.hash_path(&folder.join(&input.path), input.by_listing).ok()?.digest.0);
     }
+    if let Some(declared) = declared {
+        digests.extend(packages(declared, hashed).ok()?.0);
+    }
     Some(Digest::of(&digests))
+}
+
+/// The digest of the packages of a declared environment, listed once in a run.
+fn packages(declared: &DeclaredEnvironment, hashed: &Inputs) -> Result<Digest, Fault> {
+    let place = Path::new(&declared.place);
+    if declared::is_image(declared) {
+        return Ok(hashed.hash_path(place, false)?.digest);
+    }
+    hashed.list(place, || declared::list(declared))
+}
+
+/// Lists the declared environments of these instances before anything is planned, so that one state counts in the run.
+pub(crate) fn list_environments(session: &Session, wanted: &[InstanceId], hashed: &Inputs) {
+    for declared in session.environments_of(wanted) {
+        // An error is reported by each instance.
+        let _ = packages(declared, hashed);
+    }
+}
+
+/// The name of the instance's declared environment, if its packages changed since they were listed.
+pub(crate) fn drifted(session: &Session, instance: &Instance, hashed: &Inputs) -> Option<String> {
+    let declared = session.expansion.environment_of(instance)?;
+    let (place, list) = (Path::new(&declared.place), || declared::list(declared));
+    let has_changed = match declared::is_image(declared) {
+        true => hashed.changed(place, false).is_some(),
+        false => hashed.has_changed(place, list),
+    };
+    has_changed.then(|| declared.name.clone())
+}
+
+/// The list behind a digest of a fingerprint, if it is stored.
+///
+/// # Errors
+/// It cannot be read.
+pub fn listed(digest: &Digest, objects: &Objects) -> flow_store::Result<Option<Listed>> {
+    let file = |entry: flow_store::Entry| match entry.kind {
+        EntryKind::File { digest, .. } => Some((entry.path.to_string_lossy().into_owned(), digest)),
+        _ => None,
+    };
+    if let Some(manifest) = objects.manifest(digest)? {
+        return Ok(Some(Listed::Files(manifest.entries.into_iter().filter_map(file).collect::<Files>())));
+    }
+    let packages = objects.read_private(digest).and_then(|text| serde_json::from_slice(&text).ok());
+    Ok(packages.map(Listed::Packages))
 }
 
 impl<'a> StoreLookup<'a> {
@@ -199,9 +254,17 @@ impl Lookup for StoreLookup<'_> {
         Ok(Tree { digest: tree.digest, manifest: (folder && !input.by_listing).then_some(tree.digest) })
     }
 
+    fn environment(&mut self, declared: &DeclaredEnvironment) -> Result<Option<Digest>, Fault> {
+        match packages(declared, self.inputs) {
+            Err(_) if !declared::is_made(declared) => Ok(None),
+            packages => packages.map(Some),
+        }
+    }
+
     fn stands(&mut self, instance: &Instance) -> Option<Standing> {
         let stood = self.stood.get(instance.id.index())?.as_ref()?;
-        let inputs = digest_of(&instance.inputs, &self.folder, self.inputs)?;
+        let declared = instance.environment.as_ref().and_then(|name| self.environments?.get(&**name));
+        let inputs = digest_of(instance, declared, &self.folder, self.inputs)?;
         (inputs == stood.inputs).then(|| Standing {
             fingerprint: stood.fingerprint,
             outcome: stood.outcome,
@@ -332,14 +395,9 @@ impl Lookup for StoreLookup<'_> {
         recorded.and_then(|recorded| self.kept(recorded)).unwrap_or_default()
     }
 
-    fn files(&mut self, manifest: &Digest) -> Option<Files> {
-        let manifest = self.objects.as_ref()?.manifest(manifest);
-        let manifest = self.kept(manifest)?;
-        let file = |entry: flow_store::Entry| match entry.kind {
-            EntryKind::File { digest, .. } => Some((entry.path.to_string_lossy().into_owned(), digest)),
-            _ => None,
-        };
-        Some(manifest.entries.into_iter().filter_map(file).collect())
+    fn listed(&mut self, digest: &Digest) -> Option<Listed> {
+        let list = listed(digest, self.objects.as_ref()?);
+        self.kept(list)
     }
 }
 

@@ -16,9 +16,9 @@ use std::{
 use flow_core::{
     Digest, Input, InstanceId, JournalLine, RunEvent, RunId, StepResult,
     fingerprint::{PartValue, Parts, Tree},
-    plan::{self, Accepted, Force, Lookup, Plan, State, accept as accept_core, plan as plan_core},
+    plan::{self, Accepted, AcceptedDifferences, Force, Lookup, Plan, State, accept as accept_core, plan as plan_core},
     reason::Fault,
-    why::Files,
+    why::Listed,
 };
 use flow_store::{Batch, Holder, Inputs, Objects, Rebuilt, Results, Snapshot, Store, StoreDir, StoreError};
 
@@ -33,6 +33,7 @@ use crate::{
     },
     pages,
 };
+pub use lookup::listed;
 use lookup::{Recorded, StoreLookup, inputs_of};
 
 /// The results of earlier runs. No store if nothing has run yet.
@@ -196,7 +197,7 @@ impl Lookup for Elsewhere<'_> {
         None
     }
 
-    fn files(&mut self, _manifest: &Digest) -> Option<Files> {
+    fn listed(&mut self, _digest: &Digest) -> Option<Listed> {
         None
     }
 }
@@ -310,8 +311,8 @@ pub fn ignored(session: &Session, wanted: &[InstanceId]) -> Result<Vec<PathBuf>,
     Ok(ignored.into_iter().collect())
 }
 
-/// `flow accept`: keeps the earlier results that differ least from the instances that `names` mean, under the present
-/// fingerprints. `mended` is called if the database had to be rebuilt.
+/// `flow accept`: keeps the earlier results that differ least from the instances that `names` mean (without names: all),
+/// under the present fingerprints. `mended` is called if the database had to be rebuilt.
 ///
 /// # Errors
 /// Unknown names; another process has the store alone, or it cannot be written.
@@ -319,7 +320,7 @@ pub fn accept(
     session: &Session,
     names: &[String],
     reason: &str,
-    other_settings: bool,
+    kind: AcceptedDifferences,
     waiting: impl FnMut(&Holder) -> ControlFlow<()>,
     mended: impl FnOnce(&Rebuilt),
 ) -> Result<Vec<Accepted>, ExecError> {
@@ -329,7 +330,7 @@ pub fn accept(
     let wanted = session.wanted(names)?;
     let accepted = knowledge
         .with_world(session, Recorded::ever, |world| {
-            accept_core(&session.context(), &wanted, names, reason, other_settings, world)
+            accept_core(&session.context(), &wanted, names, reason, kind, world)
         })?
         .map_err(|diagnostics| session.wrong(diagnostics))?;
     let begins =

@@ -61,7 +61,7 @@ impl Begun {
         observe: &mut dyn FnMut(Update),
     ) -> Result<Begun, ExecError> {
         let Opened { session, wanted, force, policy, policy_name, secrets, store, run, ahead, .. } = opened;
-        let Prepared { left, strays, stood, taken, observed, mut journal } = prepared;
+        let Prepared { left, strays, stood, taken, observed, mut journal, environments: in_use } = prepared;
         let Taken { inputs, captures, plan, reused, notices } = taken;
         let claimed = RunClaims::nothing(store.dir(), &run)?;
         let started_at = clock::unix_millis();
@@ -94,6 +94,7 @@ impl Begun {
             tellers: session.tellers(),
             secrets,
             environments: Environments::new(store.dir().path(), environment.inherited()),
+            _in_use: in_use,
             environment,
             revision,
             exe: start::exe()?,

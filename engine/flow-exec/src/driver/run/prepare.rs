@@ -1,8 +1,11 @@
-//! The second phase of a run: looks at what dead runs left, plans, sets up plugins, captures the inputs. No step has
-//! started.
+//! The second phase of a run: looks at what dead runs left, plans, sets up plugins and environments, captures the
+//! inputs. No step has started.
+
+use std::fs::File;
 
 use flow_core::plan::Plan;
 use flow_store::{Journal, Stood};
+use nix::fcntl::Flock;
 
 use super::{event_loop, open::Opened, progress::aside};
 use crate::{
@@ -10,7 +13,7 @@ use crate::{
     driver::{
         begin::{
             capture::{Capture, Taken},
-            setups::set_up,
+            setups::{make_environments, set_up},
         },
         plan::forecast::{self, Observed},
         recover::{left, orphans::OrphanedWork},
@@ -27,6 +30,8 @@ pub(super) struct Prepared {
     pub(super) taken: Taken,
     pub(super) observed: Observed,
     pub(super) journal: Journal,
+    /// The environments that flow makes, in use.
+    pub(super) environments: Vec<Flock<File>>,
 }
 
 impl Prepared {
@@ -43,11 +48,17 @@ impl Prepared {
             let stood = previous.map_or(Ok(Vec::new()), |snapshot| snapshot.stood(store, key))?;
             let capture =
                 Capture { session, store, recorded, run, wanted, force, stood: &stood, left: &left, activity };
+            let made = session.environments_of(wanted);
+            let environments = match made.is_empty() {
+                true => Vec::new(),
+                false => make_environments(&event_loop()?, session, wanted, store.dir(), observe)?,
+            };
             let set_up = |plan: &Plan| set_up(&event_loop()?, session, plan, store.dir(), observe);
             let taken = capture.take(previous, set_up)?;
             let may_run = |id| !taken.reused.contains_key(&id);
             let observed = forecast::observed(&session.expansion, wanted, may_run, &taken.plan, store)?;
-            Ok::<_, ExecError>(Prepared { left, strays, stood, taken, observed, journal: store.begin(run)? })
+            let journal = store.begin(run)?;
+            Ok::<_, ExecError>(Prepared { left, strays, stood, taken, observed, journal, environments })
         };
         aside(activity, observe, prepare)
     }

@@ -1,6 +1,7 @@
 //! A workflow opened for work: file, paths, machine, plugins, expansion. The start of `plan`, `check`, `why` and `run`.
 //! Takes no lock and writes nothing.
 
+pub(super) mod environments;
 pub(super) mod identity;
 pub(super) mod imports;
 pub(super) mod params_file;
@@ -131,10 +132,10 @@ impl Session {
         self.workspace.folder.join(written)
     }
 
-    /// Checks that the declared inputs of these instances exist.
+    /// Checks that the declared inputs and environments of these instances exist.
     ///
     /// # Errors
-    /// Every missing input, with its place and the nearest name.
+    /// Each that is missing, with its place and the nearest name.
     pub fn check_inputs(&self, wanted: &[InstanceId]) -> Result<(), ExecError> {
         self.check_inputs_unless(wanted, |_, _| false)
     }
@@ -159,6 +160,7 @@ impl Session {
             .into_iter()
             .map(|(step, input)| (&*self.expansion.steps[step.index()].name, input, self.missing_input(&input.path)));
         let mut wrong = self.workflow.about_inputs(wrong);
+        wrong.extend(self.missing_environments(wanted));
         wrong.extend(batch::check(&self.workspace, &self.workflow, &self.expansion, self.cluster.as_ref(), wanted));
         if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
     }
@@ -423,6 +425,7 @@ impl Basis {
             expansion.imported = imports::of_workflow(&dir, &expansion.workflow)?;
         }
         batch::job_limits(cluster.as_ref(), &mut expansion);
+        environments::place(&mut expansion, &plugins::cache_folder(&workspace.store.join("cache")));
         let (workspace, set) = (workspace.clone(), self.set.clone());
         let activity = Activity::default();
         Ok(Session {

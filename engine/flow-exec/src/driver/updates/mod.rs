@@ -19,9 +19,11 @@ pub enum Update {
         /// A short text of the program.
         text: String,
     },
-    /// A line of a plugin's set-up.
+    /// A line of the set-up of a plugin or an environment.
     Setup {
-        plugin: String,
+        /// `plugin`, `environment`.
+        kind: &'static str,
+        name: String,
         /// Output of a set-up.
         line: String,
     },

@@ -1,0 +1,289 @@
+//! Declared environments: their packages, and how a program finds them. Reads names of folders and small files; starts
+//! nothing.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use flow_core::{DeclaredEnvironment, Digest, EnvironmentProvider, reason::Fault};
+use flow_store::Listing;
+
+use crate::{
+    clock,
+    environment::{name_and_version, of_prefix},
+};
+
+/// The folder of environments that flow makes.
+pub(crate) fn made(cache: &Path) -> PathBuf {
+    cache.join("environments")
+}
+
+/// The path of a file or folder next to an environment that flow makes.
+pub(crate) fn beside(place: &Path, what: &str) -> PathBuf {
+    place.with_extension(what)
+}
+
+/// Whether the environment exists, as far as flow itself makes it.
+pub(crate) fn is_made(declared: &DeclaredEnvironment) -> bool {
+    let place = Path::new(&declared.place);
+    declared.provider != EnvironmentProvider::Uv || beside(place, "made").exists() && check(declared).is_ok()
+}
+
+/// Notes that an environment is complete, and from which project.
+pub(crate) fn finished(place: &Path, project: &Path) -> io::Result<()> {
+    fs::write(beside(place, "made"), project.as_os_str().as_encoded_bytes())
+}
+
+/// Notes that a run uses an environment.
+pub(crate) fn used(place: &Path) -> io::Result<()> {
+    File::options().append(true).open(beside(place, "made"))?.set_modified(clock::system())
+}
+
+/// When a run last used an environment, in milliseconds since 1970. `None` if it is not complete.
+pub(crate) fn last_used(place: &Path) -> Option<u64> {
+    let modified = fs::metadata(beside(place, "made")).ok().filter(|_| place.is_dir())?.modified().ok()?;
+    Some(modified.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis() as u64)
+}
+
+/// The files of a project that determine the environment that uv makes from it.
+pub(crate) fn project_files(project: &Path) -> [PathBuf; 3] {
+    ["pyproject.toml", "uv.lock", ".python-version"].map(|name| project.join(name))
+}
+
+/// Checks that there is an environment.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn check(declared: &DeclaredEnvironment) -> Result<(), Fault> {
+    let prefix = Path::new(&declared.place);
+    if is_image(declared) {
+        return check_image(declared);
+    }
+    let is_there = ["bin/python", "bin/python3", "conda-meta"].iter().any(|name| prefix.join(name).exists());
+    if is_there { Ok(()) } else { Err(missing(prefix)) }
+}
+
+pub(crate) fn is_image(declared: &DeclaredEnvironment) -> bool {
+    declared.provider == EnvironmentProvider::Apptainer
+}
+
+fn check_image(declared: &DeclaredEnvironment) -> Result<(), Fault> {
+    let DeclaredEnvironment { written, place, .. } = declared;
+    if written.contains("://") {
+        let pull = format!("`apptainer pull image.sif {written}` makes one, then write `apptainer: image.sif`");
+        return Err(Fault::from(format!("`{written}` is not a file: {pull}")));
+    }
+    if Path::new(place).is_file() { Ok(()) } else { Err(Fault::from(format!("there is no file `{place}`"))) }
+}
+
+/// The arguments that run a command in an image. The folders are visible in it.
+pub(crate) fn in_image(
+    declared: &DeclaredEnvironment,
+    has_gpus: bool,
+    folders: &[&Path],
+    work: &Path,
+    argv: Vec<String>,
+) -> Vec<String> {
+    let gpus = has_gpus.then(|| "--nv".to_owned());
+    let binds = folders.iter().flat_map(|folder| ["--bind".to_owned(), folder.display().to_string()]);
+    let work = ["--pwd".to_owned(), work.display().to_string(), declared.place.clone()];
+    ["apptainer", "exec"].map(str::to_owned).into_iter().chain(gpus).chain(binds).chain(work).chain(argv).collect()
+}
+
+/// The interpreter and packages of an environment, as JSON, and what to watch.
+///
+/// # Errors
+/// There is no environment.
+pub(crate) fn list(declared: &DeclaredEnvironment) -> Result<Listing, Fault> {
+    check(declared)?;
+    let prefix = Path::new(&declared.place);
+    if !is_made(declared) {
+        return Err(Fault::from(format!("`{}` is not complete", prefix.display())));
+    }
+    let (mut python, folders) = of_prefix(prefix).unwrap_or_default();
+    let conda = conda(prefix);
+    for (name, version, build) in folders.iter().flat_map(|folder| builds(folder)).chain(conda) {
+        let known = python.packages.entry(name).or_insert_with(|| version.clone());
+        // Another version was installed over it.
+        if *known == version {
+            *known = format!("{version} {build}");
+        }
+    }
+    let watched = folders.into_iter().chain(["bin", "conda-meta", "pyvenv.cfg"].map(|name| prefix.join(name)));
+    let mut watched: Vec<PathBuf> = watched.filter_map(|path| Some(existing(&path)?.to_owned())).collect();
+    watched.sort();
+    watched.dedup();
+    Ok(Listing { text: serde_json::to_vec(&python).unwrap_or_default(), watched })
+}
+
+/// The variables with which a program finds the environment, after the present ones. A variable without a value is
+/// removed. An image needs none.
+pub(crate) fn variables(declared: &DeclaredEnvironment, path: &str) -> Vec<(&'static str, Option<String>)> {
+    if is_image(declared) {
+        return Vec::new();
+    }
+    let prefix = Path::new(&declared.place);
+    let own = if prefix.join("conda-meta").is_dir() { "CONDA_PREFIX" } else { "VIRTUAL_ENV" };
+    let others = ["VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME", "PYTHONPATH"];
+    let removed = others.into_iter().filter(|name| *name != own).map(|name| (name, None));
+    let set = [
+        ("PATH", format!("{}:{path}", bin(declared)).trim_end_matches(':').to_owned()),
+        (own, declared.place.clone()),
+        ("PYTHONNOUSERSITE", "1".to_owned()),
+    ];
+    removed.chain(set.map(|(name, value)| (name, Some(value)))).collect()
+}
+
+/// The folder of its programs.
+pub(crate) fn bin(declared: &DeclaredEnvironment) -> String {
+    format!("{}/bin", declared.place)
+}
+
+fn missing(prefix: &Path) -> Fault {
+    let shown = prefix.display();
+    Fault::from(match fs::metadata(prefix) {
+        Err(_) => format!("there is no folder `{shown}`"),
+        Ok(meta) if meta.is_dir() => {
+            format!("`{shown}` is not an environment: it has neither `bin/python` nor `conda-meta`")
+        }
+        Ok(_) => format!("`{shown}` is not a folder"),
+    })
+}
+
+/// The path, or the nearest folder above it that exists and in which it would appear.
+fn existing(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|path| path.exists())
+}
+
+/// Packages that conda installed: name, version, build.
+fn conda(prefix: &Path) -> Vec<(String, String, String)> {
+    let names = fs::read_dir(prefix.join("conda-meta")).into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let parts = names.filter_map(|name| {
+        let (rest, build) = name.strip_suffix(".json")?.rsplit_once('-')?;
+        let (name, version) = rest.rsplit_once('-')?;
+        Some((name.to_owned(), version.to_owned(), build.to_owned()))
+    });
+    parts.collect()
+}
+
+/// Packages in a folder that do not come from an index. Their version alone does not identify them, so the digests of
+/// their files count.
+fn builds(folder: &Path) -> Vec<(String, String, String)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let builds = entries.filter_map(|entry| {
+        let (name, version) = name_and_version(entry.file_name().to_str()?)?;
+        let origin = fs::read(entry.path().join("direct_url.json")).ok()?;
+        // Its files are inputs of the steps.
+        let is_editable = serde_json::from_slice::<serde_json::Value>(&origin).ok()?["dir_info"]["editable"] == true;
+        let record = fs::read_to_string(entry.path().join("RECORD")).ok().filter(|_| !is_editable)?;
+        Some((name, version, format!("(build {})", content(&record).short())))
+    });
+    builds.collect()
+}
+
+/// The digest of the installed files with their digests. Files that an installer makes itself do not count.
+fn content(record: &str) -> Digest {
+    const MADE: [&str; 5] = ["INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json"];
+    let counts = |line: &&str| {
+        let file = line.split(',').next().unwrap_or_default();
+        let is_made = file.rsplit_once(".dist-info/").is_some_and(|(_, name)| MADE.contains(&name));
+        !is_made && !file.starts_with("../") && !file.ends_with(".pyc")
+    };
+    let mut lines: Vec<&str> = record.lines().filter(counts).collect();
+    lines.sort_unstable();
+    Digest::of(lines.join("\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, os::unix::fs::PermissionsExt};
+
+    use flow_core::Python;
+
+    use super::*;
+
+    fn declared(place: &Path) -> DeclaredEnvironment {
+        let (name, written, place) = ("lab".to_owned(), "lab".to_owned(), place.display().to_string());
+        DeclaredEnvironment { name, provider: EnvironmentProvider::Prefix, written, place }
+    }
+
+    /// A prefix whose interpreter is an empty file.
+    fn prefix(at: &Path) -> PathBuf {
+        let site = at.join("lib/python3.11/site-packages");
+        fs::create_dir_all(&site).unwrap();
+        fs::create_dir_all(at.join("bin")).unwrap();
+        fs::write(at.join("lib/python3.11/_sysconfigdata__linux_x86_64-linux-gnu.py"), "").unwrap();
+        fs::write(at.join("bin/python3.11"), "").unwrap();
+        fs::set_permissions(at.join("bin/python3.11"), fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink("python3.11", at.join("bin/python")).unwrap();
+        site
+    }
+
+    fn packages(at: &Path) -> BTreeMap<String, String> {
+        serde_json::from_slice::<Python>(&list(&declared(at)).unwrap().text).unwrap().packages
+    }
+
+    #[test]
+    fn a_conda_environment_has_builds_and_packages_of_other_languages() {
+        let dir = tempfile::tempdir().unwrap();
+        let site = prefix(dir.path());
+        for (name, is_conda) in [
+            ("numpy-1.26.4", false),
+            ("torch-2.11.0", false),
+            ("numpy-1.26.4-py311_0", true),
+            ("torch-2.10.0-cpu_1", true),
+            ("cuda-nvcc-12.8-0", true),
+        ] {
+            let folder = if is_conda { dir.path().join("conda-meta") } else { site.clone() };
+            let ending = if is_conda { "json" } else { "dist-info" };
+            fs::create_dir_all(folder.join(format!("{name}.{ending}"))).unwrap();
+        }
+        let found = packages(dir.path());
+        let expected = [("cuda-nvcc", "12.8 0"), ("numpy", "1.26.4 py311_0"), ("torch", "2.11.0")];
+        assert_eq!(found, expected.map(|(name, version)| (name.to_owned(), version.to_owned())).into());
+        let listed = list(&declared(dir.path())).unwrap();
+        let python: Python = serde_json::from_slice(&listed.text).unwrap();
+        assert_eq!((python.version.as_deref(), python.abi.as_deref()), (Some("3.11"), Some("linux_x86_64-linux-gnu")));
+        assert!(listed.watched.contains(&dir.path().join("conda-meta")) && listed.watched.contains(&site));
+        let set = variables(&declared(dir.path()), "/usr/bin");
+        assert!(set.contains(&("CONDA_PREFIX", Some(dir.path().display().to_string()))), "{set:?}");
+        assert!(set.contains(&("PATH", Some(format!("{}/bin:/usr/bin", dir.path().display())))), "{set:?}");
+    }
+
+    #[test]
+    fn a_package_that_is_not_from_an_index_counts_with_its_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let info = prefix(dir.path()).join("lab-0.1.dist-info");
+        fs::create_dir(&info).unwrap();
+        let of = |origin: &str, record: &str| {
+            fs::write(info.join("direct_url.json"), origin).unwrap();
+            fs::write(info.join("RECORD"), record).unwrap();
+            packages(dir.path())["lab"].clone()
+        };
+        let git = r#"{"url": "https://example.org/lab", "vcs_info": {"vcs": "git", "commit_id": "1a"}}"#;
+        let first =
+            of(git, "lab/a.py,sha256=1,9\nlab-0.1.dist-info/INSTALLER,sha256=2,4\n../../../bin/lab,sha256=3,9\n");
+        assert!(first.starts_with("0.1 (build "), "{first}");
+        assert_eq!(
+            of(git, "lab/__pycache__/a.pyc,,\nlab-0.1.dist-info/INSTALLER,sha256=9,2\nlab/a.py,sha256=1,9\n"),
+            first
+        );
+        assert_ne!(of(git, "lab/a.py,sha256=4,9\n"), first);
+        assert_eq!(of(r#"{"url": "file:///lab", "dir_info": {"editable": true}}"#, ""), "0.1");
+    }
+
+    #[test]
+    fn a_folder_that_is_no_environment_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = |name: &str| check(&declared(&dir.path().join(name))).unwrap_err().to_string();
+        fs::write(dir.path().join("file"), "").unwrap();
+        fs::create_dir(dir.path().join("empty")).unwrap();
+        assert!(said("absent").starts_with("there is no folder `"));
+        assert!(said("file").ends_with("is not a folder"));
+        assert!(said("empty").contains("neither `bin/python` nor `conda-meta`"));
+    }
+}
