@@ -29,6 +29,8 @@ def main():
     args = arguments()
     flow = os.path.abspath(args.flow) if args.flow else build()
     with tempfile.TemporaryDirectory(prefix="flow-benchmark-", dir=args.dir) as folder:
+        # Nothing else is removed with this folder.
+        os.environ["XDG_CACHE_HOME"] = os.path.join(folder, "cache")
         tools = [Flow(flow), Ninja(ninja(folder)), *([] if args.only_uses else [Make(make()), Xargs()])]
         reached = [] if args.only_uses else compared(flow, tools, folder, args)
         reached += used(tools[:2], folder, args.sizes)

@@ -24,6 +24,7 @@ use crate::{
     journal::Lines,
     objects::{remove_tree, tree_size},
     open_database::OpenDatabase,
+    work::{free_work, free_work_of_gone_stores},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,9 +101,8 @@ fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
     }
     for run in runs.iter().filter(|run| !run.stays) {
         let folder = dir.run(&run.id);
-        let attempts = folder.path().join("attempts");
-        if !is_of_others(&attempts) {
-            bytes += free(&attempts, false)? + free(&folder.inputs(), false)?;
+        if !is_of_others(&attempts_of(&folder)) {
+            bytes += free_files(&folder, false)?;
         }
     }
     Ok((bytes, removed))
@@ -176,17 +176,17 @@ impl Store {
         let (bytes, checkpoints) = sweep_checkpoints(self.dir(), &runs, dry)?;
         freed.bytes += sweep_snapshots(self.dir(), &runs, dry)? + bytes;
         freed.checkpoints += checkpoints;
+        freed.bytes += free_work_of_gone_stores(self.dir(), dry)?;
         for run in runs.iter().filter(|run| !run.stays) {
             let folder = self.dir().run(&run.id);
-            let attempts = folder.path().join("attempts");
-            if is_of_others(&attempts) {
+            if is_of_others(&attempts_of(&folder)) {
                 freed.others.0 += 1;
                 continue;
             }
             let needed = run.is_needed(&kept);
             freed.bytes += match needed {
-                true => free(&attempts, dry)? + free(&folder.inputs(), dry)?,
-                false => free(folder.path(), dry)?,
+                true => free_files(&folder, dry)?,
+                false => free_work(&folder, dry)? + free(folder.path(), dry)?,
             };
             let count = if needed { &mut freed.kept } else { &mut freed.runs };
             *count += usize::from(!run.accepts);
@@ -367,7 +367,7 @@ impl Run {
         readings: &BTreeMap<Digest, (Digest, Digest)>,
     ) -> Result<u64> {
         let folder = dir.run(&self.id);
-        let is_others = is_of_others(&folder.path().join("attempts"));
+        let is_others = is_of_others(&attempts_of(&folder));
         if !is_others && !self.is_needed(kept) {
             return free(&folder.journal(), false);
         }
@@ -449,6 +449,17 @@ fn remove_own(dir: &StoreDir, digest: &Digest) -> Result<Option<u64>> {
         Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => Ok(None),
         removed => removed.map(Some),
     }
+}
+
+fn attempts_of(run: &RunDir) -> PathBuf {
+    run.path().join("attempts")
+}
+
+/// Removes all files of a run but its records, or with `dry` only computes their size.
+fn free_files(run: &RunDir, dry: bool) -> Result<u64> {
+    // The folder outside comes first, because the link that leads there must outlive it.
+    let work = free_work(run, dry)? + free(&run.work(), dry)?;
+    Ok(work + free(&attempts_of(run), dry)? + free(&run.inputs(), dry)?)
 }
 
 /// True if the attempts belong to another user of a shared store, who alone can read them.

@@ -65,6 +65,7 @@ mod sparse;
 mod stamp;
 mod status;
 mod store;
+mod work;
 
 pub use activity::{Activity, Begun, Doing};
 pub use ahead::Ahead;
@@ -94,3 +95,4 @@ pub use run::{End, RunDir};
 pub use snapshot::{FinishedRun, Snapshot, Stood};
 pub use status::{Queued, Running, Status, Waiting};
 pub use store::Store;
+pub use work::WorkFolders;

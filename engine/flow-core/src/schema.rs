@@ -173,7 +173,7 @@ fn property(key: &Key) -> Value {
         Kind::Shell => json!({"enum": Shell::ALL.map(|(name, _)| name)}),
         Kind::On => json!({"enum": crate::Place::ALL.map(|(name, _)| name)}),
         Kind::Slurm(whole) => slurm(whole, member),
-        Kind::Path | Kind::Command => json!({"type": "string", "minLength": 1}),
+        Kind::Path | Kind::Folder | Kind::Command => json!({"type": "string", "minLength": 1}),
         Kind::Step => json!({"$ref": "#/$defs/name"}),
         Kind::Uses => json!({"type": "string", "pattern": "^[^/]+/[^/]+$"}),
         Kind::With => json!({"type": "object"}),

@@ -62,7 +62,8 @@ pub(crate) fn shared_with(path: &Path) -> Option<String> {
     Some(group.map_or_else(|| format!("gid {}", meta.gid()), |group| format!("`{}`", group.name)))
 }
 
-fn me() -> u32 {
+/// The number of this user.
+pub(crate) fn me() -> u32 {
     geteuid().as_raw()
 }
 

@@ -44,6 +44,13 @@ pub const CORUN_VAR: &str = "FLOW_CORUN";
 /// there is a result. The next attempt with the same fingerprint finds its content, in this run or a later one.
 pub const CHECKPOINT_VAR: &str = "FLOW_CHECKPOINT";
 
+/// The environment variable that names the root of the project, an absolute path. Files that a program reads there are
+/// not among its inputs.
+pub const ROOT_VAR: &str = "FLOW_ROOT";
+
+/// The environment variable that holds the Git commit of the project; absent if it is unknown.
+pub const COMMIT_VAR: &str = "FLOW_COMMIT";
+
 /// File names in the attempt's folder.
 pub mod file {
     /// The request, JSON.

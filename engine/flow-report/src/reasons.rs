@@ -106,8 +106,15 @@ impl Reasons<'_> {
             Cause::TimedOut { limit } => {
                 self.say("cause-timed-out", args.with("limit", limit.as_secs_f64().to_string()))
             }
-            Cause::NotListed { path, because } => self
-                .say("cause-not-listed", args.with("path", self.code(path)).with("how", self.how(because.as_deref()))),
+            Cause::NotListed { path, because } => {
+                // Each commit changes the repository, so it is no input.
+                let key = if path.split('/').next_back() == Some(".git") {
+                    "cause-no-repository"
+                } else {
+                    "cause-not-listed"
+                };
+                self.say(key, args.with("path", self.code(path)).with("how", self.how(because.as_deref())))
+            }
             Cause::NoMetrics { problem } => self.no_metrics(problem),
             Cause::NoOutput { output, path, new, more, work } => {
                 let args = args.with("output", self.code(output)).with("path", self.code(path));

@@ -22,12 +22,16 @@ use tempfile::TempDir;
 
 /// The variable that names the folder of what runs of a machine share.
 const LOCKS_VAR: &str = "FLOW_GPU_LOCKS";
+/// How the names of cache folders begin.
+const CACHE: &str = "flow-cache-";
 
 /// A folder with a workspace of its own: `.flow/` lies in it, and nothing from outside reaches in.
 pub struct TestSpace {
     dir: TempDir,
     /// The folder that its runs share with other runs of the machine. Spaces share one only on request.
     locks: TempDir,
+    /// The user's cache folder, in which steps work.
+    cache: TempDir,
     flow: PathBuf,
     env: Vec<(String, String)>,
 }
@@ -43,13 +47,21 @@ impl TestSpace {
         fs::create_dir(dir.path().join("plugins")).expect("a folder");
         let locks = tempfile::Builder::new().prefix("flow-locks-").tempdir().expect("a scratch folder");
         // Whoever a test runs as can write there, as in `/tmp`.
-        fs::set_permissions(locks.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
-        TestSpace { dir, locks, flow: flow.into(), env: Vec::new() }
+        let cache = tempfile::Builder::new().prefix(CACHE).tempdir().expect("a scratch folder");
+        for folder in [&locks, &cache] {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
+        }
+        TestSpace { dir, locks, cache, flow: flow.into(), env: Vec::new() }
     }
 
     /// The folder of what its runs share with others of the machine.
     pub fn locks(&self) -> &Path {
         self.locks.path()
+    }
+
+    /// The user's cache folder.
+    pub fn cache(&self) -> &Path {
+        self.cache.path()
     }
 
     /// Shares the machine with another space.
@@ -106,6 +118,7 @@ impl TestSpace {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.dir.path())
+            .env("XDG_CACHE_HOME", self.cache())
             .env("LC_ALL", "C.UTF-8")
             .env(LOCKS_VAR, self.locks())
             .envs(self.env.iter().map(|(name, value)| (name, value)))
@@ -180,7 +193,11 @@ impl TestSpace {
 
     /// Processes that work in this space, or were told a path in it: whoever is left after a run.
     pub fn alive(&self) -> Vec<(i32, String)> {
-        running::processes_in(self.dir.path())
+        let mut alive = running::processes_in(self.dir.path());
+        alive.extend(running::processes_in(self.cache()));
+        alive.sort();
+        alive.dedup();
+        alive
     }
 
     /// The events of the newest run's journal, as JSON.
@@ -273,9 +290,10 @@ impl Ran {
     }
 }
 
-/// Replaces what differs from run to run: the workspace's folder, runs, digests, times, process ids.
+/// Replaces what differs from run to run: the workspace's folder, that of its work folders, runs, digests, times, process ids.
 pub fn normal(text: &str, root: &Path) -> String {
     let rules = [
+        (r"/[^\s`]*/flow-cache-\w+/flow/work/[0-9a-f]{12}", "WORK"),
         (r"\b\d{8}-\d{6}-[0-9a-f]{4}\b", "RUN"),
         (r"\b[0-9a-f]{64}\b", "DIGEST"),
         (r"\b\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?)?", "DATE"),

@@ -38,13 +38,18 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let (place, _, view) = place::run_with(global, &self.of, &self.step, |_| true, output)?;
-        let found = find(&view, &self.step)?.into_iter();
-        let kept: Vec<_> = found.filter_map(|shown| Some((shown, work_folder(&place, &view, shown)?))).collect();
+        let found = find(&view, &self.step)?;
+        let kept = found.iter().filter_map(|shown| Some((*shown, work_folder(&place, &view, shown)?)));
+        let kept: Vec<_> = kept.collect();
         let (attempt, work) = match &kept[..] {
             [(_, one)] => one,
             [] => {
                 let error = CliError::usage(format!("no work folder of `{}` is left", self.step));
-                return Err(error.hint("flow keeps the work folder of a step that failed, until `flow gc`"));
+                let kept_until = || "flow keeps the work folder of a step that failed, until `flow gc`".to_owned();
+                let gone = found.iter().find_map(|shown| gone(&place, &view, shown));
+                return Err(error.hint(gone.map_or_else(kept_until, |gone| {
+                    format!("`{}` was removed, but not by flow; `flow logs` has the output", gone.display())
+                })));
             }
             [(first, _), ..] => {
                 let folders = words::count(kept.len(), "work folder");
@@ -62,6 +67,13 @@ impl Shell {
         let error = Command::new(program).args(arguments).current_dir(work).envs(variables).exec();
         Err(CliError::failed(format!("cannot start `{program}`: {error}")))
     }
+}
+
+/// The work folder of the last attempt of an instance, if it was outside the store and somebody removed it.
+fn gone(place: &StoreLocation, view: &View, shown: &Shown) -> Option<PathBuf> {
+    let last = view.attempts_of(shown).flatten().last()?;
+    let attempt = Folder::at(place.store.path().join(&last.folder));
+    Some(attempt.work()).filter(|work| attempt.is_work_outside() && !work.is_dir())
 }
 
 /// The last attempt of an instance, and its work folder, if that is there.

@@ -108,7 +108,7 @@ fn the_work_folder_of_a_step_that_failed_is_named_and_opened() {
     space.write("w.yaml", &format!("flow: 1\nname: kept\nsteps:\n{steps}"));
     space.flow(["run", "w.yaml", "-k"]).expect(1);
     let shown = space.flow(["show", "bad"]).expect(0).stdout();
-    assert!(shown.ends_with("\n  work folder  ROOT/.flow/runs/RUN/attempts/0/work\n"), "{shown}");
+    assert!(shown.ends_with("\n  work folder  WORK/RUN/0/work\n"), "{shown}");
     assert!(!space.flow(["show", "good"]).expect(0).stdout().contains("work folder"));
     let shell = ["shell", "bad", "--", "sh", "-c", "cat half.txt; echo $SCALE $OMP_NUM_THREADS"];
     assert_eq!(space.flow(shell).expect(0).stdout(), "half\n7 2\n");

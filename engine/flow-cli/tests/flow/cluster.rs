@@ -225,7 +225,8 @@ fn what_the_page_has_people_type_runs() {
         let path = format!("{flow}:{}", std::env::var("PATH").unwrap());
         let mut shell = cluster.command("bash");
         shell.args(["-euc", &lines.collect::<Vec<_>>().join("\n")]).current_dir(space.path(""));
-        let output = shell.env("PATH", path).env("HOME", space.path("")).output().unwrap();
+        let output =
+            shell.env("PATH", path).env("HOME", space.path("")).env("XDG_CACHE_HOME", space.cache()).output().unwrap();
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(output.status.success(), "{said}");
         said

@@ -128,8 +128,8 @@ fn a_plugin_whose_libraries_are_gone_is_set_up_again() {
     // As the dynamic linker does.
     let program = "#!/bin/sh
 [ -e \"$(dirname \"$0\")/library\" ] || { echo 'cannot open library' >&2; exit 127; }
-echo '{\"type\":\"hello\",\"protocol\":1,\"plugin\":\"demo\",\"version\":\"0.1.0\"}' > ../messages.jsonl
-echo '{\"type\":\"outcome\",\"outcome\":\"ok\"}' >> ../messages.jsonl
+echo '{\"type\":\"hello\",\"protocol\":1,\"plugin\":\"demo\",\"version\":\"0.1.0\"}' > $FLOW_ATTEMPT/messages.jsonl
+echo '{\"type\":\"outcome\",\"outcome\":\"ok\"}' >> $FLOW_ATTEMPT/messages.jsonl
 ";
     space.write("plugins/demo/plugin.yaml", yaml).script("plugins/demo/demo", program);
     space.write("demo.yaml", "flow: 1\nname: demo\nsteps: {one: {uses: demo/one}}\n");
@@ -292,7 +292,7 @@ fn a_step_that_removes_its_own_folder_harms_no_other() {
 fn a_member_that_cannot_be_released_fails_and_the_others_go_on() {
     let space = space();
     // A moment later, when flow has heard it too.
-    let other = "until grep -q ready ../../*/messages.jsonl; do sleep 0.05; done; sleep 1; mv ../../0 ../../gone";
+    let other = "until grep -q ready $FLOW_ATTEMPT/../*/messages.jsonl; do sleep 0.05; done; sleep 1; cd $FLOW_ATTEMPT/..; mv 0 gone";
     let run = format!("[ ${{{{ n }}}} = 1 ] || {{ {other}; }}; flow ready; sleep 0.2");
     space.write(
         "pair.yaml",

@@ -100,7 +100,11 @@ fn a_permission_that_is_missing_for_a_moment_drops_no_result() {
             "--clear-groups",
             env!("CARGO_BIN_EXE_flow"),
         ]);
-        command.args(args).current_dir(space.path("")).env("HOME", space.path(""));
+        command
+            .args(args)
+            .current_dir(space.path(""))
+            .env("HOME", space.path(""))
+            .env("XDG_CACHE_HOME", space.cache().join("theirs"));
         let output = command.env("FLOW_GPU_LOCKS", space.locks()).output().unwrap();
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         (output.status.code(), said)

@@ -55,6 +55,7 @@ impl Lab {
         command.args([format!("--reuid={user}"), format!("--regid={user}"), format!("--groups={group}")]);
         command.arg(self.0.path("flow")).args(args).current_dir(self.0.path("")).env_clear();
         let command = command.env("PATH", "/usr/bin:/bin").env("FLOW_STORE", self.store());
+        let command = command.env("XDG_CACHE_HOME", self.0.cache().join(user.to_string()));
         let output = command.env("FLOW_GPU_LOCKS", self.0.locks()).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     }

@@ -59,9 +59,9 @@ fn a_pipe_in_place_of_messages_does_not_hold_the_engine_up() {
 flow: 1
 name: pipe
 steps:
-  messages: {run: sh -c 'mkfifo ../messages.jsonl && sleep 87'}
+  messages: {run: sh -c 'mkfifo $FLOW_ATTEMPT/messages.jsonl && sleep 87'}
   numbers: {run: sh -c 'mkfifo m.json', metrics: {json: m.json}}
-  log: {run: sh -c 'rm ../log && mkfifo ../log && false'}
+  log: {run: sh -c 'cd $FLOW_ATTEMPT && rm log && mkfifo log && false'}
 ";
     space.write("pipe.yaml", workflow);
     let begin = Instant::now();

@@ -10,7 +10,7 @@ use crate::space;
 fn a_log_that_was_replaced_is_told_and_not_followed() {
     let space = space();
     space.write("secret", "s3cr3t");
-    let log = |way: &str| format!("rm ../log; {way} ../log; echo done");
+    let log = |way: &str| format!("cd $FLOW_ATTEMPT; rm log; {way} log; echo done");
     let link = log(&format!("ln -s {}", space.path("secret").display()));
     space.write("w.yaml", &format!("flow: 1\nsteps: {{a: {{run: '{link}'}}, b: {{run: '{}'}}}}\n", log("mkfifo")));
     space.flow(["run", "w.yaml", "-k"]).expect(0);

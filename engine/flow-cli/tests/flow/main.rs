@@ -33,6 +33,7 @@ mod machine;
 mod metrics;
 mod needs;
 mod out;
+mod outside;
 mod pages;
 mod planned;
 mod processes;

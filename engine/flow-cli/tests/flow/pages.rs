@@ -32,7 +32,11 @@ fn typed(space: &TestSpace, command: &str) -> String {
     let path = format!("{}:{}", folder.display(), env::var("PATH").unwrap());
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{{ {command}\n}} 2>&1")]).current_dir(space.path(""));
-    shell.env("PATH", path).env("HOME", space.path("")).env("FLOW_GPU_LOCKS", space.locks());
+    shell
+        .env("PATH", path)
+        .env("HOME", space.path(""))
+        .env("XDG_CACHE_HOME", space.cache())
+        .env("FLOW_GPU_LOCKS", space.locks());
     String::from_utf8(shell.output().unwrap().stdout).unwrap()
 }
 

@@ -66,7 +66,11 @@ fn long(space: &TestSpace, seconds: u32) {
 fn with(space: &TestSpace, program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(space.path("")).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
-    command.env("HOME", space.path("")).env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
+    command
+        .env("HOME", space.path(""))
+        .env("XDG_CACHE_HOME", space.cache())
+        .env("LC_ALL", "C.UTF-8")
+        .stdin(Stdio::null());
     command.env("FLOW_GPU_LOCKS", space.locks());
     command
 }

@@ -297,7 +297,7 @@ steps:
   output: {run: 'mkdir out/it; mkfifo out/it/$TOKEN', outputs: [out/it/], secrets: [TOKEN]}
   metric: {run: 'echo {\\\"loss_$TOKEN\\\": 1, \\\"$TOKEN\\\": 2} > m.json', metrics: {json: m.json}, secrets: [TOKEN]}
   program: {run: '$TOKEN/x', secrets: [TOKEN]}
-  lost: {run: 'rm -r ../../../../../checkpoints ../log ../heard.jsonl ../messages.jsonl; echo $TOKEN; false', secrets: [TOKEN]}
+  lost: {run: 'cd $FLOW_ATTEMPT; rm -r ../../../../checkpoints log heard.jsonl messages.jsonl; echo $TOKEN; false', secrets: [TOKEN]}
 ";
     space.write("names.yaml", workflow);
     let said = space.flow(["run", "names.yaml", "-k"]).expect(1).text();

@@ -153,7 +153,7 @@ fn plugins_are_set_up_at_the_same_time() {
             "plugin: 1\nname: {one}\nversion: 0.1.0\ncontent: [plugin.yaml, program]\nsetup: [\"sh -c '{begins}'\"]\nstart: [./program]\nsteps: {{one: {{with: {{type: object}}}}}}\n"
         );
         let program = format!(
-            "#!/bin/sh\necho '{{\"type\":\"hello\",\"protocol\":1,\"plugin\":\"{one}\",\"version\":\"0.1.0\"}}' > ../messages.jsonl\necho '{{\"type\":\"outcome\",\"outcome\":\"ok\"}}' >> ../messages.jsonl\n"
+            "#!/bin/sh\necho '{{\"type\":\"hello\",\"protocol\":1,\"plugin\":\"{one}\",\"version\":\"0.1.0\"}}' > $FLOW_ATTEMPT/messages.jsonl\necho '{{\"type\":\"outcome\",\"outcome\":\"ok\"}}' >> $FLOW_ATTEMPT/messages.jsonl\n"
         );
         space.write(format!("plugins/{one}/plugin.yaml"), &yaml).script(format!("plugins/{one}/program"), &program);
     }

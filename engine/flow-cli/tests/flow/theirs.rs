@@ -72,7 +72,17 @@ fn what_a_step_puts_in_the_way_takes_nothing_from_the_author() {
         ("a folder in there", "rm -rf out; ln -s $D out", "[out/sub]"),
         ("a parent of its folder", "rm -rf a; ln -s $D a", "[a/sub/deep.csv]"),
         ("the work folder", "cd ..; rm -rf work; ln -s $D work", "[labels.csv]"),
-        ("the folder of the attempt", "cd ../..; mv 0 gone; mkdir 0; ln -s $D 0/work", "[labels.csv]"),
+        (
+            "the link to the work folder",
+            "cd ..; rm -rf work $FLOW_ATTEMPT/work; ln -s $D work; ln -s $D $FLOW_ATTEMPT/work",
+            "[labels.csv]",
+        ),
+        ("the folder above", "cd ../..; mv 0 gone; mkdir 0; ln -s $D 0/work", "[labels.csv]"),
+        (
+            "the folder of the attempt",
+            "cd ..; rm -rf work; ln -s $D work; cd $FLOW_ATTEMPT/..; mv 0 gone; mkdir 0; ln -s $D 0/work",
+            "[labels.csv]",
+        ),
         ("a link in the output", "mkdir -p out; ln -s $D out/data", "[out]"),
         ("a link up", "mkdir -p out; ln -s ../.. out/up", "[out]"),
     ];

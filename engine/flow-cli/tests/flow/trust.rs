@@ -51,7 +51,7 @@ fn plugin(space: &TestSpace, folder: &str) -> PathBuf {
         trace.display()
     );
     space.write(format!("{folder}/plugin.yaml"), &yaml);
-    let main = "#!/bin/sh\necho '{\"type\":\"hello\",\"protocol\":1,\"plugin\":\"evil\",\"version\":\"0.1.0\"}' > ../messages.jsonl\necho '{\"type\":\"outcome\",\"outcome\":\"ok\"}' >> ../messages.jsonl\n";
+    let main = "#!/bin/sh\necho '{\"type\":\"hello\",\"protocol\":1,\"plugin\":\"evil\",\"version\":\"0.1.0\"}' > $FLOW_ATTEMPT/messages.jsonl\necho '{\"type\":\"outcome\",\"outcome\":\"ok\"}' >> $FLOW_ATTEMPT/messages.jsonl\n";
     space.script(format!("{folder}/main"), main);
     trace
 }
@@ -153,7 +153,7 @@ fn what_a_run_leaves_is_for_its_owner_alone() {
     space.write("plain.yaml", PLAIN).write("other/plain.yaml", PLAIN);
     space.write(
         "lab.yaml",
-        "flow: 1\nname: lab\nsteps: {one: {run: 'stat -c %a:%n .. ../log > ../../../../../seen; false'}}\n",
+        "flow: 1\nname: lab\nsteps: {one: {run: 'S=$FLOW_ATTEMPT/../../../../seen; stat -c %a .. ../.. ../../.. > $S; cd $FLOW_ATTEMPT; stat -c %a:%n . log >> $S; false'}}\n",
     );
     space.flow(["run", "plain.yaml"]).expect(0);
     assert_eq!(mode_of(&space.path(".flow")), 0o700);
@@ -170,7 +170,7 @@ fn what_a_run_leaves_is_for_its_owner_alone() {
     space.flow(["run", "lab.yaml", "--store", "lab"]).expect(1);
     assert_eq!(mode_of(&space.path("lab")), 0o2775);
     let run = fs::read_dir(space.path("lab/runs")).unwrap().flatten().map(|run| run.path()).max().unwrap();
-    assert_eq!(space.read("lab/seen"), "2700:..\n600:../log\n", "while it runs");
+    assert_eq!(space.read("lab/seen"), "700\n700\n700\n2700:.\n600:log\n", "while it runs");
     assert_eq!(mode_of(&run.join("attempts")), 0o2700);
     for open in [run.clone(), run.join("journal.jsonl"), run.join("status.json")] {
         assert_eq!(mode_of(&open) & 0o044, 0o044, "{}", open.display());

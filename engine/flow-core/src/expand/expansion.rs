@@ -40,6 +40,8 @@ pub struct Expansion {
     pub publish: Vec<Publish>,
     /// The scheduling policy named in the file.
     pub policy: Option<String>,
+    /// The base of work folders named in the file.
+    pub work: Option<String>,
     /// Instances that can never run here and do not record that.
     pub(super) never: BTreeMap<InstanceId, Lack>,
     /// Warnings for the user.

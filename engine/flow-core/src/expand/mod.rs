@@ -209,6 +209,7 @@ impl Workflow {
             environments,
             publish,
             policy: self.file.policy.clone(),
+            work: self.file.work.clone(),
             never,
             remarks,
             imported: Vec::new(),

@@ -137,7 +137,8 @@ pub enum Cause {
     KilledForMemory,
     /// It exceeded its time limit.
     TimedOut { limit: Span },
-    /// A file that is missing in its work folder exists next to the workflow, but is not among its inputs.
+    /// A file that is missing in its work folder exists in the project, but is not among its inputs. The path is relative
+    /// to the workflow.
     NotListed {
         path: String,
         /// How it ended.

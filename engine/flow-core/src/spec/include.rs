@@ -174,6 +174,7 @@ fn add(whole: &mut File, part: File, sources: &[Arc<Source>], problems: &mut Pro
         policy: part.policy,
         on: part.on,
         slurm: part.slurm,
+        work: part.work,
         params,
         profiles: std::mem::take(&mut whole.profiles),
         steps: std::mem::take(&mut whole.steps),

@@ -42,6 +42,8 @@ pub(crate) enum Kind {
     Include,
     /// A relative path.
     Path,
+    /// The path of a folder of this machine.
+    Folder,
     /// The name of a step.
     Step,
     /// `plugin/step`.
@@ -127,6 +129,7 @@ pub(crate) const FILE: &[Key] = &[
     key("policy", Kind::Policy, PLAIN, "The order in which steps get their resources; `--policy` replaces it."),
     key("on", Kind::On, PLAIN, "Where steps run: `local` or `slurm`; `--on` replaces it."),
     key("slurm", Kind::Slurm(true), PLAIN, "Slurm settings for jobs and for flow itself."),
+    key("work", Kind::Folder, PLAIN, "Where work folders are; by default in the user's cache folder."),
     key("publish", Kind::Publish, PLAIN, "What the engine writes into the repository after every run."),
 ];
 

@@ -27,6 +27,7 @@ pub(crate) struct File {
     pub(crate) environments: Vec<RawEnvironment>,
     /// Every command needs one of them.
     pub(crate) environment_required: bool,
+    pub(crate) work: Option<String>,
 }
 
 #[derive(Clone, Debug)]

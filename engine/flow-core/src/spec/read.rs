@@ -111,7 +111,7 @@ impl Reader<'_> {
         for (key, value, at) in self.entries(yaml, root, keys::FILE, "the file") {
             match key.kind {
                 Kind::Include => steps_seen = true,
-                Kind::Name | Kind::Title | Kind::Policy | Kind::On | Kind::Slurm(_) if included => {
+                Kind::Name | Kind::Title | Kind::Policy | Kind::On | Kind::Slurm(_) | Kind::Folder if included => {
                     let what = format!("`{}` belongs into the workflow, not into a file that it includes", key.name);
                     self.problems.key(&at, Diagnostic::new(what).help("leave it out here"));
                 }
@@ -144,6 +144,9 @@ impl Reader<'_> {
                 Kind::Publish => file.publish = self.publish(value, &at),
                 Kind::Environments => self.environments(value, &at, &mut file),
                 Kind::Policy => file.policy = self.policy(value, &at),
+                Kind::Folder => {
+                    file.work = self.plain(value, &at, "work").and_then(|v| self.typed(&at, typed::text(&v)));
+                }
                 Kind::On => {
                     file.on = self.plain(value, &at, "on").and_then(|v| self.typed(&at, slurm::on(&v)));
                 }

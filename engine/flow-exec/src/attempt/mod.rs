@@ -13,7 +13,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Read, Seek, SeekFrom, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink},
     path::{Path, PathBuf},
 };
 
@@ -40,6 +40,7 @@ const VARIABLES: &str = "variables.json";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
     path: PathBuf,
+    work: PathBuf,
 }
 
 impl Folder {
@@ -49,15 +50,31 @@ impl Folder {
     /// # Errors
     /// The folders cannot be created.
     pub fn create(path: PathBuf) -> io::Result<Folder> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        let path = make(path)?;
+        let work = path.join(file::WORK);
         // The work folder gets the user's default mode, because a container that uses it may run as another user.
-        fs::create_dir_all(path.join(file::WORK))?;
-        Ok(Folder { path: fs::canonicalize(path)? })
+        fs::create_dir_all(&work)?;
+        Ok(Folder { path, work })
+    }
+
+    /// The same with the work folder in another folder of its own, `outside`, given by its real path. A link leads there.
+    ///
+    /// # Errors
+    /// The folders cannot be created.
+    pub(crate) fn create_outside(path: PathBuf, outside: &Path) -> io::Result<Folder> {
+        let path = make(path)?;
+        // Somebody may have cleared that place during the run.
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(outside)?;
+        let work = outside.join(file::WORK);
+        fs::create_dir(&work)?;
+        symlink(&work, path.join(file::WORK))?;
+        Ok(Folder { path, work })
     }
 
     /// An existing folder.
     pub fn at(path: PathBuf) -> Folder {
-        Folder { path }
+        let work = work_outside(&path).unwrap_or_else(|| path.join(file::WORK));
+        Folder { path, work }
     }
 
     pub fn path(&self) -> &Path {
@@ -66,7 +83,21 @@ impl Folder {
 
     /// The program's working directory.
     pub fn work(&self) -> PathBuf {
-        self.path.join(file::WORK)
+        self.work.clone()
+    }
+
+    /// True if the work folder is in another place.
+    pub fn is_work_outside(&self) -> bool {
+        !self.work.starts_with(&self.path)
+    }
+
+    /// Everything to remove when the work folder is no longer needed.
+    pub(crate) fn all_of_work(&self) -> Vec<PathBuf> {
+        match self.work.parent() {
+            // What the program wrote next to its work folder goes too.
+            Some(outside) if self.is_work_outside() => vec![outside.to_owned(), self.path.join(file::WORK)],
+            _ => vec![self.work()],
+        }
     }
 
     /// The program's standard output and error.
@@ -176,6 +207,19 @@ impl Folder {
     }
 }
 
+fn make(path: PathBuf) -> io::Result<PathBuf> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+    fs::canonicalize(path)
+}
+
+/// The work folder `…/RUN/N/work` that the link in an attempt's folder `…/RUN/attempts/N` leads to. A program may have
+/// put another link there.
+fn work_outside(attempt: &Path) -> Option<PathBuf> {
+    let target = fs::read_link(attempt.join(file::WORK)).ok()?;
+    let run = attempt.ancestors().nth(2)?.file_name()?;
+    target.ends_with(Path::new(run).join(attempt.file_name()?).join(file::WORK)).then_some(target)
+}
+
 /// The last lines of a file that may still grow; none if it does not exist.
 ///
 /// # Errors
@@ -258,6 +302,25 @@ mod tests {
         let all = folder.log_tail(usize::MAX).unwrap();
         assert!(all[0].starts_with("line 1") && all.len() < 10_000, "{}", all[0]);
         assert_eq!(all.last().unwrap(), "line 19999");
+    }
+
+    #[test]
+    fn a_work_folder_outside_is_found_by_its_link_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (attempt, outside) = (top.join("runs/r/attempts/7"), top.join("cache/r/7"));
+        let folder = Folder::create_outside(attempt.clone(), &outside).unwrap();
+        let work = outside.join("work");
+        assert_eq!((folder.work(), folder.all_of_work()), (work.clone(), vec![outside, attempt.join("work")]));
+        assert_eq!(Folder::at(attempt.clone()), folder);
+        fs::remove_dir_all(top.join("cache")).unwrap();
+        assert_eq!(Folder::at(attempt.clone()).work(), work, "the path is known after the folder is gone");
+        // A program may put a link to the author's files in its place, which must be neither collected nor removed.
+        fs::remove_file(attempt.join("work")).unwrap();
+        symlink(dir.path(), attempt.join("work")).unwrap();
+        assert_eq!(Folder::at(attempt.clone()).all_of_work(), [attempt.join("work")]);
+        let inside = Folder::create(top.join("runs/r/attempts/8")).unwrap();
+        assert_eq!(inside.all_of_work(), [top.join("runs/r/attempts/8/work")]);
     }
 
     #[test]

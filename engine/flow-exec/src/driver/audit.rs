@@ -2,7 +2,7 @@
 //! store. Measures nothing and records no result.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env,
     fs::{self, File},
     io::{BufRead, BufReader},
@@ -22,7 +22,7 @@ use flow_core::{
 use flow_store::{Captures, StoreDir};
 
 use super::{
-    begin::{capture, live_sources, start},
+    begin::{capture, live_sources, revision, start, work_place},
     plan::{Knowledge, lookup::inputs_of, parts, plan},
     session::Session,
 };
@@ -80,17 +80,22 @@ pub fn audit(session: &Session, knowledge: &Knowledge, id: InstanceId) -> Result
         return Ok(Err(Unaudited::NoStrace));
     };
     let dir = session.workspace.make_store()?;
-    // As an attempt, because programs search the folders above.
+    let own = std::process::id().to_string();
     let folder = dir.path().join(RUNNING);
-    remove_left(&folder);
-    let top = folder.join(std::process::id().to_string());
+    // Where an attempt has it, because programs search the folders above.
+    let outside = work_place::choose(session, &dir)?.folders.map(|folders| folders.path().join(RUNNING));
+    let used = || [&folder].into_iter().chain(&outside);
+    used().for_each(|folder| remove_left(folder));
+    let (top, work) = (folder.join(&own), outside.as_ref().map(|outside| outside.join(&own)));
     let captures = Captures::new(top.join("inputs"));
-    let traced = Traced { session, knowledge, id, plan: &plan, dir: &dir, top: &top, strace: &strace };
+    let traced = Traced { session, knowledge, id, plan: &plan, dir: &dir, top: &top, work, strace: &strace };
     let answer = traced.run(&captures);
     captures.clear();
-    let _ = fs::remove_dir_all(&top);
-    // Unless another audit runs.
-    let _ = fs::remove_dir(&folder);
+    for folder in used() {
+        let _ = fs::remove_dir_all(folder.join(&own));
+        // Unless another audit runs.
+        let _ = fs::remove_dir(folder);
+    }
     let answer = answer?;
     if let Ok(Audit { failed: None, audited, label, .. }) = &answer
         && let Some(parts) = parts(session, knowledge, &wanted)?.get(label)
@@ -129,6 +134,8 @@ struct Traced<'a> {
     plan: &'a Plan,
     dir: &'a StoreDir,
     top: &'a Path,
+    /// The folder for its work folder, if that is outside the store.
+    work: Option<PathBuf>,
     strace: &'a Path,
 }
 
@@ -148,7 +155,11 @@ impl Traced<'_> {
         if !matches!(resolved.body, Body::Command { .. }) {
             return Ok(Err(Unaudited::NoCommand));
         }
-        let folder = Folder::create(self.top.join("attempt")).map_err(ExecError::io("create", self.top))?;
+        let folder = match &self.work {
+            Some(work) => Folder::create_outside(self.top.join("attempt"), work),
+            None => Folder::create(self.top.join("attempt")),
+        };
+        let folder = folder.map_err(ExecError::io("create", self.top))?;
         let launch = match self.fill(instance, &resolved, &folder, captures)? {
             Ok(launch) => launch,
             Err(cause) => return Ok(Err(Unaudited::NotStarted(cause))),
@@ -216,6 +227,7 @@ impl Traced<'_> {
         let Traced { session, dir, .. } = *self;
         let inputs = inputs_of(session, None, None);
         captures.capture(&inputs, instance.inputs.iter().map(|input| capture::one(session, input)))?;
+        let revision = revision::ask(&session.workspace.root, &[], &BTreeSet::new()).answer();
         let request = &instance.request;
         let placement =
             Placement { gpus: (0..request.gpus).map(GpuId).collect(), cpus: request.cpus, ..Placement::default() };
@@ -232,6 +244,7 @@ impl Traced<'_> {
             members: None,
             exe: &start::exe()?,
             environment: &start::Environment::of(session),
+            revision: revision.as_ref(),
         });
         Ok(filled.map_err(|what| Cause::NotFilled { what }).map(|mut launch| {
             live_sources::put_first(&mut launch.env, session, instance, resolved, &folder.work());

@@ -173,6 +173,7 @@ fn alone() -> MutexGuard<'static, ()> {
 const WORKFLOW: &str = "\
 flow: 1
 name: faulty
+work: cache
 steps:
   first:
     matrix: {n: [1, 2, 3]}
@@ -233,6 +234,7 @@ proptest! {
 const ENDLESS: &str = "\
 flow: 1
 name: endless
+work: cache
 steps:
   first:
     matrix: {n: [1, 2, 3]}
@@ -309,7 +311,7 @@ fn losing(losses: usize, command: &str) -> (i32, usize, Option<StepResult>) {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("losing.yaml");
-    fs::write(&file, format!("flow: 1\nname: losing\nsteps:\n  train: {{run: \"{command}\"}}\n")).unwrap();
+    fs::write(&file, format!("flow: 1\nname: losing\nwork: cache\nsteps:\n  train: {{run: \"{command}\"}}\n")).unwrap();
     let session = SessionRequest { file, store: Some(dir.path().join(".flow")), ..SessionRequest::default() };
     let options = RunOptions { session, ..RunOptions::default() };
     let (mut ended, mut recorded) = (0, None);

@@ -227,11 +227,19 @@ impl Plugin {
 
 /// The folder where set-ups keep downloads: `FLOW_CACHE`, else `flow` in the user's cache folder, else `otherwise`.
 pub fn cache_folder(otherwise: &Path) -> PathBuf {
-    let var = |name| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let cache = var(CACHE_VAR)
-        .or_else(|| var("XDG_CACHE_HOME").map(|dir| dir.join("flow")))
-        .or_else(|| var("HOME").map(|home| home.join(".cache/flow")));
+    let cache = path_in(CACHE_VAR).or_else(user_cache);
     cache.and_then(|cache| std::path::absolute(cache).ok()).unwrap_or_else(|| otherwise.to_owned())
+}
+
+/// `flow` in the user's cache folder, if there is one.
+pub(crate) fn user_cache() -> Option<PathBuf> {
+    let cache = path_in("XDG_CACHE_HOME").or_else(|| path_in("HOME").map(|home| home.join(".cache")))?;
+    std::path::absolute(cache.join("flow")).ok()
+}
+
+/// The path in an environment variable.
+pub(crate) fn path_in(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// The plugins in a folder, or the folder itself if it is one, sorted by name.

@@ -39,7 +39,11 @@ fn what_the_killed_run_of_another_member_left_is_named_and_done_again() {
         command.args([&format!("--reuid={MEMBER}"), &format!("--regid={GROUP}"), "--clear-groups"]);
         let (name, conf) = lab.cluster.env();
         command.args([env!("CARGO_BIN_EXE_flow")]).args(args).current_dir(&folder).env(name, conf);
-        command.env("HOME", &folder).env("FLOW_GPU_LOCKS", lab.space.locks()).env("USER", MEMBER);
+        command
+            .env("HOME", &folder)
+            .env("XDG_CACHE_HOME", lab.space.cache().join("theirs"))
+            .env("FLOW_GPU_LOCKS", lab.space.locks())
+            .env("USER", MEMBER);
         command
     };
     let made = lab.space.flow(["store", "init", "--group", GROUP, "lab"]);

@@ -180,6 +180,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
             secrets: &context.secrets,
             folder: &running.folder,
             beside: &session.workspace.folder,
+            root: &session.workspace.root,
             captured: &context.run_dir.inputs().join("0"),
             objects: &context.objects.doing(running.activity.clone()),
             exit: &exit,

@@ -22,13 +22,14 @@ pub(crate) struct Ends {
     leftovers: FolderRemover,
 }
 
-/// The files of an attempt that another run would need until its result is recorded. If it is not `good`, its work
+/// The files and folders of an attempt that another run would need until its result is recorded. If it is not `good`, its work
 /// folder stays for inspection.
 fn needed(running: &Running, good: bool) -> Vec<PathBuf> {
     // An earlier run may have written observations of an attempt that it started.
     let observed = running.observations.is_some() || running.rejoined;
     let observations = observed.then(|| observations::path(running.folder.path()));
-    good.then(|| running.folder.work()).into_iter().chain(observations).collect()
+    let work = if good { running.folder.all_of_work() } else { Vec::new() };
+    work.into_iter().chain(observations).collect()
 }
 
 impl Ends {

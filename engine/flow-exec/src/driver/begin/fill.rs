@@ -134,7 +134,13 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let resolved = expansion.resolve(instance.id, &context.known, Render::Paths).map_err(unresolved)?;
     let not_made = |path: &Path, e: io::Error| Cause::NotFilled { what: start::not_made(path, &e) };
     let own = context.run_dir.attempt(fill.attempt);
-    let folder = Folder::create(own.clone()).map_err(|e| not_made(&own, e))?;
+    // A job's node need not see a folder outside the store.
+    let outside = context.work.as_ref().filter(|_| instance.slurm.is_none());
+    let folder = match outside.map(|work| work.join(fill.attempt.0.to_string())) {
+        Some(outside) => Folder::create_outside(own.clone(), &outside),
+        None => Folder::create(own.clone()),
+    };
+    let folder = folder.map_err(|e| not_made(&own, e))?;
     let members = instance.corun.as_ref().map(|c| expansion.groups[c.group.0 as usize].members.len() as u32);
     let none = Digest([0; 32]);
     let checkpoint = context.checkpoint(fill.fingerprint.unwrap_or(none), fill.claim.unwrap_or(none), instance);
@@ -158,6 +164,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         members,
         exe: &context.exe,
         environment: &context.environment,
+        revision: context.revision.as_ref(),
     })
     .map_err(|what| Cause::NotFilled { what })?;
     let process = !matches!(resolved.body, Body::Builtin { .. });

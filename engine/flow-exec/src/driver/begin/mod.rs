@@ -10,3 +10,4 @@ pub(super) mod revision;
 pub(super) mod run_claims;
 pub(super) mod setups;
 pub(super) mod start;
+pub(super) mod work_place;

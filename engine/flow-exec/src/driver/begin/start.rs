@@ -11,7 +11,7 @@ use std::{
 };
 
 use flow_core::{
-    Artifact, Body, Input, Instance, Machine, Resolved,
+    Artifact, Body, Input, Instance, Machine, Resolved, Revision,
     reason::Filling,
     sched::Placement,
     shell::{Runner, Script, Shell, runner},
@@ -64,6 +64,8 @@ pub(crate) struct Start<'a> {
     /// The path of `flow`, so that a script finds `flow ready`.
     pub(crate) exe: &'a Path,
     pub(crate) environment: &'a Environment,
+    /// The commit of the project, if it is known.
+    pub(crate) revision: Option<&'a Revision>,
 }
 
 /// The engine's environment. Variables that are not valid UTF-8 are left out.
@@ -138,14 +140,18 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
             folders.insert(input.place(), author);
         }
         if is_folder && input.copy {
-            copy_writable(&from, &to).map_err(not_brought)?;
+            copy_folder(&from, &to, true).map_err(not_brought)?;
             continue;
         }
         let done = match captured.last().filter(|captured| captured.is_copy() && captured.path() == from) {
-            // Where the file system has no hard links, the folder is a link, which the step shares with others.
             Some(copy) if is_folder => copy.link_to(&to).or_else(|_| {
                 let _ = fs::remove_dir_all(&to);
-                symlink(&from, &to)
+                match start.folder.is_work_outside() {
+                    // A link would lead back into the project.
+                    true => copy_folder(&from, &to, false),
+                    // The file system has no hard links: the step shares the folder with others.
+                    false => symlink(&from, &to),
+                }
             }),
             _ if is_folder => symlink(&from, &to),
             _ => fs::copy(&from, &to).map(|_| ()),
@@ -255,8 +261,8 @@ fn replace(value: &mut Value, by: &BTreeMap<String, Arc<Captured>>, given: &mut 
     }
 }
 
-/// Copies a folder, with what its links lead to, so that a step may change everything in it.
-fn copy_writable(from: &Path, to: &Path) -> io::Result<()> {
+/// Copies a folder, with what its links lead to. A step may change everything in a `writable` copy.
+fn copy_folder(from: &Path, to: &Path, writable: bool) -> io::Result<()> {
     for entry in WalkDir::new(from).follow_links(true) {
         let entry = entry?;
         let to = to.join(entry.path().strip_prefix(from).unwrap_or(entry.path()));
@@ -264,8 +270,10 @@ fn copy_writable(from: &Path, to: &Path) -> io::Result<()> {
             fs::create_dir(&to)?;
         } else {
             fs::copy(entry.path(), &to)?;
-            let mode = fs::metadata(&to)?.permissions().mode();
-            fs::set_permissions(&to, fs::Permissions::from_mode(mode | 0o200))?;
+            if writable {
+                let mode = fs::metadata(&to)?.permissions().mode();
+                fs::set_permissions(&to, fs::Permissions::from_mode(mode | 0o200))?;
+            }
         }
     }
     Ok(())
@@ -325,15 +333,13 @@ fn calls_ready(text: &[u8]) -> bool {
 
 fn write_request(start: &Start<'_>, step: &str, with: &serde_json::Map<String, Value>) -> io::Result<()> {
     let outputs = start.instance.outputs.iter().map(|o| (o.name.clone(), o.path.clone())).collect();
-    let checkpoint = start.checkpoint.file_name().unwrap_or_default().to_string_lossy();
     start.folder.write_request(&protocol::Request {
         protocol: protocol::PROTOCOL,
         step: step.to_owned(),
         instance: start.instance.label.to_string(),
         with: with.clone(),
         outputs,
-        // A path from the work folder up to the store's checkpoints.
-        checkpoint: format!("../../../../../checkpoints/{checkpoint}"),
+        checkpoint: start.checkpoint.to_string_lossy().into_owned(),
         placement: placement(start),
         seed: start.instance.seed,
         corun: start.members.map(|members| protocol::Corun { members }),
@@ -392,6 +398,10 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
     }
     env.insert(protocol::ATTEMPT_VAR.to_owned(), start.folder.path().to_string_lossy().into_owned());
     env.insert(protocol::CHECKPOINT_VAR.to_owned(), start.checkpoint.to_string_lossy().into_owned());
+    env.insert(protocol::ROOT_VAR.to_owned(), start.session.workspace.root.to_string_lossy().into_owned());
+    if let Some(revision) = start.revision {
+        env.insert(protocol::COMMIT_VAR.to_owned(), revision.commit.clone());
+    }
     env.into_iter().collect()
 }
 

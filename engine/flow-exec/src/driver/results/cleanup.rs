@@ -43,18 +43,19 @@ impl FolderRemover {
 fn sweep(folders: &Receiver<PathBuf>) {
     let mut small = Vec::new();
     for folder in folders {
-        if is_small(&folder, &mut { SMALL }) {
+        // A link to a work folder outside the store has only its own size.
+        if folder.is_symlink() || is_small(&folder, &mut { SMALL }) {
             small.push(folder);
         } else {
             remove(&folder);
         }
     }
     // The run mounts nothing any more: mounts are looked for once, and per folder only if there are any.
-    let attempts = |folder: &Path| folder.ancestors().nth(2).map(Path::to_owned);
-    let mut free: BTreeSet<PathBuf> = small.iter().filter_map(|folder| attempts(folder)).collect();
-    free.retain(|attempts| !flow_store::is_mounted_below(attempts));
-    let remove = |folder: &PathBuf| match attempts(folder) {
-        Some(attempts) if free.contains(&attempts) => remove_all(folder),
+    let above = |folder: &Path| folder.ancestors().nth(2).map(Path::to_owned);
+    let mut free: BTreeSet<PathBuf> = small.iter().filter_map(|folder| above(folder)).collect();
+    free.retain(|above| !flow_store::is_mounted_below(above));
+    let remove = |folder: &PathBuf| match above(folder) {
+        Some(above) if free.contains(&above) => remove_all(folder),
         _ => remove(folder),
     };
     let (one, other) = small.split_at(small.len() / 2);
@@ -103,6 +104,18 @@ fn remove_all(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_link_only_the_link_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (work, link) = (dir.path().join("work"), dir.path().join("link"));
+        fs::create_dir(&work).unwrap();
+        std::os::unix::fs::symlink(&work, &link).unwrap();
+        let mut left = FolderRemover::default();
+        left.add(link.clone());
+        left.clear();
+        assert!(work.exists() && !link.is_symlink());
+    }
 
     #[test]
     fn small_folders_wait_for_the_end_and_large_ones_do_not() {

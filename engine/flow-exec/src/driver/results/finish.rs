@@ -43,7 +43,9 @@ pub(crate) struct End<'a> {
     pub(crate) metrics: Option<&'a Metrics>,
     pub(crate) secrets: &'a Secrets,
     pub(crate) folder: &'a Folder,
+    /// The folder of the workflow.
     pub(crate) beside: &'a Path,
+    pub(crate) root: &'a Path,
     /// The folder with the run's copies of inputs, laid out like the originals.
     pub(crate) captured: &'a Path,
     pub(crate) objects: &'a Objects,
@@ -87,7 +89,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
         let near = |text: &str| text.replace(&inside, "").replace(&captured, "");
         cause.texts(&mut |text| *text = near(text));
         let tail: Vec<String> = tail.iter().map(|line| near(line)).collect();
-        if let Some(path) = unlisted(&tail, &work, end.beside) {
+        if let Some(path) = unlisted(&tail, &work, end.beside, end.root) {
             cause = Some(Cause::NotListed { path, because: cause.map(Box::new) });
         }
     }

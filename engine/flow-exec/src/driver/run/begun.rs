@@ -12,7 +12,7 @@ use flow_core::{
     plan::{Decision, Plan},
     sched::policy::Policy,
 };
-use flow_store::{Journal, Status};
+use flow_store::{Journal, Status, WorkFolders};
 use serde_json::Map;
 
 use super::{highest_priority, open::Opened, prepare::Prepared};
@@ -61,7 +61,7 @@ impl Begun {
         observe: &mut dyn FnMut(Update),
     ) -> Result<Begun, ExecError> {
         let Opened { session, wanted, force, policy, policy_name, secrets, store, run, ahead, .. } = opened;
-        let Prepared { left, strays, stood, taken, observed, mut journal, environments: in_use } = prepared;
+        let Prepared { left, strays, stood, taken, observed, work, mut journal, environments: in_use } = prepared;
         let Taken { inputs, captures, plan, reused, notices } = taken;
         let claimed = RunClaims::nothing(store.dir(), &run)?;
         let started_at = clock::unix_millis();
@@ -71,18 +71,24 @@ impl Begun {
             .map(|newest| format!("the clock is behind run {newest} of this store; this run's id follows that one"));
         let rebuilt = store.rebuilt().map(ToString::to_string);
         let silent = session.unasked.as_ref().map(ToString::to_string);
-        let notices = ahead.into_iter().chain(rebuilt).chain(strays).chain(silent).chain(notices);
+        let notices = ahead.into_iter().chain(rebuilt).chain(strays).chain(silent).chain(notices).chain(work.warning);
         let notices = notices.map(|text| RunEvent::Notice { instance: None, text });
         first.extend(notices.map(|event| JournalLine { at: started_at, event }));
         first.iter_mut().for_each(|line| secrets.hide_in(&mut line.event));
         journal.append(&first)?;
         first.into_iter().for_each(|line| observe(Update::Event(line)));
 
+        let run_dir = store.dir().run(&run);
+        let begin = |folders: WorkFolders| {
+            folders.begin(&run_dir).map_err(|e| ExecError::io("create a folder for the run in", folders.path())(e))
+        };
+        let work = work.folders.map(begin).transpose()?;
         let environment = start::Environment::of(&session);
         let context = Arc::new(RunContext {
             builtins,
             objects: store.objects().doing(opened.activity.clone()),
-            run_dir: store.dir().run(&run),
+            run_dir,
+            work,
             run,
             wanted,
             force,

@@ -113,6 +113,7 @@ pub(super) fn run_on<X: Executor>(
     let driven = drive_on(begun, options, executor, observe);
     // In case it did not finish.
     context.captures.clear();
+    context.run_dir.leave_work();
     let Driven { published, withheld, exit, counts, leaving: _leaving } = driven?;
 
     let RunContext { session, run, known, wanted, .. } = &*context;

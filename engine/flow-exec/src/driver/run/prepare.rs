@@ -14,6 +14,7 @@ use crate::{
         begin::{
             capture::{Capture, Taken},
             setups::{make_environments, set_up},
+            work_place::{self, WorkPlace},
         },
         plan::forecast::{self, Observed},
         recover::{left, orphans::OrphanedWork},
@@ -29,6 +30,7 @@ pub(super) struct Prepared {
     pub(super) stood: Vec<Option<Stood>>,
     pub(super) taken: Taken,
     pub(super) observed: Observed,
+    pub(super) work: WorkPlace,
     pub(super) journal: Journal,
     /// The environments that flow makes, in use.
     pub(super) environments: Vec<Flock<File>>,
@@ -38,7 +40,8 @@ impl Prepared {
     /// Shows progress when it takes long.
     ///
     /// # Errors
-    /// The store cannot be read, an input or a secret is missing, a plugin cannot be set up.
+    /// The store cannot be read, an input or a secret is missing, a plugin cannot be set up, or the place for work folders
+    /// cannot be used.
     pub(super) fn of(opened: &Opened, observe: &mut dyn FnMut(Update)) -> Result<Prepared, ExecError> {
         let Opened { session, store, run, wanted, force, activity, recorded, secrets, key, .. } = opened;
         let previous = opened.previous.as_ref();
@@ -57,8 +60,9 @@ impl Prepared {
             let taken = capture.take(previous, set_up)?;
             let may_run = |id| !taken.reused.contains_key(&id);
             let observed = forecast::observed(&session.expansion, wanted, may_run, &taken.plan, store)?;
+            let work = work_place::choose(session, store.dir())?;
             let journal = store.begin(run)?;
-            Ok::<_, ExecError>(Prepared { left, strays, stood, taken, observed, journal, environments })
+            Ok::<_, ExecError>(Prepared { left, strays, stood, taken, observed, work, journal, environments })
         };
         aside(activity, observe, prepare)
     }
