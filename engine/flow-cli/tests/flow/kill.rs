@@ -153,7 +153,7 @@ fn what_was_ended_with_flow_or_is_not_whole_is_done_again() {
     assert_eq!(space.read("log"), "ran\nran\n", "it ended well because it was told to");
 
     let space = ended_unheard("{run: 'echo ran >> LOG; sleep 0.5; echo made > out', outputs: [out]}");
-    let made = files_below(&space.path(".flow/runs")).into_iter().find(|path| path.ends_with("work/out")).unwrap();
+    let made = files_below(space.cache()).into_iter().find(|path| path.ends_with("work/out")).unwrap();
     fs::remove_file(made).unwrap();
     space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(space.read("log"), "ran\nran\n", "its output was gone");
@@ -237,9 +237,10 @@ fn a_folder_that_was_being_moved_into_the_store_is_not_made_again() {
     let mut flow = space.start(["run", "w.yaml"]);
     until("its outputs are there", || !space.read("log").is_empty());
     let in_runs = |name: &str| files_below(&space.path(".flow/runs")).into_iter().find(|path| path.ends_with(name));
-    let mut holder = hold(&in_runs("work/second").unwrap());
+    let in_cache = |name: &str| files_below(space.cache()).into_iter().find(|path| path.ends_with(name));
+    let mut holder = hold(&in_cache("work/second").unwrap());
     space.write("log.go", "");
-    until("the folder is in the store", || in_runs("exit.json").is_some() && in_runs("out/a/x").is_none());
+    until("the folder is in the store", || in_runs("exit.json").is_some() && in_cache("out/a/x").is_none());
     flow.kill();
     holder.kill().unwrap();
     holder.wait().unwrap();

@@ -105,7 +105,7 @@ def install():
     space.flow(["run", "w.yaml"]).expect(0);
     space.flow(["get", "u", "--to", "out"]).expect(0);
     let imported = space.read("out");
-    assert!(imported.contains(".flow/runs/"), "{imported}");
+    assert!(imported.contains("/flow/work/"), "{imported}");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn folders_of_the_shell_are_read_from_the_copy() {
     space.write("w.yaml", &step.replace("src/toy", "pyproject.toml"));
     let said = space.flow(["check", "w.yaml"]).expect(0).stdout();
     assert!(said.contains("warning: `PYTHONPATH` of the shell has `ROOT/src`"), "{said}");
-    space.write("src/toy/train.py", "import toy\nprint('loss', '.flow/runs/' in toy.__file__ and 1 or 0)\n");
+    space.write("src/toy/train.py", "import toy\nprint('loss', '/flow/work/' in toy.__file__ and 1 or 0)\n");
     space.write("w.yaml", step);
     assert!(!space.flow(["check", "w.yaml"]).expect(0).stdout().contains("PYTHONPATH"));
     space.flow(["run", "w.yaml"]).expect(0);

@@ -486,7 +486,7 @@ fn outputs_that_are_declared_anew_are_collected_from_the_kept_work_folder() {
     let is_other = |path: &&PathBuf| {
         path.ends_with("work/model.pt") && fs::read_to_string(path).is_ok_and(|text| text == "other\n")
     };
-    let kept = flow_testkit::files_below(&space.path(".flow/runs"));
+    let kept = flow_testkit::files_below(space.cache());
     let file = fs::File::options().append(true).open(kept.iter().find(is_other).unwrap()).unwrap();
     file.set_modified(SystemTime::now() + Duration::from_secs(9)).unwrap();
     let plan = space.flow(["plan", "m.yaml"]).expect(0).stdout();

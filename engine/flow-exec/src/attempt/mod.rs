@@ -86,6 +86,11 @@ impl Folder {
         self.work.clone()
     }
 
+    /// The work folder, or the link to it, by a path in the store.
+    pub(crate) fn work_in_store(&self) -> PathBuf {
+        self.path.join(file::WORK)
+    }
+
     /// True if the work folder is in another place.
     pub fn is_work_outside(&self) -> bool {
         !self.work.starts_with(&self.path)
@@ -95,7 +100,7 @@ impl Folder {
     pub(crate) fn all_of_work(&self) -> Vec<PathBuf> {
         match self.work.parent() {
             // What the program wrote next to its work folder goes too.
-            Some(outside) if self.is_work_outside() => vec![outside.to_owned(), self.path.join(file::WORK)],
+            Some(outside) if self.is_work_outside() => vec![outside.to_owned(), self.work_in_store()],
             _ => vec![self.work()],
         }
     }

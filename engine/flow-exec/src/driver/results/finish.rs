@@ -97,7 +97,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
     let no_metrics = listener.read_files(&end.folder.work(), outcome == Outcome::Ok, end.objects.activity());
     if outcome == Outcome::Ok {
         let work = end.folder.work();
-        let absent = |output| absent(output, instance, end.resolved, &work, end.beside);
+        let absent = |output| absent(output, instance, end.resolved, end.folder, end.beside);
         if let Some(why) = instance.outputs.iter().find_map(absent) {
             (outcome, cause) = (Outcome::Failed, Some(why));
         }
@@ -229,10 +229,10 @@ fn not_kept(error: &StoreError) -> Cause {
 }
 
 /// The reason, if any, why an output cannot be read from the work folder.
-fn absent(output: &Output, instance: &Instance, resolved: &Resolved, work: &Path, beside: &Path) -> Option<Cause> {
+fn absent(output: &Output, instance: &Instance, resolved: &Resolved, folder: &Folder, beside: &Path) -> Option<Cause> {
     /// How many new files are named.
     const NAMED: usize = 3;
-    let (name, path) = (output.name.clone(), output.path.clone());
+    let (name, path, work) = (output.name.clone(), output.path.clone(), folder.work());
     let error = fs::symlink_metadata(work.join(&path)).err()?;
     if error.kind() != io::ErrorKind::NotFound {
         return Some(Cause::OutputUnseen { output: name, path, error: error.into() });
@@ -241,10 +241,12 @@ fn absent(output: &Output, instance: &Instance, resolved: &Resolved, work: &Path
     let outputs = instance.outputs.iter().map(|output| PathBuf::from(&output.path));
     let artifacts = resolved.links.iter().map(|link| PathBuf::from(&link.path));
     let known: BTreeSet<PathBuf> = inputs.chain(outputs).chain(artifacts).chain(["in".into()]).collect();
-    let mut new = leftover(work, &known, &path);
+    let mut new = leftover(&work, &known, &path);
     let more = new.len().saturating_sub(NAMED) as u32;
     new.truncate(NAMED);
-    let shown = work.strip_prefix(beside).unwrap_or(work).display().to_string();
+    // Short, and without the name of the user, because reports show it.
+    let work = folder.work_in_store();
+    let shown = work.strip_prefix(beside).unwrap_or(&work).display().to_string();
     Some(Cause::NoOutput { output: name, path, new, more, work: Some(shown) })
 }
 

@@ -19,7 +19,7 @@ use super::{
     finish::mend_and_ingest,
     numbers::{bytes_in, event_files_in, is_event_file, text_in, unread},
 };
-use crate::text;
+use crate::{attempt::Folder, text};
 
 /// A file system keeps times in coarser steps than the clock that an end is read from.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
@@ -77,6 +77,7 @@ pub(crate) fn collect_again(
 ) -> Result<bool, StoreError> {
     let Some(Cause::NoOutput { work: Some(work), .. }) = &result.cause else { return Ok(false) };
     let work = root.join(work);
+    let work = work.parent().map_or(work.clone(), |attempt| Folder::at(attempt.to_owned()).work());
     let ended = UNIX_EPOCH + Duration::from_millis(result.ended_at) + CLOCK_STEP;
     let is_as_left = |path: &Path| {
         let mut entries = WalkDir::new(path).into_iter();
