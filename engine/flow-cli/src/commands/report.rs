@@ -149,10 +149,10 @@ impl Report {
         })?;
         let Some((step, _)) = found.first() else { return Err(no_report(view)) };
         output.note(format!(
-            "{} the run published no report. `flow report --print` prints it. To write a file at every run, add to the \
-             workflow:\n  publish: [{{from: {step}, to: report.md}}]",
+            "{} the run published no report. `flow report --print` prints it. To write it to a file, add to the workflow:",
             styled(NOTE, "note:")
         ))?;
+        output.note(format!("  publish: [{{from: {step}, to: report.md}}]"))?;
         Ok(found.into_iter().map(|(_, file)| file).collect::<Vec<_>>().join("\n"))
     }
 }

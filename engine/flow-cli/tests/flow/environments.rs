@@ -88,7 +88,7 @@ fn a_variable_of_the_shell_that_differs_is_named() {
     let why = "a: cached, no declared input, command or parameter changed since run RUN\n  - `SCALE` differs since this result\n";
     let said = |args: &[&str]| space.flow(args).expect(0).stdout();
     assert_eq!(said(&["why", "a"]), why);
-    assert!(said(&["diff", "now"]).contains("environment\n  also differs, without effect on the cache: `SCALE`\n"));
+    assert!(said(&["diff", "now"]).contains("environment\n  also different, without effect on the cache: `SCALE`\n"));
     assert!(!said(&["plan"]).contains("SCALE"), "a shell differs in much that means nothing");
     assert!(said(&["plan", "-v"]).contains("`SCALE` differs since the results of a"), "{}", said(&["plan", "-v"]));
     // The value itself is nowhere.

@@ -166,7 +166,7 @@ pub(super) fn environments(
     });
     let names: Vec<String> = names.collect();
     let variables =
-        (!names.is_empty()).then(|| format!("  also differs, without effect on the cache: {}", names.join(", ")));
+        (!names.is_empty()).then(|| format!("  also different, without effect on the cache: {}", names.join(", ")));
     heading.into_iter().chain(changes.into_iter().map(line)).chain(variables).collect()
 }
 
