@@ -79,7 +79,7 @@ fn check_image(declared: &DeclaredEnvironment) -> Result<(), Fault> {
     if Path::new(place).is_file() { Ok(()) } else { Err(Fault::from(format!("there is no file `{place}`"))) }
 }
 
-/// The arguments that run a command in an image. The folders are visible in it.
+/// The arguments that run a command in an image. The folders and the work folder are visible in it.
 pub(crate) fn in_image(
     declared: &DeclaredEnvironment,
     has_gpus: bool,
@@ -88,7 +88,8 @@ pub(crate) fn in_image(
     argv: Vec<String>,
 ) -> Vec<String> {
     let gpus = has_gpus.then(|| "--nv".to_owned());
-    let binds = folders.iter().flat_map(|folder| ["--bind".to_owned(), folder.display().to_string()]);
+    let own = (!folders.iter().any(|folder| work.starts_with(folder))).then_some(&work);
+    let binds = folders.iter().chain(own).flat_map(|folder| ["--bind".to_owned(), folder.display().to_string()]);
     let work = ["--pwd".to_owned(), work.display().to_string(), declared.place.clone()];
     ["apptainer", "exec"].map(str::to_owned).into_iter().chain(gpus).chain(binds).chain(work).chain(argv).collect()
 }

@@ -85,7 +85,7 @@ fn points_of_several_axes_are_told_apart_in_a_list() {
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
     let [english, chinese] = said(&input, &["best"]);
     assert!(english.contains("Not distinguished from it: c=2, svm; c=3, tree (paired t-tests)."), "{english}");
-    assert!(chinese.contains("与之相差在噪声范围内的还有：c=2, svm；c=3, tree（配对 t 检验）。"), "{chinese}");
+    assert!(chinese.contains("尚无法与之区分的还有：c=2, svm；c=3, tree（配对 t 检验）。"), "{chinese}");
 
     // The table shows medians, but tests compare means.
     let shown = ["analysis.en.md", "analysis.zh.md"].map(|path| text(&out, path));

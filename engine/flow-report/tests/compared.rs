@@ -185,7 +185,10 @@ fn identical_repetitions_of_what_is_learned_are_not_compared() {
     };
     let all = ["v7", "v11"].map(|v| [4, 16].map(|batch| (0..3).map(move |n| at(v, batch, n)).collect::<Vec<_>>()));
     let found = bullets(&compared("accuracy", all.concat().concat())).concat().join("\n");
-    insta::assert_snapshot!(found, @"");
+    insta::assert_snapshot!(found, @r"
+    - Accuracy was not compared between v7 and v11. Repetitions gave exactly the same number, so the run-to-run spread is unknown: does the command read `${{ seed }}`?
+    - 未比较 v7 与 v11 的准确率。重复运行得到完全相同的数值，因此运行间波动未知：命令是否读取了 `${{ seed }}`？
+    ");
 }
 
 #[test]

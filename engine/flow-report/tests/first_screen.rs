@@ -138,7 +138,7 @@ fn of_a_sweep() {
 
     2026-02-08 · mobilenet_v2 · 1 × NVIDIA TITAN Xp · 16 CPUs · 12 results, 15.3 h of GPU time · [中文](#中文) · [data](charts/t.csv)
 
-    **Best val_acc: 91.3% at lr=0.1, batch=32; next 88.7% at lr=0.1, batch=128, worst 84.2% at lr=0.01, batch=128. The lead is larger than the run-to-run spread (paired t-test, p = 0.014). val_acc depends most on learning rate: on average 90.0% at 0.1, 85.2% at 0.01; batch size changes it by 2.3 points.**
+    **Best val_acc (mean): 91.3% at lr=0.1, batch=32; next 88.7% at lr=0.1, batch=128, worst 84.2% at lr=0.01, batch=128. The lead is larger than the run-to-run spread (paired t-test, p = 0.014). val_acc depends most on learning rate: on average 90.0% at 0.1, 85.2% at 0.01; batch size changes it by 2.3 points.**
 
     | Learning rate | Batch size |     val_acc |   Training loss |
     |--------------:|-----------:|------------:|----------------:|
@@ -164,7 +164,7 @@ fn of_a_sweep() {
 
     2026-02-08 · mobilenet_v2 · 1 × NVIDIA TITAN Xp · 16 个 CPU · 12 个结果，GPU 时间 15.3 h · [数据](charts/t.csv)
 
-    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 88.7%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。领先幅度超出运行间波动（配对 t 检验，p = 0.014）。val_acc 受学习率影响最大：平均而言，0.1 时为 90.0%，0.01 时为 85.2%；批大小的影响为 2.3 个百分点。**
+    **val_acc（均值）最佳为 91.3%（lr=0.1, batch=32）；其次为 88.7%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。领先幅度超出运行间波动（配对 t 检验，p = 0.014）。val_acc 受学习率影响最大：平均而言，0.1 时为 90.0%，0.01 时为 85.2%；批大小的影响为 2.3 个百分点。**
 
     | 学习率 | 批大小 |     val_acc |        训练损失 |
     |-------:|-------:|------------:|----------------:|
@@ -194,8 +194,8 @@ fn of_sweeps_without_repetitions_and_with_ties() {
     **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 88.7%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。val_acc 受学习率影响最大：平均而言，0.1 时为 90.0%，0.01 时为 85.2%；批大小的影响为 2.3 个百分点。**
     **Best val_acc: 91.3% at lr=0.1, batch=32; next 91.1% at lr=0.1, batch=128, worst 84.2% at lr=0.01, batch=128. Each point ran once, so the run-to-run spread is unknown: `repeat: 3` measures it. val_acc depends most on learning rate: on average 91.2% at 0.1, 85.2% at 0.01; batch size changes it by 1.1 points.**
     **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 91.1%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。val_acc 受学习率影响最大：平均而言，0.1 时为 91.2%，0.01 时为 85.2%；批大小的影响为 1.1 个百分点。**
-    **Best val_acc: 91.3% at lr=0.1, batch=32; next 91.1% at lr=0.1, batch=128, worst 84.2% at lr=0.01, batch=128. 3 runs of each cannot distinguish it from one other point, up to 0.2 points away (next: paired t-test, p = 1.00). If the differences stay as they are, about 24 more runs of each would distinguish it from lr=0.1, batch=128. val_acc depends most on learning rate: on average 91.2% at 0.1, 85.2% at 0.01; batch size changes it by 1.1 points.**
-    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 91.1%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。各运行 3 次，尚无法与另外 1 个点区分，相差至多 0.2 个百分点（与其次者：配对 t 检验，p = 1.00）。若差异不变，各再运行约 24 次即可与 lr=0.1, batch=128 区分。val_acc 受学习率影响最大：平均而言，0.1 时为 91.2%，0.01 时为 85.2%；批大小的影响为 1.1 个百分点。**
+    **Best val_acc (mean): 91.3% at lr=0.1, batch=32; next 91.1% at lr=0.1, batch=128, worst 84.2% at lr=0.01, batch=128. 3 runs of each cannot distinguish it from one other point, up to 0.2 points away (next: paired t-test, p = 1.00). If the differences stay as they are, about 24 more runs of each would distinguish it from lr=0.1, batch=128. val_acc depends most on learning rate: on average 91.2% at 0.1, 85.2% at 0.01; batch size changes it by 1.1 points.**
+    **val_acc（均值）最佳为 91.3%（lr=0.1, batch=32）；其次为 91.1%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。各运行 3 次，尚无法与另外 1 个点区分，相差至多 0.2 个百分点（与其次者：配对 t 检验，p = 1.00）。若差异不变，各再运行约 24 次即可与 lr=0.1, batch=128 区分。val_acc 受学习率影响最大：平均而言，0.1 时为 91.2%，0.01 时为 85.2%；批大小的影响为 1.1 个百分点。**
     **No effect stands out.**
     **没有明显的差异。**
     **lr=0.01: val_acc does not differ with batch size by more than repetitions do: means of 90.0% (paired F-test, p = 1.00).**

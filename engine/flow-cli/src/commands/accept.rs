@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::plan::{Accepted, AcceptedDifferences};
+use flow_core::plan::{Accepted, AcceptedDifferences, NotAccepted};
 use flow_core::why::Why;
 use flow_core::{InstanceId, RunId, StepId};
 use flow_exec::ExecError;
@@ -91,6 +91,9 @@ impl Accept {
                 Accepted::Cached(id) => (id, styled(FAINT, "up to date"), String::new()),
                 Accepted::Not(id, why) => {
                     refused = true;
+                    if let (NotAccepted::OtherSettings(changed), false) = (why, output.verbose) {
+                        form = Some(Because::Runs(Why::of(changed)).form());
+                    }
                     (id, styled(NOTE, "not kept"), format!(": {}", reasons::not_accepted(why)))
                 }
             };

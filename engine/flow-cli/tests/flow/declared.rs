@@ -166,7 +166,7 @@ fn uv_makes_an_environment_once_before_the_run() {
     assert!(run.contains("setting up environment torch, once") && run.contains("Installed 1 packages"), "{run}");
     let log = space.flow(["logs", "train"]).expect(0);
     let prefix = String::from_utf8_lossy(log.raw()).trim().to_owned();
-    let cache = space.path(".cache/flow/environments").display().to_string();
+    let cache = space.cache().join("flow/environments").display().to_string();
     assert!(prefix.starts_with(&cache), "{prefix}");
     assert_eq!(again(&space, &[]), [""; 0]);
     assert_eq!(space.read("uv.log").lines().count(), 1);
@@ -255,8 +255,10 @@ fn a_command_runs_in_an_image() {
     assert_eq!(String::from_utf8_lossy(log.raw()).trim(), "rows");
     let root = space.path("").display().to_string();
     let call = space.read("apptainer.log");
-    let binds = format!("exec --bind {0}/.flow --bind {0} --pwd {0}/.flow/runs/", root.trim_end_matches('/'));
-    assert!(call.starts_with(&binds) && call.trim_end().ends_with("/a.sif cat data.txt"), "{call}");
+    let work = space.cache().join("flow/work").display().to_string();
+    let binds = format!("exec --bind {0}/.flow --bind {0} --bind {work}/", root.trim_end_matches('/'));
+    assert!(call.starts_with(&binds) && call.contains(&format!(" --pwd {work}/")), "{call}");
+    assert!(call.trim_end().ends_with("/a.sif cat data.txt"), "{call}");
     assert_eq!(again(&space, &[]), [""; 0]);
     space.write("a.sif", "two");
     let why = space.flow(["why", "train"]).expect(0).stdout();

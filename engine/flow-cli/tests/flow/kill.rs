@@ -128,7 +128,7 @@ fn ended_unheard(step: &str) -> TestSpace {
 fn what_had_ended_when_flow_was_killed_is_not_done_again() {
     let space = ended_unheard("{run: 'echo ran >> LOG; sleep 0.5; echo made > out', outputs: [out]}");
     let planned = space.flow(["plan", "w.yaml"]).expect(0).stdout();
-    assert!(planned.contains("1 running"), "{planned}");
+    assert!(planned.contains("1 ended since"), "{planned}");
     let shown = space.flow(["show", "a"]).expect(0).stdout();
     assert!(shown.contains("it has ended since, and the next run collects its result"), "{shown}");
     let said = space.flow(["run", "w.yaml"]).expect(0).text();

@@ -135,7 +135,10 @@ pub(crate) fn compare(
         let nothing = |row: &&Row| row.cells[at_a].had_nothing_to_say() && row.cells[at_b].had_nothing_to_say();
         let unlike = |row: &Row| matches!((row.cells[at_a].gpus, row.cells[at_b].gpus), (Some(a), Some(b)) if a != b);
         unlike_gpus |= table.body.iter().any(unlike);
-        let identical = |row: &Row| repeats_itself(&row.cells[at_a]) && repeats_itself(&row.cells[at_b]);
+        let identical = |row: &Row| {
+            let (a, b) = (&row.cells[at_a], &row.cells[at_b]);
+            repeats_itself(a) && repeats_itself(b) && a.number() != b.number()
+        };
         let paired = |row: &Row| {
             let (a, b) = (&row.cells[at_a].values, &row.cells[at_b].values);
             let pairs = a.iter().copied().zip(b.iter().copied()).filter(|(a, b)| change(*a, *b).is_some());

@@ -5,11 +5,11 @@ mod calculator;
 use std::{cmp::Reverse, process::ExitCode};
 
 use clap::Args;
-use flow_core::{Span, Uses};
 use flow_core::learn::{Checked, Expected, Interference, Length, OnModel, Prediction, Quantity};
 use flow_core::predict::Predicted;
 use flow_core::sched::{Estimate, EstimateSource, OtherParameter};
 use flow_core::stats::median;
+use flow_core::{Span, Uses};
 use flow_exec::CheckedSteps;
 use serde_json::json;
 
