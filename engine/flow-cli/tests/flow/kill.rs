@@ -260,7 +260,7 @@ fn a_group_whose_members_had_all_ended_is_not_done_again_and_is_as_measured() {
     let script = "echo ran >> $1\nflow ready\nfor n in 1 2 3; do sleep 0.$3; echo \"epoch $n, loss 0.$n\"; done\ncp $2 big.json\n";
     let metrics = "{stdout: 'epoch {epoch}, loss {loss}', json: big.json}";
     space.write("log", "").write("work.sh", script);
-    space.write("numbers", &format!("{{\"final\": 7, \"rest\": [0{}]}}\n", ", 0".repeat(10 << 20)));
+    space.write("numbers", &format!("{{\"final\": 7, \"rest\": [0{}]}}\n", ", 0".repeat(5 << 20)));
     let [log, numbers] = ["log", "numbers"].map(|name| space.path(name).display().to_string());
     let step = format!(
         "matrix: {{n: [3, 2]}}, run: 'sh work.sh {log} {numbers} ${{{{ n }}}}', inputs: [work.sh], metrics: {metrics}, \
@@ -421,7 +421,7 @@ fn what_was_being_collected_when_flow_was_killed_is_not_done_again_and_is_as_mea
         space.gpus("driver 580.95.05\ngpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=30\n");
         space.env("TOKEN", "hunter2-hunter2");
         space.write("log", "").write("work.sh", script);
-        space.write("numbers", &format!("{{\"final\": 7, \"rest\": [0{}]}}\n", ", 0".repeat(10 << 20)));
+        space.write("numbers", &format!("{{\"final\": 7, \"rest\": [0{}]}}\n", ", 0".repeat(5 << 20)));
         let [log, numbers] = ["log", "numbers"].map(|name| space.path(name).display().to_string());
         let step =
             format!("run: sh work.sh {log} {numbers}, inputs: [work.sh], outputs: [out], metrics: {metrics}, {extra}");
