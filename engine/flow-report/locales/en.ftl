@@ -207,7 +207,12 @@ finding-hardly-changed = From { $a } to { $b }, { $column } { $how ->
    *[both] changes by less than { $most }
 }.
 finding-mixed = From { $a } to { $b }, { $column } rises in some rows and falls in others: { $range }.
-finding-within-repetitions = From { $a } to { $b }, { $column } changes by no more than repetitions differ: { $mean } on average, 95% confidence interval { $interval }.
+finding-undecided = From { $a } to { $b }, it is undecided whether { $column } changes: { $mean } on average, 95% confidence interval { $interval }.
+finding-undecided-more = If the difference stays as it is, about { $more ->
+    [one] 1 more run
+   *[other] { $more } more runs
+} of each would decide it.
+finding-undecided-most = To decide a difference this small would take more than { $most } runs of each.
 finding-same-learned = From { $a } to { $b }, { $column } { $told ->
     [yes] changes little
    *[no] is the same within its run-to-run spread
@@ -1119,4 +1124,5 @@ brief-least = shortest at { $at }
 brief-pays = { $at }
 brief-line = yes, R² = { $r2 }
 brief-same = same
+brief-undecided = undecided
 held-opposite = no, the opposite

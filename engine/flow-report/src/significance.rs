@@ -7,7 +7,7 @@ use crate::bounds::SIGNIFICANT;
 use crate::table::{Cell, Content, Spread};
 
 /// Maximum runs that are proposed.
-const MOST: u32 = 200;
+pub(crate) const MOST_RUNS: u32 = 200;
 /// The quantile of the standard normal distribution for a power of 80%.
 const POWER: f64 = 0.84;
 
@@ -89,13 +89,26 @@ impl Tested {
     pub(crate) fn more(&self, comparisons: usize) -> Option<u32> {
         let level = SIGNIFICANT / comparisons.max(1) as f64;
         let scatter = self.error * f64::from(self.runs).sqrt();
-        let tells = |n: &u32| {
-            let freedom = f64::from(if self.paired { n - 1 } else { 2 * n - 2 });
-            self.difference.abs() * f64::from(*n).sqrt() >= scatter * (t_quantile(level, freedom) + POWER)
-        };
-        // If the points are the same, no number of runs confirms a difference.
-        (self.runs + 1..=MOST).filter(|_| self.difference != 0.0).find(tells).map(|n| n - self.runs)
+        let freedom = |n: u32| if self.paired { n - 1 } else { 2 * n - 2 };
+        more_runs(self.difference, scatter, self.runs, level, freedom)
     }
+}
+
+/// How many more runs than `runs` would confirm a difference at this level, if it and the scatter of one run stay the
+/// same. `None` if it takes more than anybody makes.
+pub(crate) fn more_runs(
+    difference: f64,
+    scatter: f64,
+    runs: u32,
+    level: f64,
+    freedom: impl Fn(u32) -> u32,
+) -> Option<u32> {
+    let confirms = |n: &u32| {
+        let quantile = t_quantile(level, f64::from(freedom(*n)));
+        difference.abs() * f64::from(*n).sqrt() >= scatter * (quantile + POWER)
+    };
+    // If the points are the same, no number of runs confirms a difference.
+    (runs + 1..=MOST_RUNS).filter(|_| difference != 0.0).find(confirms).map(|n| n - runs)
 }
 
 #[cfg(test)]

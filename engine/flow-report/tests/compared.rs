@@ -84,8 +84,8 @@ fn one_row_of_repetitions_is_told_by_their_test() {
     - From a to b, epoch_loss falls by 15% (paired t-test, p = 0.00026).
     - 从 a 到 b，epoch_loss 下降 15%（配对 t 检验，p = 0.00026）。
 
-    - From a to b, epoch_loss changes by no more than repetitions differ: −3% on average, 95% confidence interval −10% to +3%.
-    - 从 a 到 b，epoch_loss 的变化未超出重复运行的波动：平均 −3%，95% 置信区间为 −10% 至 +3%。
+    - From a to b, it is undecided whether epoch_loss changes: −3% on average, 95% confidence interval −10% to +3%. If the difference stays as it is, about 10 more runs of each would decide it.
+    - 从 a 到 b，尚无法判断 epoch_loss 是否变化：平均 −3%，95% 置信区间为 −10% 至 +3%。若差异不变，各再运行约 10 次即可判断。
     ");
 }
 
@@ -297,7 +297,7 @@ fn what_only_shares_a_sign_in_two_rows_is_the_same_and_may_cost_less() {
 }
 
 #[test]
-fn what_changes_by_no_more_than_repetitions_is_told_with_its_interval() {
+fn a_time_that_repetitions_do_not_decide_is_told_with_its_interval() {
     // Epochs with loaders of one and of four processes, with little and with much shared memory, as measured on an
     // H200.
     let little: [&[(f64, f64)]; 2] =
@@ -306,8 +306,35 @@ fn what_changes_by_no_more_than_repetitions_is_told_with_its_interval() {
         [&[(7.151, 0.9), (6.802, 0.9), (6.443, 0.9)], &[(2.133, 0.9), (1.979, 0.9), (2.216, 0.9)]];
     insta::assert_snapshot!(seeds(&[[little[0], much[0]], [little[1], much[1]]]), @r"
     - v7: Epoch time differs with batch size by more than repetitions do: means of 2.10 to 7.15 s (paired F-test, p = 0.0075).
-    - From v7 to v11, epoch time changes by no more than repetitions differ: −2% on average, 95% confidence interval −10% to +6%.
+    - From v7 to v11, it is undecided whether epoch time changes: −2% on average, 95% confidence interval −10% to +6%. If the difference stays as it is, about 45 more runs of each would decide it.
     - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is 0.0 points.
+    ");
+}
+
+#[test]
+fn what_seeds_do_not_decide_is_said_with_the_runs_that_it_takes() {
+    // Top-1 changes by this on average, and rises in one row and falls in the other.
+    let by = |change: f64| {
+        let noise = [0.03, -0.02, 0.01, -0.04, 0.02, 0.00];
+        let v7: Vec<(f64, f64)> = noise.map(|noise| (10.0, 0.85 + noise)).to_vec();
+        let to = |change: f64| -> Vec<(f64, f64)> {
+            let far = noise.iter().rev().map(|noise| 0.85 + change - noise);
+            far.map(|top1| (10.0, top1)).collect()
+        };
+        let rows = [to(change + 0.01), to(change - 0.01)];
+        let v7 = v7.as_slice();
+        seeds(&[[v7, &rows[0]], [v7, &rows[1]]])
+    };
+    let of_top1 = |told: String| {
+        told.lines()
+            .filter(|line| line.contains("to v11, ") && line.contains("top-1"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    insta::assert_snapshot!([0.003, 0.008].map(by).map(of_top1).join("\n"), @r"
+    - From v7 to v11, it is undecided whether top-1 changes: +0.3 points on average, 95% confidence interval −1.5 to +2.1 points. To decide a difference this small would take more than 200 runs of each.
+    - From v7 to v11, it is undecided whether top-1 changes: +0.8 points on average, 95% confidence interval −1.0 to +2.6 points. If the difference stays as it is, about 42 more runs of each would decide it.
     ");
 }
 

@@ -11,7 +11,7 @@ use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, Trainings, W
 use crate::bounds::{SAME, SAME_SHARE, SIGNIFICANT};
 use crate::columns::point;
 use crate::format::Format;
-use crate::significance::{Tested, repeats_itself, test};
+use crate::significance::{Tested, more_runs, repeats_itself, test};
 use crate::table::{Content, EPOCH, Reading, Row, Table, refine};
 
 /// From this many rows on, changes of the same sign are not chance: 2 · 0.5⁶ is 3%.
@@ -247,16 +247,16 @@ fn found(
             }
             findings.push(changed);
         } else if let Some(found) = untold_pair(ledger, column, &rows, ends()) {
-            let same = same_learned(ledger, column, ends()).filter(|_| learned);
-            findings.push(same.unwrap_or(found));
+            findings.push(found);
         } else if let Some(changed) = changed_at(ledger.table, at, column, &rows, ends()) {
             free &= !(cost && matches!(changed, Finding::ChangedAt { rises: true, .. }));
             findings.push(changed);
         } else if learned {
-            let found = same_learned(ledger, column, ends());
+            let found = same_within(ledger, column, ends());
             same.extend(found.as_ref().and_then(no_worse));
-            findings.extend(found.or_else(|| changed(ledger, at, column, &rows, ends(), false)));
-        } else if let Some(within) = within_repetitions(ledger, column, &rows, ends()) {
+            let found = found.or_else(|| changed(ledger, at, column, &rows, ends(), false));
+            findings.extend(found.or_else(|| undecided(ledger, column, &rows, ends())));
+        } else if let Some(within) = undecided(ledger, column, &rows, ends()) {
             findings.push(within);
         } else if let Some(most) = rows.iter().copied().max_by(|x, y| x.1.abs().total_cmp(&y.1.abs())) {
             let (a, b) = ends();
@@ -312,17 +312,20 @@ fn untold_pair(
     if tested.is_told(1) || column.show.reads_zero(mean) {
         return None;
     }
+    if let Some(same) = same_within(ledger, column, (a.clone(), b.clone())) {
+        return Some(same);
+    }
     let half = mean.abs() * tested.half();
     let name = column.name.clone();
     let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
     let low = bear(What::LowChange { column: name.clone() }, mean - half);
     let high = bear(What::HighChange { column: name.clone() }, mean + half);
     let mean = bear(What::MeanChange { column: name.clone() }, mean);
-    Some(Finding::WithinRepetitions { column: name, a, b, mean, low, high })
+    Some(Finding::Undecided { column: name, a, b, mean, low, high, more: tested.more(1) })
 }
 
-/// A mean change that is within the scatter of the repetitions.
-fn within_repetitions(
+/// A mean change that the repetitions do not distinguish from none.
+fn undecided(
     ledger: &mut SectionFigures<'_>,
     column: &Compared,
     rows: &[(usize, f64)],
@@ -335,12 +338,23 @@ fn within_repetitions(
     if !(low..=high).contains(&0.0) {
         return None;
     }
+    if let Some(same) = same_within(ledger, column, (a.clone(), b.clone())) {
+        return Some(same);
+    }
+    let n = column.estimates.len() as f64;
+    let runs = column.by_row.iter().flatten().map(|row| row.len() as u32).min()?;
+    let half = Interval::over(column.estimates.iter().copied()).half?;
+    let sd = half / t_quantile(SIGNIFICANT, n - 1.0) * n.sqrt();
+    // One more run adds as many estimates as each run gave so far.
+    let of_each = n / f64::from(runs);
+    let freedom = |runs: u32| (f64::from(runs) * of_each) as u32 - 1;
+    let more = more_runs(mean, sd / of_each.sqrt(), runs, SIGNIFICANT, freedom);
     let name = column.name.clone();
     let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
     let mean = bear(What::MeanChange { column: name.clone() }, mean);
     let low = bear(What::LowChange { column: name.clone() }, low);
     let high = bear(What::HighChange { column: name.clone() }, high);
-    Some(Finding::WithinRepetitions { column: name, a, b, mean, low, high })
+    Some(Finding::Undecided { column: name, a, b, mean, low, high, more })
 }
 
 /// A change as the table of changes shows it.
@@ -494,8 +508,8 @@ fn by_others(
     Some(Finding::LearnedChange { column: name, a, b, mean, low, high })
 }
 
-/// Whether a learned column is the same in both versions, judged by repeated trainings.
-fn same_learned(ledger: &mut SectionFigures<'_>, column: &Compared, (a, b): (String, String)) -> Option<Finding> {
+/// Whether a column is the same in both versions, judged by its repetitions.
+fn same_within(ledger: &mut SectionFigures<'_>, column: &Compared, (a, b): (String, String)) -> Option<Finding> {
     let interval = Interval::over(column.estimates.iter().copied());
     let (low, high) = (interval.mean - interval.half?, interval.mean + interval.half?);
     let bound = column.none_up_to();

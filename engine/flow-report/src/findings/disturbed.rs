@@ -143,7 +143,7 @@ fn timed(finding: &Finding) -> Option<&str> {
         | Finding::Jumps { column, .. }
         | Finding::Repeated { column, .. }
         | Finding::Unchanged { column, .. }
-        | Finding::WithinRepetitions { column, .. }
+        | Finding::Undecided { column, .. }
         | Finding::Changed { column, .. }
         | Finding::ChangedAt { column, .. } => Some(column),
         Finding::Estimate { of, .. } => Some(of),

@@ -43,6 +43,7 @@ pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped], forced: bool) -> Vec<Findi
         let holds = match &now {
             None => Holds::Gone,
             Some(now) if forced && matches!(now.finding, Finding::Frontier { .. }) => Holds::Open,
+            Some(now) if matches!(now.finding, Finding::Undecided { .. }) => Holds::Open,
             Some(now) if opposite(&then.finding, &now.finding) => Holds::Opposite,
             Some(now) if claim(&then.finding) == claim(&now.finding) && alike(&then.finding, &now.finding) => {
                 Holds::Yes
@@ -101,7 +102,7 @@ pub(crate) fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::Unchanged { column, .. }
         | Finding::SameLearned { column, .. }
         | Finding::LearnedChange { column, .. }
-        | Finding::WithinRepetitions { column, .. }
+        | Finding::Undecided { column, .. }
         | Finding::Changed { column, .. }
         | Finding::ChangedAt { column, .. } => ("change", column),
         Finding::CostFree { accuracy, .. } => ("cost", accuracy),
@@ -149,7 +150,8 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::Linear { .. } => ("linear", vec![]),
         Finding::Jumps { jumps, .. } => ("jumps", jumps.iter().map(|(from, ..)| from.as_str()).collect()),
         Finding::Unchanged { least: Some(_), .. } => ("mixed", vec![]),
-        Finding::Unchanged { .. } | Finding::SameLearned { .. } | Finding::WithinRepetitions { .. } => ("same", vec![]),
+        Finding::Unchanged { .. } | Finding::SameLearned { .. } => ("same", vec![]),
+        Finding::Undecided { .. } => ("undecided", vec![]),
         Finding::LearnedChange { .. } => ("on average", vec![]),
         Finding::Changed { rises: true, .. } => ("rises", vec![]),
         Finding::Changed { .. } => ("falls", vec![]),

@@ -147,12 +147,23 @@ pub(crate) enum Finding {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         least: Option<Figure>,
     },
-    /// The change of a learned column is too small to matter: its confidence interval, which may exclude 0.
+    /// The change is too small to matter: its confidence interval, which may exclude 0.
     SameLearned { column: String, a: String, b: String, low: Figure, high: Figure },
     /// The mean change of a learned column over the rows, judged by trainings that were repeated for another purpose.
     LearnedChange { column: String, a: String, b: String, mean: Figure, low: Figure, high: Figure },
-    /// The mean change over the rows is within the scatter of the repetitions.
-    WithinRepetitions { column: String, a: String, b: String, mean: Figure, low: Figure, high: Figure },
+    /// The repetitions do not decide whether there is a change: the confidence interval of its mean over the rows
+    /// includes 0.
+    Undecided {
+        column: String,
+        a: String,
+        b: String,
+        mean: Figure,
+        low: Figure,
+        high: Figure,
+        /// How many more runs of each version would decide it, if a reasonable number would.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        more: Option<u32>,
+    },
     /// One version has more or less of the column, in every row or, confirmed by a test, in most.
     Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure, borne: Borne },
     /// One version has more or less of the column in these rows, confirmed by their repetitions, and in no other row.

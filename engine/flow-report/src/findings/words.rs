@@ -8,6 +8,7 @@ use super::{AllPacked, Among, Borne, Bound, Course, Figure, Finding, PackedPart,
 use crate::bounds::SAME;
 use crate::format::term;
 use crate::safe;
+use crate::significance::MOST_RUNS;
 use crate::table::Names;
 use crate::words::{Args, Words};
 
@@ -199,19 +200,26 @@ impl Finding {
                 let args = args.with("told", if is_told(low, high) { "yes" } else { "no" });
                 say("finding-same-learned", args.with("interval", span(low, high, true, words, lang)))
             }
-            Finding::LearnedChange { column, a, b, mean, low, high }
-            | Finding::WithinRepetitions { column, a, b, mean, low, high } => {
+            Finding::Undecided { column, a, b, mean, low, high, more } => {
+                let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
+                let args = args.with("mean", mean.text(words, lang));
+                let args = args.with("interval", span(low, high, true, words, lang));
+                let runs = match more {
+                    Some(more) => say("finding-undecided-more", Args::new().count("more", *more as usize)),
+                    None => say("finding-undecided-most", Args::new().count("most", MOST_RUNS as usize)),
+                };
+                words.sentences(lang, &[say("finding-undecided", args), runs])
+            }
+            Finding::LearnedChange { column, a, b, mean, low, high } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
                 let args = args.with("told", if is_told(low, high) { "yes" } else { "no" });
-                let learned = matches!(self, Finding::LearnedChange { .. });
-                let times = learned && mean.show.ratio;
+                let times = mean.show.ratio;
                 let args = args.with("how", if times { "times" } else { "change" });
                 let args = args.with(
                     "mean",
                     if times { ratios([mean, mean], false, words, lang) } else { mean.text(words, lang) },
                 );
-                let key = if learned { "finding-learned-change" } else { "finding-within-repetitions" };
-                say(key, args.with("interval", span(low, high, true, words, lang)))
+                say("finding-learned-change", args.with("interval", span(low, high, true, words, lang)))
             }
             Finding::Changed { column, a, b, rises, least, most, borne } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));

@@ -80,6 +80,10 @@ pub(super) fn answer(section: &Section) -> Answer {
     {
         *rank += FIRST;
     }
+    // A section that compares two versions asks for the change of each column.
+    if asks == Asks::Compare {
+        all.iter_mut().filter(|(_, said)| is_change(*said, section)).for_each(|(rank, _)| *rank += FIRST);
+    }
     all.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     let about = |said: &Said| match said {
         Said::Finding(at) => {
@@ -157,7 +161,7 @@ fn first_of_all(finding: &Finding) -> u32 {
     match finding {
         Finding::Changed { column, .. } if TIMES.contains(&column.as_str()) => 10,
         // That a time does not change answers the question too, before what was learned.
-        Finding::WithinRepetitions { column, .. } | Finding::Unchanged { column, .. }
+        Finding::Undecided { column, .. } | Finding::SameLearned { column, .. } | Finding::Unchanged { column, .. }
             if TIMES.contains(&column.as_str()) =>
         {
             25
@@ -181,7 +185,7 @@ fn rank(finding: &Finding, asks: Asks) -> u32 {
         Finding::LearnedChange { .. } => 80,
         Finding::ChangedAt { .. } => 72,
         Finding::SameLearned { .. } => 62,
-        Finding::WithinRepetitions { .. } => 50,
+        Finding::Undecided { .. } => 50,
         Finding::Unchanged { .. } => 42,
         Finding::OneTraining { .. } => 20,
         Finding::Winner { .. } => 90,

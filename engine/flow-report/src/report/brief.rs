@@ -25,7 +25,7 @@ pub(super) fn label(one: &Scoped, names: &Names<'_>, lang: &str) -> Option<Strin
         | Finding::Unchanged { a, b, .. }
         | Finding::SameLearned { a, b, .. }
         | Finding::LearnedChange { a, b, .. }
-        | Finding::WithinRepetitions { a, b, .. }
+        | Finding::Undecided { a, b, .. }
         | Finding::ChangedAt { a, b, .. } => Some(format!("{} → {}", safe::text(a), safe::text(b))),
         _ => None,
     };
@@ -72,9 +72,8 @@ pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String 
         }
         Finding::Changed { least, most, .. } => range(least, most),
         Finding::Unchanged { least: Some(least), most, .. } => range(least, most),
-        Finding::Unchanged { .. } | Finding::SameLearned { .. } | Finding::WithinRepetitions { .. } => {
-            say("brief-same", Args::new())
-        }
+        Finding::Unchanged { .. } | Finding::SameLearned { .. } => say("brief-same", Args::new()),
+        Finding::Undecided { .. } => say("brief-undecided", Args::new()),
         Finding::LearnedChange { mean, .. } => mean.text(words, lang),
         Finding::ChangedAt { places, .. } => {
             let each: Vec<String> = places.iter().map(|(place, figure)| at(place, figure)).collect();
