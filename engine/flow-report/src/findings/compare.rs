@@ -2,16 +2,17 @@
 
 use flow_core::Interval;
 use flow_core::reason::BuiltinFault;
-use flow_core::stats::{median, t_quantile};
+use flow_core::stats::median;
 use serde::{Deserialize, Serialize};
 
 use super::change::{Change, change_of};
+use super::decided::{Compared, by_others, mean_change, of_row, only_pair, same_within, undecided, untold_pair};
 use super::stats::sign_test;
 use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, Trainings, What};
-use crate::bounds::{SAME, SAME_SHARE, SIGNIFICANT};
+use crate::bounds::SIGNIFICANT;
 use crate::columns::point;
 use crate::format::Format;
-use crate::significance::{Tested, more_runs, repeats_itself, test};
+use crate::significance::repeats_itself;
 use crate::table::{Content, EPOCH, Reading, Row, Table, refine};
 
 /// From this many rows on, changes of the same sign are not chance: 2 · 0.5⁶ is 3%.
@@ -39,31 +40,6 @@ pub(crate) struct Changes {
 /// The values that repetitions measured for both versions.
 type Pairs = Vec<(f64, f64)>;
 
-/// A column with its changes.
-struct Compared {
-    name: String,
-    /// Its columns of the one version and of the other.
-    at: [usize; 2],
-    show: Format,
-    /// Whether changes are ratios minus 1, not differences.
-    relative: bool,
-    /// The value that small changes are a share of.
-    scale: f64,
-    /// Changes from one version to the other, by row.
-    changes: Vec<Option<f64>>,
-    /// The number of rows that should have a change: all but those that ran out of memory in both versions or did not
-    /// run.
-    expected: usize,
-    /// Changes from each repetition to the same one of the other version, if every row has several.
-    repetitions: Vec<f64>,
-    /// An estimate of its row's change from each repetition. Their mean is the mean of the rows.
-    estimates: Vec<f64>,
-    /// The same estimates by row.
-    by_row: Vec<Option<Vec<f64>>>,
-    /// The repetitions of a row gave exactly the same numbers in both versions.
-    identical: bool,
-}
-
 impl Changes {
     /// The two values, as they read without their axis.
     pub(crate) fn ends(&self) -> (String, String) {
@@ -74,13 +50,6 @@ impl Changes {
     pub(crate) fn differences(&self) -> impl Iterator<Item = &str> {
         let is_one = |show: &Format| !matches!(show.unit.as_str(), "%" | "×" | "points");
         self.columns.iter().filter(move |(_, show)| is_one(show)).map(|(name, _)| name.as_str())
-    }
-}
-
-impl Compared {
-    /// The largest change that still counts as none.
-    fn none_up_to(&self) -> f64 {
-        if self.show.unit == "points" { SAME_SHARE } else { SAME * self.scale }
     }
 }
 
@@ -212,8 +181,8 @@ fn found(
     for (at, column) in all.iter().enumerate() {
         let rows: Vec<(usize, f64)> =
             column.changes.iter().enumerate().filter_map(|(row, change)| Some((row, (*change)?))).collect();
-        // A column is left out if its change is known in at most half of the rows.
-        if 2 * rows.len() <= column.expected {
+        // A column is left out if its change is known in fewer than half of the rows.
+        if 2 * rows.len() < column.expected {
             continue;
         }
         let learned = trainings.teach(&column.name);
@@ -294,76 +263,13 @@ pub(super) fn is_told(low: &Figure, high: &Figure) -> bool {
     low.value > 0.0 || high.value < 0.0
 }
 
-/// The two cells of the only row, tested; nothing if there are more rows, or one of the cells was not repeated.
-fn only_pair(table: &Table, column: &Compared, rows: &[(usize, f64)]) -> Option<Tested> {
-    let [(row, _)] = rows else { return None };
-    let [a, b] = column.at.map(|at| &table.body[*row].cells[at]);
-    test(a, b)
-}
-
-/// A change of the only row that its repetitions do not tell from none.
-fn untold_pair(
-    ledger: &mut SectionFigures<'_>,
-    column: &Compared,
-    rows: &[(usize, f64)],
-    (a, b): (String, String),
-) -> Option<Finding> {
-    let (tested, mean) = (only_pair(ledger.table, column, rows)?, rows.first()?.1);
-    if tested.is_told(1) || column.show.reads_zero(mean) {
-        return None;
-    }
-    if let Some(same) = same_within(ledger, column, (a.clone(), b.clone())) {
-        return Some(same);
-    }
-    let half = mean.abs() * tested.half();
-    let name = column.name.clone();
-    let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
-    let low = bear(What::LowChange { column: name.clone() }, mean - half);
-    let high = bear(What::HighChange { column: name.clone() }, mean + half);
-    let mean = bear(What::MeanChange { column: name.clone() }, mean);
-    Some(Finding::Undecided { column: name, a, b, mean, low, high, more: tested.more(1) })
-}
-
-/// A mean change that the repetitions do not distinguish from none.
-fn undecided(
-    ledger: &mut SectionFigures<'_>,
-    column: &Compared,
-    rows: &[(usize, f64)],
-    (a, b): (String, String),
-) -> Option<Finding> {
-    if rows.iter().all(|(_, change)| column.show.reads_zero(*change)) {
-        return None;
-    }
-    let (mean, [low, high]) = mean_change(&column.estimates, column.relative)?;
-    if !(low..=high).contains(&0.0) {
-        return None;
-    }
-    if let Some(same) = same_within(ledger, column, (a.clone(), b.clone())) {
-        return Some(same);
-    }
-    let n = column.estimates.len() as f64;
-    let runs = column.by_row.iter().flatten().map(|row| row.len() as u32).min()?;
-    let half = Interval::over(column.estimates.iter().copied()).half?;
-    let sd = half / t_quantile(SIGNIFICANT, n - 1.0) * n.sqrt();
-    // One more run adds as many estimates as each run gave so far.
-    let of_each = n / f64::from(runs);
-    let freedom = |runs: u32| (f64::from(runs) * of_each) as u32 - 1;
-    let more = more_runs(mean, sd / of_each.sqrt(), runs, SIGNIFICANT, freedom);
-    let name = column.name.clone();
-    let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
-    let mean = bear(What::MeanChange { column: name.clone() }, mean);
-    let low = bear(What::LowChange { column: name.clone() }, low);
-    let high = bear(What::HighChange { column: name.clone() }, high);
-    Some(Finding::Undecided { column: name, a, b, mean, low, high, more })
-}
-
 /// A change as the table of changes shows it.
 fn figure(column: &Compared, at: usize, (row, value): (usize, f64)) -> Figure {
     Figure { value, show: column.show.clone(), from: Source::Changes { row, column: at } }
 }
 
-/// A rise or fall in every row, or in so many that a test confirms it. With too few rows for a test and `one_sided`,
-/// the confidence interval must be on one side of 0.
+/// A rise or fall in every row, or in so many that a test confirms it. With too few rows for a test, the confidence
+/// interval of repetitions must be on one side of 0; with `one_sided`, also that of the rows.
 fn changed(
     ledger: &mut SectionFigures<'_>,
     at: usize,
@@ -402,6 +308,11 @@ fn changed(
     if pair.as_ref().is_some_and(|tested| !tested.is_told(1)) {
         return None;
     }
+    // Repetitions that do not pair are tested row by row.
+    let untold = |row| of_row(ledger.table, column, row).is_some_and(|tested| !tested.is_told(rows.len()));
+    if !significant && column.repetitions.is_empty() && rows.iter().any(|(row, _)| untold(*row)) {
+        return None;
+    }
     let borne = match (every, significant, &pair) {
         (true, _, Some(tested)) => Borne::Pair {
             paired: tested.paired,
@@ -421,7 +332,7 @@ fn changed(
         // Two points are not a sample of a sweep.
         (true, false, _) if !repeated && rows.len() == 2 => Borne::Two,
         (true, false, _) => {
-            if one_sided {
+            if one_sided || repeated {
                 let changes = if repeated { &column.estimates } else { &pairs };
                 let (_, [low, high]) = mean_change(changes, column.relative)?;
                 if (low..=high).contains(&0.0) {
@@ -444,16 +355,6 @@ fn changed(
     let least = figure(column, at, of_sign.clone().min_by(size)?);
     let most = figure(column, at, of_sign.max_by(size)?);
     Some(Finding::Changed { column: column.name.clone(), a, b, rises, least, most, borne })
-}
-
-/// The mean of changes and the ends of its confidence interval. For relative changes, the interval is that of the
-/// ratio's logarithm (delta method), because nothing can fall by more than 100%.
-fn mean_change(changes: &[f64], relative: bool) -> Option<(f64, [f64; 2])> {
-    let Interval { mean, half } = Interval::over(changes.iter().copied());
-    let half = half?;
-    let ratio = 1.0 + mean;
-    let end = |half: f64| if relative && ratio > 0.0 { ratio * (half / ratio).exp() - 1.0 } else { mean + half };
-    Some((mean, [end(-half), end(half)]))
 }
 
 /// A rise or fall in some rows, confirmed by their repetitions, while no change is confirmed in the others.
@@ -481,43 +382,4 @@ fn changed_at(
     let places = told.iter().map(|change| Some((place(change.0)?, figure(column, at, *change))));
     let places = places.collect::<Option<Vec<_>>>()?;
     Some(Finding::ChangedAt { column: column.name.clone(), a, b, rises, axis: axis.clone(), places })
-}
-
-/// The change of a learned column with one training per row, judged by trainings that were repeated for another
-/// purpose.
-fn by_others(
-    ledger: &mut SectionFigures<'_>,
-    column: &Compared,
-    rows: &[(usize, f64)],
-    trainings: &Trainings<'_>,
-    (a, b): (String, String),
-) -> Option<Finding> {
-    let (sd, freedom) = trainings.spread(&column.name, column.relative)?;
-    let n = rows.len() as f64;
-    let mean = rows.iter().map(|(_, change)| change).sum::<f64>() / n;
-    let half = t_quantile(0.05, f64::from(freedom)) * sd * (2.0 / n).sqrt();
-    let same = mean.abs() + half <= column.none_up_to();
-    let name = column.name.clone();
-    let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
-    let low = bear(What::LowChange { column: name.clone() }, mean - half);
-    let high = bear(What::HighChange { column: name.clone() }, mean + half);
-    if same {
-        return Some(Finding::SameLearned { column: name, a, b, low, high });
-    }
-    let mean = bear(What::MeanChange { column: name.clone() }, mean);
-    Some(Finding::LearnedChange { column: name, a, b, mean, low, high })
-}
-
-/// Whether a column is the same in both versions, judged by its repetitions.
-fn same_within(ledger: &mut SectionFigures<'_>, column: &Compared, (a, b): (String, String)) -> Option<Finding> {
-    let interval = Interval::over(column.estimates.iter().copied());
-    let (low, high) = (interval.mean - interval.half?, interval.mean + interval.half?);
-    let bound = column.none_up_to();
-    if low < -bound || high > bound {
-        return None;
-    }
-    let name = column.name.clone();
-    let low = ledger.computed(None, What::LowChange { column: name.clone() }, low, column.show.clone());
-    let high = ledger.computed(None, What::HighChange { column: name.clone() }, high, column.show.clone());
-    Some(Finding::SameLearned { column: name, a, b, low, high })
 }

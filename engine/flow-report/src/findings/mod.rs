@@ -8,6 +8,7 @@ mod common;
 mod compare;
 mod computed;
 mod curve;
+mod decided;
 mod disturbed;
 mod estimates;
 mod goes;

@@ -1,7 +1,7 @@
 //! Replaces axis values by the names that the author gave them, in one language.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
@@ -39,9 +39,24 @@ pub(crate) fn everywhere<T: Serialize + DeserializeOwned>(model: &T, labels: &La
     if names.is_empty() {
         return None;
     }
-    let mut value: Ordered = serde_json::from_str(&serde_json::to_string(model).ok()?).ok()?;
-    walk(&mut value, &names);
-    serde_json::from_str(&serde_json::to_string(&value).ok()?).ok()
+    let written = serde_json::to_string(model).ok()?;
+    let read = |renaming: &mut Renaming<'_>| {
+        let mut value: Ordered = serde_json::from_str(&written).ok()?;
+        renaming.walk("", &mut value);
+        serde_json::from_str(&serde_json::to_string(&value).ok()?).ok()
+    };
+    let mut all = Renaming { names: &names, kept: OTHERS.map(str::to_owned).into(), touched: BTreeSet::new() };
+    if let Some(named) = read(&mut all) {
+        return Some(named);
+    }
+    // A value may also be a word of the model (`gpu`). The keys with such words keep them.
+    let keeps = |key: &&String| {
+        let rest = all.touched.iter().filter(|other| other != key).chain(&all.kept);
+        let mut one = Renaming { names: &names, kept: rest.cloned().collect(), touched: BTreeSet::new() };
+        read(&mut one).is_none()
+    };
+    let words: BTreeSet<String> = all.touched.iter().filter(keeps).cloned().collect();
+    read(&mut Renaming { kept: all.kept.union(&words).cloned().collect(), ..all })
 }
 
 /// JSON with ordered maps, because the order of axes is the order of columns.
@@ -86,34 +101,47 @@ pub(crate) fn number_columns(table: &mut Table, lang: &str) {
     }
 }
 
-fn walk(value: &mut Ordered, names: &BTreeMap<String, String>) {
-    match value {
-        Ordered::Text(text) => {
-            if let Some(label) = renamed(text, names, &BETWEEN) {
-                *text = label;
-            }
-        }
-        Ordered::List(values) => values.iter_mut().for_each(|value| walk(value, names)),
-        Ordered::Map(fields) => {
-            for (key, value) in fields.iter_mut().filter(|(key, _)| !OTHERS.contains(&key.as_str())) {
-                match value {
-                    Ordered::Map(axes) if key == "axes" => {
-                        for (axis, value) in axes.iter_mut() {
-                            let written = match value {
-                                Ordered::Text(text) => text.clone(),
-                                Ordered::Number(number) => number.to_string(),
-                                _ => continue,
-                            };
-                            if let Some(label) = names.get(&point(axis, &written)) {
-                                *value = Ordered::Text(label.clone());
-                            }
-                        }
-                    }
-                    value => walk(value, names),
+/// Replaces values in a model.
+struct Renaming<'a> {
+    names: &'a BTreeMap<String, String>,
+    /// Keys whose texts stay.
+    kept: BTreeSet<String>,
+    /// Keys of which a text was replaced.
+    touched: BTreeSet<String>,
+}
+
+impl Renaming<'_> {
+    /// Walks the value of a key.
+    fn walk(&mut self, key: &str, value: &mut Ordered) {
+        match value {
+            Ordered::Text(text) => {
+                if let Some(label) = renamed(text, self.names, &BETWEEN) {
+                    *text = label;
+                    self.touched.insert(key.to_owned());
                 }
             }
+            Ordered::List(values) => values.iter_mut().for_each(|value| self.walk(key, value)),
+            Ordered::Map(axes) if key == "axes" => axes.iter_mut().for_each(|(axis, value)| self.axis(axis, value)),
+            Ordered::Map(fields) => {
+                for (key, value) in fields {
+                    if !self.kept.contains(key) {
+                        self.walk(key, value);
+                    }
+                }
+            }
+            Ordered::Null | Ordered::Bool(_) | Ordered::Number(_) => {}
         }
-        Ordered::Null | Ordered::Bool(_) | Ordered::Number(_) => {}
+    }
+
+    fn axis(&self, axis: &str, value: &mut Ordered) {
+        let written = match value {
+            Ordered::Text(text) => text.clone(),
+            Ordered::Number(number) => number.to_string(),
+            _ => return,
+        };
+        if let Some(label) = self.names.get(&point(axis, &written)) {
+            *value = Ordered::Text(label.clone());
+        }
     }
 }
 
@@ -166,5 +194,23 @@ mod tests {
         };
         let named = everywhere(&order(&[("version", "v7"), ("batch", "64")]), &labels, "en").expect("names");
         assert!(named.into_iter().eq(order(&[("version", "v7 (folders)"), ("batch", "64")])), "axes keep their order");
+    }
+
+    #[test]
+    fn a_value_that_is_also_a_word_of_the_model_is_named() {
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum Bound {
+            Gpu,
+        }
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        struct Model {
+            by: Bound,
+            scope: String,
+        }
+        let model = |scope: &str| Model { by: Bound::Gpu, scope: scope.to_owned() };
+        let label = json!({"device": {"gpu": {"en": "the GPU", "zh": "GPU"}}});
+        let labels: Labels = serde_json::from_value(label).expect("labels");
+        assert_eq!(everywhere(&model("gpu"), &labels, "en"), Some(model("the GPU")));
     }
 }
