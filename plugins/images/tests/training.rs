@@ -1,5 +1,5 @@
-//! Photographs to a trained network, through both plugins as their `plugin.yaml` sets them up and starts them. Downloads the
-//! digits, and libtorch where it is not there yet; builds both plugins; trains for a minute or two.
+//! Photographs to a trained network, through both plugins as their `plugin.yaml` sets them up and starts them. Downloads libtorch
+//! if it is not there yet, builds both plugins, and trains for less than a minute.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -63,18 +63,6 @@ fn top1(source: Value, version: &str, size: u32, train: Value) -> Vec<f64> {
     let mut with = train;
     with["data"] = json!(dataset.output("out"));
     torch.run("train", with).series("top1")
-}
-
-#[test]
-fn resnet18_reads_digits() {
-    let digits = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mnist");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mnist.py");
-    assert!(Command::new("python3").arg(script).arg(&digits).status().unwrap().success());
-    // Digits must not be mirrored.
-    let train = json!({"model": "resnet18", "batch": 64, "epochs": 3, "flip": false});
-    let top1 = top1(json!({"folder": digits}), "v11", 32, train);
-    println!("top-1 after each epoch: {top1:?}");
-    assert!(top1[2] >= 0.95, "{top1:?}");
 }
 
 #[test]
