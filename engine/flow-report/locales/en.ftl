@@ -211,8 +211,8 @@ finding-undecided = From { $a } to { $b }, it is undecided whether { $column } c
 finding-undecided-more = If the difference stays as it is, about { $more ->
     [one] 1 more run
    *[other] { $more } more runs
-} of each would decide it.
-finding-undecided-most = To decide a difference this small would take more than { $most } runs of each.
+} of each point would decide it.
+finding-undecided-most = To decide a difference this small would take more than { $most } runs of each point.
 finding-same-learned = From { $a } to { $b }, { $column } { $told ->
     [yes] changes little
    *[no] is the same within its run-to-run spread

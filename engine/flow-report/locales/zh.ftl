@@ -207,8 +207,8 @@ finding-hardly-changed = 从 { $a } 到 { $b }，{ $column }{ $how ->
 }。
 finding-mixed = 从 { $a } 到 { $b }，{ $column }在部分行上升、部分行下降：{ $range }。
 finding-undecided = 从 { $a } 到 { $b }，尚无法判断{ $column }是否变化：平均 { $mean }，95% 置信区间为 { $interval }。
-finding-undecided-more = 若差异不变，各再运行约 { $more } 次即可判断。
-finding-undecided-most = 差异过小，各运行 { $most } 次以上才可能判断。
+finding-undecided-more = 若差异不变，每个配置再运行约 { $more } 次即可判断。
+finding-undecided-most = 差异过小，每个配置运行 { $most } 次以上才可能判断。
 finding-same-learned = 从 { $a } 到 { $b }，{ $column }{ $told ->
     [yes] 变化很小
    *[no] 的差异在重复训练的波动范围之内

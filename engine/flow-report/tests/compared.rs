@@ -84,8 +84,8 @@ fn one_row_of_repetitions_is_told_by_their_test() {
     - From a to b, epoch_loss falls by 15% (paired t-test, p = 0.00026).
     - 从 a 到 b，epoch_loss 下降 15%（配对 t 检验，p = 0.00026）。
 
-    - From a to b, it is undecided whether epoch_loss changes: −3% on average, 95% confidence interval −10% to +3%. If the difference stays as it is, about 10 more runs of each would decide it.
-    - 从 a 到 b，尚无法判断 epoch_loss 是否变化：平均 −3%，95% 置信区间为 −10% 至 +3%。若差异不变，各再运行约 10 次即可判断。
+    - From a to b, it is undecided whether epoch_loss changes: −3% on average, 95% confidence interval −10% to +3%. If the difference stays as it is, about 10 more runs of each point would decide it.
+    - 从 a 到 b，尚无法判断 epoch_loss 是否变化：平均 −3%，95% 置信区间为 −10% 至 +3%。若差异不变，每个配置再运行约 10 次即可判断。
     ");
 }
 
@@ -306,7 +306,7 @@ fn a_time_that_repetitions_do_not_decide_is_told_with_its_interval() {
         [&[(7.151, 0.9), (6.802, 0.9), (6.443, 0.9)], &[(2.133, 0.9), (1.979, 0.9), (2.216, 0.9)]];
     insta::assert_snapshot!(seeds(&[[little[0], much[0]], [little[1], much[1]]]), @r"
     - v7: Epoch time differs with batch size by more than repetitions do: means of 2.10 to 7.15 s (paired F-test, p = 0.0075).
-    - From v7 to v11, it is undecided whether epoch time changes: −2% on average, 95% confidence interval −10% to +6%. If the difference stays as it is, about 45 more runs of each would decide it.
+    - From v7 to v11, it is undecided whether epoch time changes: −2% on average, 95% confidence interval −10% to +6%. If the difference stays as it is, about 45 more runs of each point would decide it.
     - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is 0.0 points.
     ");
 }
@@ -333,8 +333,8 @@ fn what_seeds_do_not_decide_is_said_with_the_runs_that_it_takes() {
             .join("\n")
     };
     insta::assert_snapshot!([0.003, 0.008].map(by).map(of_top1).join("\n"), @r"
-    - From v7 to v11, it is undecided whether top-1 changes: +0.3 points on average, 95% confidence interval −1.5 to +2.1 points. To decide a difference this small would take more than 200 runs of each.
-    - From v7 to v11, it is undecided whether top-1 changes: +0.8 points on average, 95% confidence interval −1.0 to +2.6 points. If the difference stays as it is, about 42 more runs of each would decide it.
+    - From v7 to v11, it is undecided whether top-1 changes: +0.3 points on average, 95% confidence interval −1.5 to +2.1 points. To decide a difference this small would take more than 200 runs of each point.
+    - From v7 to v11, it is undecided whether top-1 changes: +0.8 points on average, 95% confidence interval −1.0 to +2.6 points. If the difference stays as it is, about 42 more runs of each point would decide it.
     ");
 }
 
@@ -346,7 +346,7 @@ fn two_repetitions_that_scatter_do_not_confirm_a_change() {
     let told = seeds(&[[little[0], much[0]], [little[1], much[1]]]);
     insta::assert_snapshot!(told.lines().filter(|line| line.contains("time")).collect::<Vec<_>>().join("\n"), @r"
     - v7: Epoch time does not differ with batch size by more than repetitions do: means of 4.74 to 17.04 s (paired F-test, p = 0.11).
-    - From v7 to v11, it is undecided whether epoch time changes: −10% on average, 95% confidence interval −28% to +13%. If the difference stays as it is, about 6 more runs of each would decide it.
+    - From v7 to v11, it is undecided whether epoch time changes: −10% on average, 95% confidence interval −28% to +13%. If the difference stays as it is, about 6 more runs of each point would decide it.
     ");
 }
 

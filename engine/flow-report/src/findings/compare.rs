@@ -12,7 +12,7 @@ use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, Trainings, W
 use crate::bounds::SIGNIFICANT;
 use crate::columns::point;
 use crate::format::Format;
-use crate::significance::repeats_itself;
+use crate::significance::{Tested, repeats_itself};
 use crate::table::{Content, EPOCH, Reading, Row, Table, refine};
 
 /// From this many rows on, changes of the same sign are not chance: 2 · 0.5⁶ is 3%.
@@ -308,9 +308,10 @@ fn changed(
     if pair.as_ref().is_some_and(|tested| !tested.is_told(1)) {
         return None;
     }
-    // Repetitions that do not pair are tested row by row.
-    let untold = |row| of_row(ledger.table, column, row).is_some_and(|tested| !tested.is_told(rows.len()));
-    if !significant && column.repetitions.is_empty() && rows.iter().any(|(row, _)| untold(*row)) {
+    // Repetitions that do not pair are tested row by row, if every row has some.
+    let tested: Option<Vec<Tested>> = rows.iter().map(|(row, _)| of_row(ledger.table, column, *row)).collect();
+    let untold = tested.is_some_and(|tested| tested.iter().any(|tested| !tested.is_told(rows.len())));
+    if !significant && column.repetitions.is_empty() && untold {
         return None;
     }
     let borne = match (every, significant, &pair) {

@@ -370,7 +370,7 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
         let note = table.note(Note::Unlike { what, one, other });
         return Cell { notes: vec![note], ..Cell::new(Content::Unlike) };
     }
-    if sound.len() < results.len() {
+    if measured.len() < results.len() {
         let (used, of) = (measured.len() as u32, results.len() as u32);
         notes.push(table.note(Note::Partial { used, of, ended: ended(results) }));
     }
