@@ -37,6 +37,7 @@ mod paths;
 pub mod plan;
 pub mod predict;
 pub mod reason;
+mod remaining;
 mod result;
 pub mod sched;
 mod schema;
@@ -83,6 +84,7 @@ pub use metrics::{
     event_file, metric_letters,
 };
 pub use outcome::Outcome;
+pub use remaining::{RunningTime, StepTimes, remaining};
 pub use result::{
     Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, Earlier, GPU_LOAD_SPAN, GpuSharing, GpuUsage, Kept,
     KeptInput, Metric, Mode, Point, Revision, Series, StepResult, Stranger, TimedEpoch, Usage,

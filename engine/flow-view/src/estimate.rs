@@ -3,24 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{AttemptId, InstanceId, JournalLine, Outcome, RunEvent};
+use flow_core::{AttemptId, InstanceId, JournalLine, Outcome, RunEvent, RunningTime, StepTimes};
 use flow_store::Status;
-
-/// Progress below this says nothing about speed.
-const TOO_EARLY: f64 = 0.05;
-
-#[derive(Debug, Default)]
-struct OfStep {
-    waiting: usize,
-    /// Attempts that have ended, and their total seconds.
-    ended: usize,
-    took_s: f64,
-}
 
 /// A fold over the journal.
 #[derive(Debug, Default)]
 pub(crate) struct Estimate {
-    steps: BTreeMap<String, OfStep>,
+    steps: BTreeMap<String, StepTimes>,
     /// The step of each instance, and whether it waits.
     instances: BTreeMap<InstanceId, (String, bool)>,
     running: BTreeMap<AttemptId, (InstanceId, u64)>,
@@ -65,35 +54,14 @@ impl Estimate {
 
     /// Seconds until the end, and whether it can only be longer. `None` if nothing is known.
     pub(crate) fn remaining(&self, status: Option<&Status>, now: u64) -> Option<(f64, bool)> {
-        let mean = |step: &str| self.steps.get(step).filter(|of| of.ended > 0).map(|of| of.took_s / of.ended as f64);
-        let running = status.into_iter().flat_map(|status| &status.running);
-        let fractions: BTreeMap<AttemptId, f64> =
-            running.filter_map(|one| Some((one.attempt, one.fraction?))).collect();
-        let (mut longest, mut sum, mut at_least) = (0.0_f64, 0.0, false);
-        for (attempt, (instance, began)) in &self.running {
-            let so_far = now.saturating_sub(*began) as f64 / 1e3;
-            let known = fractions.get(attempt).copied();
-            let step = self.instances.get(instance).map(|(step, _)| step.as_str()).unwrap_or_default();
-            let left = match (known, mean(step)) {
-                (Some(fraction), _) if fraction >= TOO_EARLY => so_far * (1.0 - fraction.min(1.0)) / fraction,
-                (_, Some(mean)) => (mean - so_far).max(0.0),
-                _ => {
-                    at_least = true;
-                    continue;
-                }
-            };
-            longest = longest.max(left);
-            sum += left;
-        }
-        for (step, of) in self.steps.iter().filter(|(_, of)| of.waiting > 0) {
-            match mean(step) {
-                Some(mean) => sum += mean * of.waiting as f64,
-                None => at_least = true,
-            }
-        }
-        // As many run at once as now; the end is never before that of the longest.
-        let left = longest.max(sum / self.running.len().max(1) as f64);
-        (left > 0.0).then_some((left, at_least))
+        let known = status.into_iter().flat_map(|status| &status.running);
+        let fractions: BTreeMap<AttemptId, f64> = known.filter_map(|one| Some((one.attempt, one.fraction?))).collect();
+        let running = self.running.iter().map(|(attempt, (instance, began))| RunningTime {
+            of: self.instances.get(instance).and_then(|(step, _)| self.steps.get(step)),
+            so_far_s: now.saturating_sub(*began) as f64 / 1e3,
+            fraction: fractions.get(attempt).copied(),
+        });
+        flow_core::remaining(self.steps.values(), running)
     }
 }
 

@@ -7,6 +7,7 @@ use flow_core::reason::{Cause, Withheld};
 use flow_core::why::WrittenSteps;
 use flow_core::{
     AttemptId, Digest, InstanceId, JournalLine, Origin, Outcome, Planned, RunEvent, RunId, RunStart, StepResult,
+    StepTimes,
 };
 use flow_store::{Results, Status, StoreDir, Waiting};
 use serde_json::Value;
@@ -56,12 +57,9 @@ pub(crate) struct View {
 #[derive(Debug, Default)]
 pub(super) struct OfStep {
     pub(super) all: usize,
-    /// Those that wait, and those that are not settled.
-    pub(super) waiting: usize,
+    /// Those that are not settled.
     pub(super) open: usize,
-    /// Attempts that have ended, and their total seconds.
-    pub(super) ended: usize,
-    pub(super) took_s: f64,
+    pub(super) times: StepTimes,
 }
 
 #[derive(Debug)]
@@ -171,7 +169,7 @@ impl View {
                 if let Entry::Vacant(new) = self.instances.entry(*instance) {
                     new.insert(shown);
                     let of = self.steps.entry(step.clone()).or_default();
-                    (of.all, of.waiting, of.open) = (of.all + 1, of.waiting + 1, of.open + 1);
+                    (of.all, of.times.waiting, of.open) = (of.all + 1, of.times.waiting + 1, of.open + 1);
                 }
             }
             RunEvent::Cached { instance, fingerprint, outcome, from } => self.set(*instance, |shown| {
@@ -206,8 +204,8 @@ impl View {
                     ended.ended = Some((line.at, *outcome));
                     ended.message = cause.as_ref().map(reasons::cause);
                     if let Some(of) = self.steps.get_mut(step).filter(|_| self.running.remove(attempt)) {
-                        of.ended += 1;
-                        of.took_s += line.at.saturating_sub(ended.began) as f64 / 1e3;
+                        of.times.ended += 1;
+                        of.times.took_s += line.at.saturating_sub(ended.began) as f64 / 1e3;
                     }
                 }
                 // Perhaps for the next attempt; otherwise it is settled at once.
@@ -302,7 +300,8 @@ impl View {
         change(shown);
         let (waits, is_open) = of(&shown.state);
         if let Some(of) = self.steps.get_mut(&shown.step) {
-            (of.waiting, of.open) = (of.waiting + waits - waited, of.open + is_open - was_open);
+            of.times.waiting = of.times.waiting + waits - waited;
+            of.open = of.open + is_open - was_open;
         }
     }
 
