@@ -227,6 +227,8 @@ impl Export {
             styled(GOOD, "exported"),
             words::bytes(bytes.len() as u64)
         ))?;
+        output
+            .line("  with the workflow file; of scripts and data only digests, so send them too if they are needed")?;
         if let Some(how) = unfinished(&view, dir.lives().is_some(), bundle.results.len()) {
             output.note(format!("{} run {run} {how}", styled(NOTE, "note:")))?;
         }

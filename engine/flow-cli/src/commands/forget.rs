@@ -113,7 +113,13 @@ fn forget_steps(
     labels.dedup();
     if !labels.is_empty() || theirs.is_empty() {
         let also = also(steps, &labels, &fingerprints);
-        output.line(format!("forgotten: {results} of {}{also}", words::count(labels.len(), "instance")))?;
+        let instances = words::count(labels.len(), "instance");
+        output.line(match only_accepted {
+            false => format!("forgotten: {results} of {instances}{also}"),
+            true => {
+                format!("no longer accepted: {results} of {instances}{also}; the earlier results stay in the store")
+            }
+        })?;
     }
     if theirs.is_empty() { Ok(()) } else { Err(not_ours(&theirs)) }
 }

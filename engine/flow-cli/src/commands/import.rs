@@ -67,6 +67,9 @@ impl Import {
         };
         output.line(format!("{} {what}: {id}", styled(GOOD, "imported")))?;
         output.line(format!("  it was run {run} there; commands take this id too"))?;
+        let end = id.to_string();
+        let end = end.rsplit('-').next().unwrap_or(&end);
+        output.line(format!("  `flow report {end}` prints it, `flow diff {end} now` compares it with your files"))?;
         for (earlier, n) in again {
             output.line(format!("  import {earlier} has {} of them too", words::thousands(n)))?;
         }

@@ -40,7 +40,7 @@ fn accept_refuses_other_settings_and_can_be_taken_back() {
     let why = space.flow(["why", "-w", "cats.yaml", "train", "--set", "epochs=7"]).expect(0).stdout();
     assert!(why.contains("cached, kept by `flow accept`: why not") && !why.contains("changed"), "{why}");
     let forgotten = space.flow(["forget", "-w", "cats.yaml", "train", "--accepted"]).expect(0).stdout();
-    assert_eq!(forgotten, "forgotten: 2 results of 2 instances\n");
+    assert_eq!(forgotten, "no longer accepted: 2 results of 2 instances; the earlier results stay in the store\n");
     assert_eq!(again(&space, &[]), [""; 0]);
     let planned = space.flow(["plan", "cats.yaml", "--set", "epochs=7"]).expect(0).stdout();
     assert!(planned.contains("2 to run"), "{planned}");
