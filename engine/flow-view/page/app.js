@@ -168,7 +168,7 @@ function paintLanes(end) {
   const slider = $("slider");
   slider.style.marginLeft = `${lanes.left - 8}px`;
   slider.style.width = `calc(100% - ${lanes.left + lanes.right - 16}px)`;
-  if (until === null) slider.value = slider.max;
+  slider.value = until === null ? slider.max : ((until - live.began) / (end - live.began)) * slider.max;
   slider.setAttribute("aria-valuetext", moment(moment_));
   text($("moment"), `${moment(moment_)} · ${duration((moment_ - live.began) / 1000)}`);
   $("follow").disabled = until === null;
@@ -266,7 +266,8 @@ function table() {
   const most = few && rows.length > first + 5 ? first : ROWS;
   const visible = list.filter(isOn);
   const key = JSON.stringify([language(), sort, most, visible.map((one) => one.id), rows.length, innerWidth < 560, card.i, [...picked],
-    rows.slice(0, most).map((one) => [one.i, one.state, one.attempts.length, Boolean(one.result), reason(one, waiting), ...(OPEN.includes(one.state) ? [Math.floor((shown.seconds(one) || 0)), shown.last(one)?.epochs.length] : [])])]);
+    rows.slice(0, most).map((one) => [one.i, one.state, one.attempts.length, Boolean(one.result), reason(one, waiting), ...(OPEN.includes(one.state) ? [Math.floor((shown.seconds(one) || 0)), shown.last(one)?.epochs.length] : [])]),
+    ...(other ? rows.slice(0, most).map(twin).map((one) => one && [one.state, Boolean(one.result), Math.floor(other.fold.seconds(one) || 0), other.fold.last(one)?.epochs.length]) : [])]);
   if (key === painted || $("table").contains(document.activeElement) && document.activeElement.tagName === "SELECT") return;
   painted = key;
   const header = visible.map((column) => {
@@ -358,6 +359,8 @@ async function paintAxes() {
   const found = rows.length > 1 ? await ask(`/api/axes/${rows[0].i}?${query}`, true).catch(() => null) : null;
   if (axesKey !== key) return;
   $("axes-pane").hidden = !found;
+  // A question that failed is asked again.
+  if (!found && rows.length > 1) axesKey = "";
   if (!found) return;
   text($("axes-step"), found.step);
   axesStep = found.step;
@@ -429,11 +432,9 @@ $("follow").addEventListener("click", () => {
   until = null;
   show();
 });
-$("filter").addEventListener("input", table);
-$("step").addEventListener("input", () => show());
-for (const id of ["metric", "axis", "log"]) $(id).addEventListener("input", curves);
-for (const id of ["axes-value", "axes-form", "axes-x", "axes-y"]) $(id).addEventListener("input", paintAxes);
-$("report").addEventListener("input", paintReport);
+for (const [ids, paint] of [["filter", table], ["step", show], ["metric axis log", curves], ["axes-value axes-form axes-x axes-y", paintAxes], ["report", paintReport]]) {
+  for (const id of ids.split(" ")) $(id).addEventListener("input", () => paint());
+}
 document.addEventListener("click", (event) => $("columns").contains(event.target) || ($("columns").open = false));
 
 $("copy").addEventListener("click", async () => {
@@ -484,6 +485,5 @@ turn().then(() => {
   if (link.has("form")) $("axes-form").value = link.get("form");
   if (link.has("zoom")) pane.show(link.get("zoom").split("-").map(Number));
   if (link.has("card")) card.open(Number(link.get("card")));
-  if (until !== null) $("slider").value = ((until - live.began) / (own.latest() - live.began)) * $("slider").max;
   show();
 });

@@ -87,7 +87,7 @@ export class Card {
     if (attempt && live && (attempt.ended === null || this.log === undefined)) this.log = (await this.ask(`/api/log/${attempt.a}`, false)) ?? null;
     if (this.i !== i) return;
     const now = progress.get(attempt ? attempt.a : -1);
-    const key = JSON.stringify([i, document.documentElement.lang, one, attempt, now, this.log, live, waiting.get(one.label)]) + (attempt && attempt.ended === null ? Math.floor(fold.now / 1000) : "");
+    const key = JSON.stringify([i, document.documentElement.lang, one, attempt, now, this.log, live, waiting.get(one.label), Boolean(this.result), Boolean(this.series)]) + (attempt && attempt.ended === null ? Math.floor(fold.now / 1000) : "");
     if (key === this.shown) return;
     this.shown = key;
     this.draw(fold, one, attempt, now, waiting, live);
@@ -120,7 +120,7 @@ export class Card {
       return [name, el("span", {}, quantity(of.v, of.unit), more ? el("small", {}, more) : "")];
     };
     const charts = result ? this.charts() : [];
-    const tail = attempt && live ? [this.log ? el("pre", { tabindex: "0" }, this.log) : el("p", { class: "faint" }, w("no-log"))] : [];
+    const tail = attempt && live && this.log !== "" ? [this.log ? el("pre", { tabindex: "0" }, this.log) : el("p", { class: "faint" }, w("no-log"))] : [];
     const body = [
       ...head, timing,
       section(w("metrics"), facts(measured.map(metric))),

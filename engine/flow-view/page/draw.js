@@ -58,7 +58,7 @@ function lanes(fold, whole, to) {
   const others = { name: "GPU", bars: [] };
   for (const attempt of whole.attempts.values()) {
     const shown = fold.attempts.get(attempt.a);
-    const bar = () => ({ attempt: shown || attempt, ghost: !shown, from: attempt.began, to: (shown && shown.ended === null && fold !== whole ? attempt.ended : attempt.ended) ?? to });
+    const bar = () => ({ attempt: shown || attempt, ghost: !shown, from: attempt.began, to: attempt.ended ?? to });
     const places = attempt.gpus.map((gpu) => all.get(gpu) || others);
     if (attempt.asked && !places.length) places.push(others);
     for (const lane of places.length ? new Set(places) : [cpus]) lane.bars.push(bar());

@@ -163,7 +163,7 @@ impl Page {
 fn refusal(why: Refused) -> Answer {
     let (status, said) = match why {
         Refused::Method => (StatusCode::METHOD_NOT_ALLOWED, "this page only shows: GET"),
-        Refused::Host => (StatusCode::FORBIDDEN, "this page is served as localhost only"),
+        Refused::Host => (StatusCode::FORBIDDEN, "this page is served as 127.0.0.1 or localhost only"),
         Refused::Origin => (StatusCode::FORBIDDEN, "another page asked for this; open the link in a new tab"),
         Refused::Token => (
             StatusCode::FORBIDDEN,

@@ -227,6 +227,7 @@ impl Picture<'_> {
                  <polyline stroke-opacity=\"{shade:.2}\" points=\"{points}\"/></g>",
                 row.instance.0,
                 xml(&row.result.label),
+                value = xml(&value),
             );
         }
         let room = (self.wanted.width / columns.len() as f64 / 7.0) as usize;

@@ -33,12 +33,12 @@ impl Guard {
 
     /// The link to open.
     pub(crate) fn link(&self) -> String {
-        format!("http://localhost:{}/?token={}", self.port, self.token)
+        format!("http://127.0.0.1:{}/?token={}", self.port, self.token)
     }
 
-    /// The cookie's name has the port, because cookies of one host are shared by all its ports.
+    /// Another name for each server, because all ports of a host share their cookies.
     fn cookie_name(&self) -> String {
-        format!("flow-view-{}", self.port)
+        format!("flow-view-{}", self.session.chars().take(8).collect::<String>())
     }
 
     /// The cookie for a browser that has the link.
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_and_why() {
-        let guard = Guard::new(80, "token".into(), "session".into());
+        let guard = Guard::new(80, "token".into(), "secret-session".into());
         let admit = |method, all: &[(&'static str, &str)]| guard.admit(&method, &headers(all));
         let home = ("host", "localhost:80");
         assert_eq!(admit(Method::GET, &[home]), Ok(()));
@@ -140,12 +140,12 @@ mod tests {
         assert_eq!(admit(Method::GET, &[home, ("origin", "http://evil.example")]), Err(Refused::Origin));
         assert_eq!(admit(Method::GET, &[home, ("origin", "null")]), Err(Refused::Origin));
         let identify = |all: &[(&'static str, &str)]| guard.identify(&headers(all));
-        assert_eq!(identify(&[("cookie", "a=b; flow-view-80=session")]), Ok(()));
-        assert_eq!(identify(&[("cookie", "flow-view-80=sessiom")]), Err(Refused::Token));
-        assert_eq!(identify(&[("cookie", "flow-view-81=session")]), Err(Refused::Token));
+        assert_eq!(identify(&[("cookie", "a=b; flow-view-secret-s=secret-session")]), Ok(()));
+        assert_eq!(identify(&[("cookie", "flow-view-secret-s=secret-sessiom")]), Err(Refused::Token));
+        assert_eq!(identify(&[("cookie", "flow-view-other-se=secret-session")]), Err(Refused::Token));
         assert_eq!(identify(&[]), Err(Refused::Token));
         assert_eq!(
-            identify(&[("cookie", "flow-view-80=session"), ("sec-fetch-site", "cross-site")]),
+            identify(&[("cookie", "flow-view-secret-s=secret-session"), ("sec-fetch-site", "cross-site")]),
             Err(Refused::Origin)
         );
     }

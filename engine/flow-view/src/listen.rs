@@ -51,7 +51,8 @@ impl Listener {
         let failed = |e: io::Error| format!("`{}` cannot be a socket: {e}", file.display());
         // A socket that nobody serves is left from a `flow view` that was killed.
         let is_socket = fs::symlink_metadata(file).is_ok_and(|meta| meta.file_type().is_socket());
-        if is_socket && std::os::unix::net::UnixStream::connect(file).is_err() {
+        let refused = |e: io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
+        if is_socket && std::os::unix::net::UnixStream::connect(file).is_err_and(refused) {
             fs::remove_file(file).map_err(failed)?;
         }
         // No other user may connect in between.

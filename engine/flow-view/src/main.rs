@@ -125,7 +125,7 @@ fn announce(title: &str, listener: &Listener, link: &str) {
     let (port, host) = (listener.port, host());
     let said = match &listener.file {
         None => format!(
-            "{title}: {link}\nfrom another machine: ssh -L {port}:localhost:{port} {host}, then open the link there\n"
+            "{title}: {link}\nfrom another machine: ssh -L {port}:127.0.0.1:{port} {host}, then open the link there\n"
         ),
         Some(file) => format!(
             "{title}: {link}\nfrom another machine: ssh -L {port}:{} {host}, then open the link there\n",

@@ -38,6 +38,8 @@ pub(crate) struct Record {
     bests: BTreeMap<InstanceId, BTreeMap<String, f64>>,
     /// The instance of each attempt.
     instances: BTreeMap<AttemptId, InstanceId>,
+    /// The step of each instance.
+    step_of: BTreeMap<InstanceId, String>,
     estimate: Estimate,
     /// Seconds until the end, and whether it can only be longer.
     left: Option<(f64, bool)>,
@@ -70,6 +72,7 @@ impl Record {
             known_at: BTreeMap::new(),
             bests: BTreeMap::new(),
             instances: BTreeMap::new(),
+            step_of: BTreeMap::new(),
             estimate: Estimate::default(),
             left: None,
             attempts: BTreeMap::new(),
@@ -134,8 +137,9 @@ impl Record {
                 self.title =
                     format!("{} run {}", flow_core::visible(&start.workflow), flow_core::visible(&start.run.0));
             }
-            RunEvent::Instance { step, written, .. } => {
+            RunEvent::Instance { instance, step, written, .. } => {
                 self.graph.add(step, written);
+                self.step_of.insert(*instance, step.clone());
                 self.steps_until = self.events.len() + 1;
             }
             RunEvent::Cached { instance, fingerprint, .. } => {
@@ -148,10 +152,13 @@ impl Record {
                     self.bests.insert(*instance, best);
                 }
             }
-            RunEvent::Recorded { instance, result, .. } => {
+            RunEvent::Recorded { instance, result, read_again, .. } => {
                 self.judge(result.metrics.keys());
                 self.results.insert(*instance, (**result).clone());
                 self.known_at.insert(*instance, line.at);
+                if *read_again {
+                    self.bests.insert(*instance, self.best(result));
+                }
             }
             RunEvent::Started { instance, attempt, folder, .. } => {
                 self.attempts.insert(*attempt, folder.clone());
@@ -217,7 +224,8 @@ impl Record {
         };
         let best = |(name, points): (&String, &Vec<flow_core::Point>)| {
             let goal = self.goals.get(name).filter(|_| result.metrics.contains_key(name))?;
-            let values = points.iter().map(|point| point.value).filter(|value| value.is_finite());
+            let of_epochs = points.iter().filter(|point| point.key.epoch.is_some() && point.key.step.is_none());
+            let values = of_epochs.map(|point| point.value).filter(|value| value.is_finite());
             let best = values.reduce(if *goal == "min" { f64::min } else { f64::max })?;
             Some((name.clone(), best))
         };
@@ -268,14 +276,18 @@ impl Record {
         let charts = facts::charts(&series);
         let mut series = serde_json::to_value(series).ok()?;
         series["charts"] = charts;
+        // The charts have them.
+        series.as_object_mut()?.remove("samples");
         Some(series)
     }
 
     /// The results of an instance's step over their axes, as known at a moment.
     pub(crate) fn axes(&self, instance: InstanceId, until: u64, wanted: &Wanted) -> Option<Value> {
-        let step = &self.results.get(&instance)?.step;
+        // A reused result may be of a step that had another name.
+        let step = self.step_of.get(&instance)?;
         let known = |instance: &InstanceId| self.known_at.get(instance).is_some_and(|at| *at <= until);
-        let of = self.results.iter().filter(|(instance, result)| result.step == *step && known(instance));
+        let of =
+            self.results.iter().filter(|(instance, _)| self.step_of.get(instance) == Some(step) && known(instance));
         let rows: Vec<Row<'_>> = of
             .map(|(instance, result)| Row { instance: *instance, result, values: self.values(*instance, result) })
             .collect();

@@ -14,6 +14,8 @@ use nix::fcntl::OFlag;
 
 /// Bytes of a log that the page shows: its end.
 const LOG_TAIL: u64 = 64 << 10;
+/// Of so many runs the journals are searched for a result.
+const LATEST: usize = 20;
 /// A longer series is not drawn.
 const LONGEST_SERIES: u64 = 64 << 20;
 
@@ -136,21 +138,31 @@ impl Source {
         matches!(self, Source::Store { dir, .. } if dir.lives().is_some())
     }
 
-    /// Results of another run, from its journal.
+    /// Results that another run made, from its journal. A result that was accepted, or read again, is in the journal of
+    /// a later run: the latest ones are searched for it.
     pub(crate) fn results_of(&self, run: &RunId, wanted: &BTreeSet<Digest>) -> BTreeMap<Digest, StepResult> {
         let mut found = BTreeMap::new();
-        let mut add = |line: &JournalLine| {
+        let add = |found: &mut BTreeMap<Digest, StepResult>, line: &JournalLine| {
             if let RunEvent::Recorded { result, .. } = &line.event
                 && wanted.contains(&result.fingerprint)
             {
-                found.insert(result.fingerprint, (**result).clone());
+                found.entry(result.fingerprint).or_insert_with(|| (**result).clone());
             }
         };
         match self {
             // The results of a removed run stay unknown.
-            Source::Store { dir, .. } if is_name(&run.0) => _ = dir.store().run(run).read_journal(|line| add(&line)),
-            Source::Store { .. } => {}
-            Source::Bundle { bundle, .. } => bundle.run.journals.get(run).into_iter().flatten().for_each(add),
+            Source::Store { dir, .. } => {
+                let later = dir.store().runs().unwrap_or_default().into_iter().rev().take(LATEST);
+                for run in [run.clone()].into_iter().filter(|run| is_name(&run.0)).chain(later) {
+                    if found.len() < wanted.len() {
+                        let _ = dir.store().run(&run).read_journal(|line| add(&mut found, &line));
+                    }
+                }
+            }
+            Source::Bundle { bundle, .. } => {
+                let first = bundle.run.journals.get(run).into_iter();
+                first.chain(bundle.run.journals.values()).flatten().for_each(|line| add(&mut found, line));
+            }
         }
         found
     }

@@ -11,7 +11,7 @@ fn opened(address: &str) -> (String, Vec<String>) {
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
         .args(["--virtual-time-budget=6000", "--window-size=1280,1600"])
         // Nothing else may be asked.
-        .arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost")
+        .arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg(address)
         .output()

@@ -21,7 +21,7 @@ fn get(server: &Server, path: &str) -> (u16, String) {
 #[test]
 fn a_bundle_is_served() {
     let server = Server::of_bundle(&bundle("feb08-2xH200"));
-    assert!(server.said.contains(&format!("ssh -L {0}:localhost:{0} ", server.port)), "{}", server.said);
+    assert!(server.said.contains(&format!("ssh -L {0}:127.0.0.1:{0} ", server.port)), "{}", server.said);
     let (status, page) = get(&server, "/");
     assert!(status == 200 && page.contains("<html lang=\"en\">") && page.contains("/app.js"), "{page}");
     let files =
@@ -162,7 +162,7 @@ fn a_reused_result_is_found_in_its_run_with_its_best_epoch() {
     let cached = updates["events"].as_array().unwrap().iter().find(|event| event["e"] == "cached").unwrap();
     assert_eq!(
         cached["result"]["metrics"]["acc"],
-        serde_json::json!({"v": 0.0, "unit": "", "sd": null, "n": null, "best": 0.5})
+        serde_json::json!({"v": 0.0, "unit": server::MARKUP, "sd": null, "n": null, "best": 0.5})
     );
     let (status, series) = get(&server, "/api/series/0");
     assert!(status == 200 && series.contains("[0,2.0,null,0.5]"), "{series}");

@@ -54,13 +54,13 @@ impl Server {
         let mut child = program().args(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let said: Vec<String> = lines.by_ref().take(2).map(Result::unwrap).collect();
-        let (_, address) = said[0].split_once("http://localhost:").unwrap();
+        let (_, address) = said[0].split_once("http://127.0.0.1:").unwrap();
         let (port, path) = address.split_once('/').unwrap();
         Server { child, port: port.parse().unwrap(), path: format!("/{path}"), said: said.join("\n") }
     }
 
     pub(crate) fn link(&self) -> String {
-        format!("http://localhost:{}{}", self.port, self.path)
+        format!("http://127.0.0.1:{}{}", self.port, self.path)
     }
 
     pub(crate) fn ask(&self, head: &str) -> Answer {
@@ -179,7 +179,7 @@ pub(crate) fn hostile() -> tempfile::TempDir {
     let result = json!({
         "fingerprint": "0".repeat(64), "workflow": "hostile", "step": step, "label": label(0), "axes": {"n": 0, MARKUP: MARKUP},
         "outcome": "ok", "run": RUN, "series": series, "started_at": 1_795_824_228_000_u64, "ended_at": 1_795_824_232_000_u64,
-        "metrics": {MARKUP: {"value": 0.5, "unit": MARKUP}, "acc": {"value": 0.0}}, "params": {MARKUP: MARKUP},
+        "metrics": {MARKUP: {"value": 0.5, "unit": MARKUP}, "acc": {"value": 0.0, "unit": MARKUP}}, "params": {MARKUP: MARKUP},
         "circumstances": {"mode": "plain", "fake_gpus": false, "facts": {MARKUP: MARKUP}, "corunners": [MARKUP]},
     });
     let outcomes = [(0, "ok"), (1, "failed"), (2, "out_of_memory"), (3, "timed_out")];
