@@ -8,13 +8,10 @@ use std::{
     time::SystemTime,
 };
 
-use flow_core::{DeclaredEnvironment, Digest, EnvironmentProvider, reason::Fault};
+use flow_core::{DeclaredEnvironment, EnvironmentProvider, reason::Fault};
 use flow_store::Listing;
 
-use crate::{
-    clock,
-    environment::{name_and_version, of_prefix},
-};
+use crate::{clock, prefix};
 
 /// The folder of environments that flow makes.
 pub(crate) fn made(cache: &Path) -> PathBuf {
@@ -76,7 +73,11 @@ fn check_image(declared: &DeclaredEnvironment) -> Result<(), Fault> {
         let pull = format!("`apptainer pull image.sif {written}` makes one, then write `apptainer: image.sif`");
         return Err(Fault::from(format!("`{written}` is not a file: {pull}")));
     }
-    if Path::new(place).is_file() { Ok(()) } else { Err(Fault::from(format!("there is no file `{place}`"))) }
+    match fs::metadata(place) {
+        Ok(meta) if meta.is_file() => Ok(()),
+        Ok(_) => Err(Fault::from(format!("`{place}` is a folder, not an image file"))),
+        Err(_) => Err(Fault::from(format!("there is no file `{place}`"))),
+    }
 }
 
 /// The arguments that run a command in an image. The folders and the work folder are visible in it.
@@ -104,15 +105,10 @@ pub(crate) fn list(declared: &DeclaredEnvironment) -> Result<Listing, Fault> {
     if !is_made(declared) {
         return Err(Fault::from(format!("`{}` is not complete", prefix.display())));
     }
-    let (mut python, folders) = of_prefix(prefix).unwrap_or_default();
-    let conda = conda(prefix);
-    for (name, version, build) in folders.iter().flat_map(|folder| builds(folder)).chain(conda) {
-        let known = python.packages.entry(name).or_insert_with(|| version.clone());
-        // Another version was installed over it.
-        if *known == version {
-            *known = format!("{version} {build}");
-        }
-    }
+    let (python, folders) = prefix::packages(prefix).ok_or_else(|| {
+        let shown = prefix.display();
+        Fault::from(format!("`{shown}` has no `lib/python*/site-packages`, so its packages cannot be found"))
+    })?;
     let watched = folders.into_iter().chain(["bin", "conda-meta", "pyvenv.cfg"].map(|name| prefix.join(name)));
     let mut watched: Vec<PathBuf> = watched.filter_map(|path| Some(existing(&path)?.to_owned())).collect();
     watched.sort();
@@ -121,15 +117,16 @@ pub(crate) fn list(declared: &DeclaredEnvironment) -> Result<Listing, Fault> {
 }
 
 /// The variables with which a program finds the environment, after the present ones. A variable without a value is
-/// removed. An image needs none.
+/// removed. An image gets none that lead to packages of the host.
 pub(crate) fn variables(declared: &DeclaredEnvironment, path: &str) -> Vec<(&'static str, Option<String>)> {
+    const OTHERS: [&str; 5] = ["VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME", "PYTHONPATH"];
     if is_image(declared) {
-        return Vec::new();
+        let removed = OTHERS.map(|name| (name, None));
+        return removed.into_iter().chain([("PYTHONNOUSERSITE", Some("1".to_owned()))]).collect();
     }
     let prefix = Path::new(&declared.place);
     let own = if prefix.join("conda-meta").is_dir() { "CONDA_PREFIX" } else { "VIRTUAL_ENV" };
-    let others = ["VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME", "PYTHONPATH"];
-    let removed = others.into_iter().filter(|name| *name != own).map(|name| (name, None));
+    let removed = OTHERS.into_iter().filter(|name| *name != own).map(|name| (name, None));
     let set = [
         ("PATH", format!("{}:{path}", bin(declared)).trim_end_matches(':').to_owned()),
         (own, declared.place.clone()),
@@ -148,6 +145,10 @@ fn missing(prefix: &Path) -> Fault {
     Fault::from(match fs::metadata(prefix) {
         Err(_) => format!("there is no folder `{shown}`"),
         Ok(meta) if meta.is_dir() => {
+            if let Ok(target) = fs::read_link(prefix.join("bin/python")) {
+                let target = target.display();
+                return Fault::from(format!("`{shown}/bin/python` leads to `{target}`, which is not there"));
+            }
             format!("`{shown}` is not an environment: it has neither `bin/python` nor `conda-meta`")
         }
         Ok(_) => format!("`{shown}` is not a folder"),
@@ -157,46 +158,6 @@ fn missing(prefix: &Path) -> Fault {
 /// The path, or the nearest folder above it that exists and in which it would appear.
 fn existing(path: &Path) -> Option<&Path> {
     path.ancestors().find(|path| path.exists())
-}
-
-/// Packages that conda installed: name, version, build.
-fn conda(prefix: &Path) -> Vec<(String, String, String)> {
-    let names = fs::read_dir(prefix.join("conda-meta")).into_iter().flatten().flatten();
-    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-    let parts = names.filter_map(|name| {
-        let (rest, build) = name.strip_suffix(".json")?.rsplit_once('-')?;
-        let (name, version) = rest.rsplit_once('-')?;
-        Some((name.to_owned(), version.to_owned(), build.to_owned()))
-    });
-    parts.collect()
-}
-
-/// Packages in a folder that do not come from an index. Their version alone does not identify them, so the digests of
-/// their files count.
-fn builds(folder: &Path) -> Vec<(String, String, String)> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let builds = entries.filter_map(|entry| {
-        let (name, version) = name_and_version(entry.file_name().to_str()?)?;
-        let origin = fs::read(entry.path().join("direct_url.json")).ok()?;
-        // Its files are inputs of the steps.
-        let is_editable = serde_json::from_slice::<serde_json::Value>(&origin).ok()?["dir_info"]["editable"] == true;
-        let record = fs::read_to_string(entry.path().join("RECORD")).ok().filter(|_| !is_editable)?;
-        Some((name, version, format!("(build {})", content(&record).short())))
-    });
-    builds.collect()
-}
-
-/// The digest of the installed files with their digests. Files that an installer makes itself do not count.
-fn content(record: &str) -> Digest {
-    const MADE: [&str; 5] = ["INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json"];
-    let counts = |line: &&str| {
-        let file = line.split(',').next().unwrap_or_default();
-        let is_made = file.rsplit_once(".dist-info/").is_some_and(|(_, name)| MADE.contains(&name));
-        !is_made && !file.starts_with("../") && !file.ends_with(".pyc")
-    };
-    let mut lines: Vec<&str> = record.lines().filter(counts).collect();
-    lines.sort_unstable();
-    Digest::of(lines.join("\n").as_bytes())
 }
 
 #[cfg(test)]
@@ -270,10 +231,23 @@ mod tests {
             of(git, "lab/a.py,sha256=1,9\nlab-0.1.dist-info/INSTALLER,sha256=2,4\n../../../bin/lab,sha256=3,9\n");
         assert!(first.starts_with("0.1 (build "), "{first}");
         assert_eq!(
-            of(git, "lab/__pycache__/a.pyc,,\nlab-0.1.dist-info/INSTALLER,sha256=9,2\nlab/a.py,sha256=1,9\n"),
+            of(
+                git,
+                "lab/__pycache__/a.pyc,,\nlab-0.1.dist-info/INSTALLER,sha256=9,2\nlab/a.py,sha256=1,9\n../../../bin/lab,sha256=8,9\n"
+            ),
             first
         );
         assert_ne!(of(git, "lab/a.py,sha256=4,9\n"), first);
+        let program = |text: &str| {
+            fs::write(dir.path().join("bin/lab"), text).unwrap();
+            of(git, "../../../bin/lab,sha256=3,9\n")
+        };
+        assert_eq!(
+            program("#!/a/bin/python\nprint(1)"),
+            program("#!/b/bin/python\nprint(1)"),
+            "the folder is not counted"
+        );
+        assert_ne!(program("#!/a/bin/python\nprint(1)"), program("#!/a/bin/python\nprint(2)"));
         assert_eq!(of(r#"{"url": "file:///lab", "dir_info": {"editable": true}}"#, ""), "0.1");
     }
 

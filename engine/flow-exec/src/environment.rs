@@ -93,16 +93,23 @@ pub(crate) fn packages_of(name: &str, path: &str, variables: Variables<'_>) -> O
     Some(Packages { folders: found.folders(variables), prefix: found.prefix })
 }
 
-/// The Python of a declared environment with the packages that it has without the user's own, and the folders that hold
-/// them. `None` if there is no Python in its `bin`.
-pub(crate) fn of_prefix(prefix: &Path) -> Option<(Python, Vec<PathBuf>)> {
-    let variables = |name: &str| (name == "PYTHONNOUSERSITE").then(|| "1".to_owned());
+/// The interpreter of a prefix: its version, its platform, and the base installation, if its packages are visible too.
+pub(crate) struct Interpreter {
+    /// `3.12.1`, or less of it.
+    pub(crate) version: String,
+    pub(crate) abi: Option<String>,
+    /// The folders of the base installation's packages.
+    pub(crate) base: Vec<PathBuf>,
+}
+
+/// The interpreter in the `bin` of a prefix. `None` if there is none, or if flow does not know it (PyPy).
+pub(crate) fn interpreter(prefix: &Path) -> Option<Interpreter> {
     let bin = prefix.join("bin").display().to_string();
     let at = PYTHONS.iter().find_map(|name| resolve(name, &bin))?;
     let real = fs::canonicalize(&at).ok()?;
-    let installation = Installation::of(&at, &real)?;
-    let python = Python { abi: abi(&real), ..installation.read(&variables) };
-    Some((python, installation.folders(&variables)))
+    let Installation { version, base, .. } = Installation::of(&at, &real)?;
+    let base = base.map(|base| folders_of(&base, &minor(&version))).unwrap_or_default();
+    Some(Interpreter { version, abi: abi(&real), base })
 }
 
 /// The platform for which an interpreter loads binary packages, from the name of its configuration module:
@@ -202,12 +209,15 @@ impl Installation {
         let version = setting("version").or_else(|| setting("version_info"))?;
         let version = version.split('.').take(3).collect::<Vec<_>>().join(".");
         let is_open = setting("include-system-site-packages").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        Some(Installation { prefix, version, base: is_open.then(|| base.to_owned()), is_virtual: true })
+        // The interpreter may be a copy in the virtual environment.
+        let home = setting("home").and_then(|home| Some(fs::canonicalize(home).ok()?.parent()?.to_owned()));
+        let base = home.unwrap_or_else(|| base.to_owned());
+        Some(Installation { prefix, version, base: is_open.then_some(base), is_virtual: true })
     }
 
     /// The folders of its packages, in the order of the search.
     fn folders(&self, variables: Variables<'_>) -> Vec<PathBuf> {
-        let minor = self.version.split('.').take(2).collect::<Vec<_>>().join(".");
+        let minor = minor(&self.version);
         let mut folders = Vec::new();
         if self.is_virtual {
             folders.push(self.prefix.join(format!("lib/python{minor}/site-packages")));
@@ -216,12 +226,7 @@ impl Installation {
             if let Some(home) = variables("HOME").filter(|_| variables("PYTHONNOUSERSITE").is_none()) {
                 folders.push(Path::new(&home).join(format!(".local/lib/python{minor}/site-packages")));
             }
-            folders.push(base.join(format!("lib/python{minor}/site-packages")));
-            // Debian's own places.
-            if base == Path::new("/usr") {
-                folders.push(format!("/usr/local/lib/python{minor}/dist-packages").into());
-                folders.push("/usr/lib/python3/dist-packages".into());
-            }
+            folders.extend(folders_of(base, &minor));
         }
         folders
     }
@@ -238,6 +243,24 @@ impl Installation {
     }
 }
 
+/// `3.12` of `3.12.1`.
+fn minor(version: &str) -> String {
+    version.split('.').take(2).collect::<Vec<_>>().join(".")
+}
+
+/// The folders of packages of a base installation. Fedora has them in `lib64` too, and local ones below `/usr/local`.
+fn folders_of(base: &Path, minor: &str) -> Vec<PathBuf> {
+    let local = (base == Path::new("/usr")).then(|| Path::new("/usr/local"));
+    let prefixes = local.into_iter().chain([base]);
+    let site = |prefix: &Path| ["lib64", "lib"].map(|lib| prefix.join(format!("{lib}/python{minor}/site-packages")));
+    let mut folders: Vec<PathBuf> = prefixes.flat_map(site).collect();
+    if local.is_some() {
+        folders.push(format!("/usr/local/lib/python{minor}/dist-packages").into());
+        folders.push("/usr/lib/python3/dist-packages".into());
+    }
+    folders
+}
+
 /// `3.12`, if an installation has packages of one version only.
 fn only_version(prefix: &Path) -> Option<String> {
     let names = fs::read_dir(prefix.join("lib")).ok()?.flatten().map(|entry| entry.file_name());
@@ -246,14 +269,22 @@ fn only_version(prefix: &Path) -> Option<String> {
     versions.next().is_none().then(|| format!("3.{first}"))
 }
 
-/// The distributions in a folder, from the names of their `.dist-info` folders; those that were read last, while the
-/// time of the folder stays the same.
-fn distributions(folder: &Path) -> Vec<(String, String)> {
-    /// The time of a folder, and its distributions.
-    type Listed = ((i64, i64), Vec<(String, String)>);
+/// What changes if names in a folder change, or if another folder takes its place: device, number and times.
+pub(crate) type FolderStamp = (u64, u64, [i64; 4]);
+
+/// The stamp of a folder. Its time alone may be that of another: package managers set the times of all folders to one.
+pub(crate) fn folder_stamp(folder: &Path) -> Option<FolderStamp> {
+    let meta = fs::metadata(folder).ok()?;
+    Some((meta.dev(), meta.ino(), [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()]))
+}
+
+/// The distributions in a folder, from the names of what describes them; those that were read last, while the stamp of
+/// the folder stays the same.
+pub(crate) fn distributions(folder: &Path) -> Vec<(String, String)> {
+    /// The stamp of a folder, and its distributions.
+    type Listed = (FolderStamp, Vec<(String, String)>);
     static SEEN: Mutex<BTreeMap<PathBuf, Listed>> = Mutex::new(BTreeMap::new());
-    let Ok(meta) = fs::metadata(folder) else { return Vec::new() };
-    let stamp = (meta.mtime(), meta.mtime_nsec());
+    let Some(stamp) = folder_stamp(folder) else { return Vec::new() };
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, found)) = seen.get(folder).filter(|(then, _)| *then == stamp) {
         return found.clone();
@@ -266,11 +297,18 @@ fn distributions(folder: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// The normalized name and the version of a distribution, from the name of its `.dist-info` folder.
-pub(crate) fn name_and_version(folder: &str) -> Option<(String, String)> {
-    let (name, version) = folder.strip_suffix(".dist-info")?.rsplit_once('-')?;
+/// The normalized name and the version of a distribution, from `NAME-VERSION.dist-info` or
+/// `NAME-VERSION-py3.11.egg-info`, as Debian has them.
+pub(crate) fn name_and_version(entry: &str) -> Option<(String, String)> {
+    let egg = || entry.strip_suffix(".egg-info").map(|rest| rest.rsplit_once("-py").map_or(rest, |(named, _)| named));
+    let (name, version) = entry.strip_suffix(".dist-info").or_else(egg)?.rsplit_once('-')?;
+    Some((normalized(name), version.to_owned()))
+}
+
+/// The name of a distribution in the form in which names are compared (PEP 503).
+pub(crate) fn normalized(name: &str) -> String {
     let parts = name.split(['-', '_', '.']).filter(|part| !part.is_empty());
-    Some((parts.collect::<Vec<_>>().join("-").to_lowercase(), version.to_owned()))
+    parts.collect::<Vec<_>>().join("-").to_lowercase()
 }
 
 /// The distributions in a folder by the modules that they install there.

@@ -16,6 +16,7 @@ mod node;
 pub mod nvml;
 mod pages;
 pub mod plugins;
+mod prefix;
 pub mod sampler;
 mod secrets;
 pub mod text;

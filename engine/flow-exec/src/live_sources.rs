@@ -10,7 +10,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::environment::Variables;
+use crate::environment::{FolderStamp, Variables, folder_stamp};
 
 /// Sources that a program imports from their own folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,12 +57,12 @@ pub(crate) fn inherited(variables: Variables<'_>, root: &Path) -> Vec<LiveSource
     real.map(source).collect()
 }
 
-/// The live sources that a folder of packages names; those that were read last, while its time stays the same.
+/// The live sources that a folder of packages names; those that were read last, while its stamp stays the same.
 fn of_folder(folder: &Path) -> Vec<LiveSource> {
-    /// The time of a folder, and the sources that it names.
-    type Known = (std::time::SystemTime, Vec<LiveSource>);
+    /// The stamp of a folder, and the sources that it names.
+    type Known = (FolderStamp, Vec<LiveSource>);
     static SEEN: Mutex<BTreeMap<PathBuf, Known>> = Mutex::new(BTreeMap::new());
-    let Ok(stamp) = fs::metadata(folder).and_then(|meta| meta.modified()) else { return Vec::new() };
+    let Some(stamp) = folder_stamp(folder) else { return Vec::new() };
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, found)) = seen.get(folder).filter(|(then, _)| *then == stamp) {
         return found.clone();
@@ -97,7 +97,7 @@ fn read(folder: &Path) -> Vec<LiveSource> {
 }
 
 /// The lines of a `.pth` file that Python adds to its path.
-fn lines(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
     let is_code = |line: &str| line.starts_with("import ") || line.starts_with("import\t");
     text.lines().map(str::trim_end).filter(move |line| !line.is_empty() && !line.starts_with('#') && !is_code(line))
 }

@@ -50,14 +50,17 @@ pub enum AcceptedDifferences {
     /// Anything but commands, parameters and variables.
     Files,
     All,
-    /// Only packages of declared environments. Instances with other differences are left alone.
+    /// Only packages of declared environments that are known on both sides. Instances with other differences are left
+    /// alone.
     Environments,
 }
 
 impl AcceptedDifferences {
     fn has(self, changed: &[Reason]) -> bool {
         self != AcceptedDifferences::Environments
-            || changed.iter().all(|reason| matches!(reason, Reason::Environment { .. }))
+            || changed
+                .iter()
+                .all(|reason| matches!(reason, Reason::Environment { differences, .. } if !differences.is_empty()))
     }
 }
 
@@ -147,7 +150,9 @@ fn nearest_result(
     let mut differing: Vec<&Parts> = last.iter().chain(recorded.iter().rev()).collect();
     differing.sort_by_cached_key(|earlier| difference(earlier, now));
     let mut not = NotAccepted::NeverRan;
-    differing.retain(|earlier| kind.has(&compare(earlier, now, &mut |_| None)));
+    if kind == AcceptedDifferences::Environments {
+        differing.retain(|earlier| kind.has(&compare(earlier, now, &mut |digest| lookup.listed(digest))));
+    }
     for parts in differing {
         let unseen = |error| NotAccepted::Refused(Cause::ResultUnseen { error });
         let why = match lookup.result(&parts.digest()).map_err(unseen)? {

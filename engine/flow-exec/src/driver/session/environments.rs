@@ -60,7 +60,16 @@ impl Session {
 
     fn no_project(&self, declared: &DeclaredEnvironment) -> Option<Diagnostic> {
         let project = self.project(declared);
-        let missing = ["pyproject.toml", "uv.lock"].into_iter().find(|name| !project.join(name).is_file())?;
+        let Some(missing) = ["pyproject.toml", "uv.lock"].into_iter().find(|name| !project.join(name).is_file()) else {
+            let lock = fs::read_to_string(project.join("uv.lock")).unwrap_or_default();
+            let local = local_package(&lock)?;
+            let what = format!(
+                "`{}/uv.lock` takes a package from `{local}`, whose changes flow would not see",
+                declared.written
+            );
+            let help = "use `prefix:` with an environment that you make yourself, or a package from an index";
+            return Some(Diagnostic::new(what).help(help));
+        };
         let what = Diagnostic::new(format!("there is no `{missing}` in `{}`", declared.written));
         Some(match missing {
             "uv.lock" => what.help(format!("`uv lock --project {}` writes it", declared.written)),
@@ -82,5 +91,34 @@ impl Session {
     fn runs_on_nodes(&self, name: &str, wanted: &[InstanceId]) -> bool {
         let mut instances = wanted.iter().map(|id| &self.expansion.instances[id.index()]);
         instances.any(|instance| instance.slurm.is_some() && instance.environment.as_deref() == Some(name))
+    }
+}
+
+/// The place of a package that a lock file takes from a folder or a file, except the project itself.
+fn local_package(lock: &str) -> Option<&str> {
+    lock.lines().filter_map(|line| line.strip_prefix("source = { ")).find_map(|source| {
+        let (kind, rest) = source.split_once(" = \"")?;
+        let (place, _) = rest.split_once('"')?;
+        (matches!(kind, "directory" | "editable" | "path") && place != ".").then_some(place)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_file_names_its_local_packages() {
+        let table = [
+            ("source = { registry = \"https://pypi.org/simple\" }", None),
+            ("source = { virtual = \".\" }", None),
+            ("source = { editable = \".\" }", None),
+            ("source = { editable = \"../lib\" }", Some("../lib")),
+            ("source = { directory = \"lib\" }", Some("lib")),
+            ("source = { path = \"x.whl\" }", Some("x.whl")),
+        ];
+        for (line, expected) in table {
+            assert_eq!(local_package(&format!("[[package]]\nname = \"a\"\n{line}\n")), expected, "{line}");
+        }
     }
 }
