@@ -53,6 +53,19 @@ pub(crate) fn spoiled(spoiled: &Spoiled) -> String {
     english().spoiled(spoiled)
 }
 
+/// Why a result is not kept, and what to do. `writer`: "it", if no other step had the input.
+pub(crate) fn not_kept(why: &Spoiled, writer: &str) -> String {
+    match why {
+        Spoiled::InputWritten { path, folder } => {
+            let remedy = folder.as_ref().map(|folder| {
+                format!("; `{{path: {folder}, copy: true}}` under `inputs:` gives a step a copy that it may change")
+            });
+            format!("{writer} wrote into the read-only copy of `{path}`{}", remedy.unwrap_or_default())
+        }
+        other => format!("{}; run again", spoiled(other)),
+    }
+}
+
 /// Why numbers may not cover the whole attempt.
 pub(crate) fn caveat(caveat: &Caveat) -> String {
     english().caveat(caveat)

@@ -1,6 +1,7 @@
 //! Describes why something runs.
 
 use flow_core::fingerprint::{PartKind, RUNNER};
+use flow_core::reason::Spoiled;
 use flow_core::why::{FileChange, InputChange, Reason, Unfit, Why};
 use flow_core::{Difference, Outcome, Span};
 use serde_json::Value;
@@ -129,8 +130,10 @@ pub(crate) fn unfit_in_words(unfit: &Unfit) -> String {
             format!("its last attempt {}, and the step does not `record:` that", ended(*outcome))
         }
         Unfit::Spoiled(reasons) => {
+            let kept = !reasons.iter().any(Spoiled::is_of_content);
+            let how = if kept { "measurement was disturbed" } else { "result was not kept" };
             let reasons: Vec<String> = reasons.iter().map(super::spoiled).collect();
-            format!("its last measurement was disturbed: {}", reasons.join(", "))
+            format!("its last {how}: {}", reasons.join(", "))
         }
         Unfit::LongerLimit { was: Some(was), is: Some(is) } => {
             format!("it timed out after {}; the limit is now {}", span(*was), span(*is))

@@ -1,6 +1,9 @@
 //! One line per event, for pipes, logs, and the text above the bars. Words only.
 
-use flow_core::{JournalLine, Outcome, Planned, RunEvent, StepResult, reason::Cause};
+use flow_core::{
+    JournalLine, Outcome, Planned, RunEvent, StepResult,
+    reason::{Cause, Spoiled},
+};
 
 use super::view::{View, is_failure};
 use crate::output::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
@@ -83,6 +86,7 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
         RunEvent::Recorded { result, .. } => {
             let (style, verb) = match result.outcome {
                 Outcome::Ok if result.spoiled.is_empty() => (GOOD, "done"),
+                Outcome::Ok if result.spoiled.iter().any(Spoiled::is_of_content) => (BAD, "not kept"),
                 Outcome::Ok => (NOTE, "spoiled"),
                 outcome => (NOTE, words::outcome(outcome)),
             };

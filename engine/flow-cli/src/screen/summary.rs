@@ -1,9 +1,12 @@
 //! The summary at the end of a run: what was cached, what ran and why, what failed with the last
 //! lines of its log, and where the report is. Words only; the caller passes the log lines.
 
-use std::mem::discriminant;
+use std::{collections::BTreeMap, mem::discriminant};
 
-use flow_core::{AttemptId, Outcome, reason::Cause};
+use flow_core::{
+    AttemptId, Outcome,
+    reason::{Cause, Spoiled},
+};
 use indexmap::IndexMap;
 
 use super::view::{InstanceState, Shown, View, is_failure};
@@ -68,6 +71,7 @@ pub(crate) fn summary(
         None => out.push(headline(view, ended)),
     }
     failures(view, ended.all, &mut out, log);
+    not_kept(view, &mut out);
     out.extend(view.not_published.iter().map(|why| format!("  {} {why}", styled(BAD, "not published"))));
     if short {
         return out;
@@ -117,6 +121,8 @@ fn published(files: &[(String, bool)], out: &mut Vec<String>) {
 
 fn headline(view: &View, ended: &Ended) -> String {
     let count = |is: &dyn Fn(&InstanceState) -> bool| view.instances.values().filter(|shown| is(&shown.state)).count();
+    let is_done = |shown: &&Shown| matches!(shown.state, InstanceState::Done(_));
+    let not_kept = view.instances.values().filter(is_done).filter(|shown| view.is_not_kept(shown)).count();
     let mut parts = Vec::new();
     let mut part = |n: usize, what: &str| {
         if n > 0 {
@@ -124,7 +130,8 @@ fn headline(view: &View, ended: &Ended) -> String {
         }
     };
     part(count(&|s| matches!(s, InstanceState::Cached(..))), "cached");
-    part(count(&|s| matches!(s, InstanceState::Done(_))), "ran");
+    part(count(&|s| matches!(s, InstanceState::Done(_))) - not_kept, "ran");
+    part(not_kept, "not kept");
     for outcome in [Outcome::Failed, Outcome::OutOfMemory, Outcome::TimedOut, Outcome::DoesNotFit] {
         part(count(&|s| *s == InstanceState::Settled(outcome)), words::outcome(outcome));
     }
@@ -187,9 +194,36 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
     }
 }
 
+/// The instances that ended well, but whose inputs had other content than their fingerprints say. Each input has a line,
+/// because one step may have written into the copy of many.
+fn not_kept(view: &View, out: &mut Vec<String>) {
+    const SHOWN: usize = 3;
+    let mut inputs: BTreeMap<&Spoiled, Vec<&Shown>> = BTreeMap::new();
+    for shown in view.instances.values() {
+        view.wrong_inputs(shown).iter().for_each(|why| inputs.entry(why).or_default().push(shown));
+    }
+    for (why, had) in inputs {
+        let lost: Vec<&&Shown> = had.iter().filter(|shown| view.is_not_kept(shown)).collect();
+        let writer = match (lost.len(), had.len()) {
+            (0, _) => continue,
+            (1, 1) => "it",
+            (lost, had) if lost == had => "at least one of them",
+            // A step that failed.
+            _ => "a step",
+        };
+        let mut labels: Vec<&str> = lost.iter().take(SHOWN).map(|shown| &*shown.label).collect();
+        let more = format!("{} more", words::thousands(lost.len() - labels.len()));
+        if lost.len() > SHOWN {
+            labels.push(&more);
+        }
+        let (style, what) = (styled(BAD, "not kept"), styled(STRONG, labels.join(", ")));
+        out.push(format!("  {style}  {what}: {}", reasons::not_kept(why, writer)));
+    }
+}
+
 /// The instances that ran, by step and reason.
 fn ran(view: &View, out: &mut Vec<String>) {
-    let done = |shown: &&Shown| matches!(shown.state, InstanceState::Done(_));
+    let done = |shown: &&Shown| matches!(shown.state, InstanceState::Done(_)) && !view.is_not_kept(shown);
     let done = view.instances.values().filter(done).filter_map(|shown| Some((shown, shown.reason.clone()?)));
     for (shown, what, why) in alike(done) {
         let InstanceState::Done(outcome) = shown.state else { continue };

@@ -204,6 +204,63 @@ fn nothing_to_do() {
 }
 
 #[test]
+fn a_step_that_wrote_into_its_input_is_named_with_the_remedy() {
+    let mut view = View::default();
+    let mut event = |mut event: Value| {
+        event["at"] = json!(BEGAN);
+        view.event(&serde_json::from_value(event).unwrap());
+    };
+    let written = |path: &str, folder: Value| json!({"kind": "input_written", "path": path, "folder": folder});
+    let changed = json!({"kind": "input_changed", "path": "raw/c"});
+    let ends = [
+        ("a", "ok", json!([written("data/x", json!("data"))])),
+        ("b", "ok", json!([written("data/y", json!(null)), changed])),
+        ("c", "ok", json!([written("data/y", json!(null))])),
+        ("d", "ok", json!([written("data/z", json!("data"))])),
+        ("e", "failed", json!([written("data/z", json!("data"))])),
+        ("f", "ok", json!([{"kind": "gpu_silent", "gpu": "0", "seconds": 3}])),
+    ];
+    for (n, (step, outcome, spoiled)) in ends.into_iter().enumerate() {
+        let why = json!({"first": [{"kind": "never_ran"}]});
+        let plan = json!({"state": "run", "why": why});
+        event(json!({"event": "instance", "instance": n, "step": step, "label": step, "plan": plan}));
+        event(
+            json!({"event": "started", "instance": n, "attempt": n, "folder": "", "why": why, "gpus": [], "cpus": 1}),
+        );
+        event(json!({"event": "ended", "instance": n, "attempt": n, "outcome": outcome, "spoiled": spoiled}));
+        let result = json!({
+            "fingerprint": "0".repeat(64), "workflow": "w", "step": step, "label": step, "axes": {},
+            "outcome": outcome, "run": "1", "started_at": BEGAN, "ended_at": BEGAN, "spoiled": spoiled,
+        });
+        match outcome {
+            "ok" => event(json!({"event": "recorded", "instance": n, "parts": {}, "result": result})),
+            _ => event(json!({"event": "settled", "instance": n, "outcome": outcome})),
+        }
+    }
+    let ended = Ended {
+        answers: Vec::new(),
+        run: "1".into(),
+        exit: Some(1),
+        all: false,
+        published: Vec::new(),
+        withheld: Vec::new(),
+        made: Vec::new(),
+        unchanged: None,
+    };
+    let short = Length { short: true, columns: None };
+    let words: Vec<String> =
+        summary(&view, &ended, short, &mut |_, _| Vec::new()).iter().map(|line| plain(line)).collect();
+    insta::assert_snapshot!(words.join("\n"), @r"
+    failed: 1 ran, 4 not kept, 1 failed in 0 s (run 1)
+      failed e: failed
+      not kept  b: `raw/c` changed while it ran; run again
+      not kept  a: it wrote into the read-only copy of `data/x`; `{path: data, copy: true}` under `inputs:` gives a step a copy that it may change
+      not kept  b, c: at least one of them wrote into the read-only copy of `data/y`
+      not kept  d: a step wrote into the read-only copy of `data/z`; `{path: data, copy: true}` under `inputs:` gives a step a copy that it may change
+    ");
+}
+
+#[test]
 fn the_bars_words_and_the_estimate() {
     let mut view = View::default();
     for line in journal().iter().take_while(|line| line.at < BEGAN + 40_000) {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
-use flow_core::reason::{Cause, Withheld};
+use flow_core::reason::{Cause, Spoiled, Withheld};
 use flow_core::why::WrittenSteps;
 use flow_core::{
     AttemptId, Digest, InstanceId, JournalLine, Origin, Outcome, Planned, RunEvent, RunId, RunStart, StepResult,
@@ -137,6 +137,8 @@ pub(crate) struct Attempt {
     pub(crate) ended: Option<(u64, Outcome)>,
     /// A sentence about its end.
     pub(crate) message: Option<String>,
+    /// Inputs with other content than its fingerprint says.
+    pub(crate) wrong_inputs: Vec<Spoiled>,
     /// Between 0 and 1, if known.
     pub(crate) fraction: Option<f64>,
     /// A short text from the program.
@@ -187,6 +189,7 @@ impl View {
                     began: line.at,
                     ended: None,
                     message: None,
+                    wrong_inputs: Vec::new(),
                     fraction: None,
                     text: String::new(),
                 };
@@ -198,11 +201,12 @@ impl View {
                     shown.attempts.push(*attempt);
                 });
             }
-            RunEvent::Ended { instance, attempt, outcome, cause, .. } => {
+            RunEvent::Ended { instance, attempt, outcome, cause, spoiled } => {
                 let step = self.instances.get(instance).map(|shown| &*shown.step).unwrap_or_default();
                 if let Some(ended) = self.attempts.get_mut(attempt) {
                     ended.ended = Some((line.at, *outcome));
                     ended.message = cause.as_ref().map(reasons::cause);
+                    ended.wrong_inputs = spoiled.iter().filter(|why| why.is_of_content()).cloned().collect();
                     if let Some(of) = self.steps.get_mut(step).filter(|_| self.running.remove(attempt)) {
                         of.times.ended += 1;
                         of.times.took_s += line.at.saturating_sub(ended.began) as f64 / 1e3;
@@ -318,6 +322,18 @@ impl View {
     /// The attempts of an instance, in their order.
     pub(crate) fn attempts_of(&self, shown: &Shown) -> impl ExactSizeIterator<Item = Option<&Attempt>> {
         shown.attempts.iter().map(|id| self.attempts.get(id))
+    }
+
+    /// Inputs of an instance's last attempt that had other content than its fingerprint says.
+    pub(crate) fn wrong_inputs(&self, shown: &Shown) -> &[Spoiled] {
+        let last = shown.attempt().and_then(|id| self.attempts.get(&id));
+        last.map_or(&[], |attempt| &attempt.wrong_inputs)
+    }
+
+    /// True if an instance ended well, but its result is not kept.
+    pub(crate) fn is_not_kept(&self, shown: &Shown) -> bool {
+        let ended_well = matches!(shown.state, InstanceState::Done(_) | InstanceState::Cached(..));
+        ended_well && !self.wrong_inputs(shown).is_empty()
     }
 
     /// Whether the last attempt of an instance ended with another outcome.

@@ -322,8 +322,8 @@ fn a_folder_that_is_linked_and_changes_under_a_step_spoils_its_result() {
     let mut flow = space.start(["run", "live.yaml"]);
     flow_testkit::until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 0.6")));
     space.write("photos/b.jpg", "b");
-    flow.wait();
-    assert!(flow.said().contains("changed while it ran"), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
+    assert!(flow.said().contains("not kept  look: `photos` changed while it ran; run again"), "{}", flow.said());
     let again = space.flow(["run", "live.yaml"]).expect(0).stdout();
     assert!(
         !again.contains("nothing to do"),
@@ -343,7 +343,7 @@ fn a_spoiled_repetition_does_not_replace_a_good_result() {
     let mut flow = space.start(["run", "again.yaml", "-f", "look"]);
     flow_testkit::until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 0.6")));
     space.write("photos/b.jpg", "b");
-    assert!(flow.wait().success(), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
     assert!(
         flow.said().contains("this measurement was disturbed and is dropped; the earlier one, of run"),
         "{}",

@@ -35,7 +35,13 @@ pub enum Spoiled {
     /// An input changed while it ran.
     InputChanged { path: String },
     /// A step wrote into the read-only copy of an input.
-    InputWritten { path: String },
+    InputWritten {
+        /// The file.
+        path: String,
+        /// The folder under `inputs:`; absent if it cannot have `copy: true`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        folder: Option<String>,
+    },
     /// An artifact that it read in place has changed.
     ArtifactChanged {
         /// Its place in the work folder.
@@ -61,6 +67,24 @@ pub enum Spoiled {
     Said { text: String },
 }
 
+impl Spoiled {
+    /// True if the step may have read other content than its fingerprint says. Then its result is not kept, and the run
+    /// ends with exit code 1. Otherwise only its times are unreliable.
+    pub fn is_of_content(&self) -> bool {
+        match self {
+            Spoiled::InputChanged { .. }
+            | Spoiled::InputWritten { .. }
+            | Spoiled::ArtifactChanged { .. }
+            | Spoiled::ArtifactUnseen { .. } => true,
+            Spoiled::Stranger { .. }
+            | Spoiled::GpuSilent { .. }
+            | Spoiled::OtherRuns { .. }
+            | Spoiled::OtherHardware { .. }
+            | Spoiled::Said { .. } => false,
+        }
+    }
+}
+
 /// Damage to an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -81,7 +105,7 @@ crate::compiled_once::compiled_once!(Spoiled);
 texts! {
     Spoiled {
         Stranger { pid, name, gpu }, GpuSilent { gpu, seconds }, OtherRuns { attempts }, InputChanged { path },
-        InputWritten { path },
+        InputWritten { path, folder },
         ArtifactChanged { path, damage }, ArtifactUnseen { path, error },
         OtherHardware { declared, found }, Said { text },
     }

@@ -197,7 +197,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
     );
     let mut notices = Vec::new();
     if let Some(kept) = &mut result.kept {
-        let place = |input: &flow_core::Input| {
+        let place = |input: &Input| {
             let path = session.path(&input.path);
             let captured = running.captured.iter().find(|captured| captured.author() == path);
             captured.map(|captured| (input.path.clone(), Arc::clone(captured)))
@@ -306,7 +306,7 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
             changed = changed.or_else(|| context.inputs.changed(&path, input.by_listing));
         }
         why.extend(changed.map(near).map(|path| match is_copy {
-            true => Spoiled::InputWritten { path },
+            true => Spoiled::InputWritten { path, folder: session.may_be_copied(input).then(|| input.path.clone()) },
             false => Spoiled::InputChanged { path },
         }));
     }

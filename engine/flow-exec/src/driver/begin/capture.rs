@@ -112,6 +112,13 @@ impl Capture<'_> {
     }
 }
 
+impl Session {
+    /// True if `copy: true` can be added to the input.
+    pub(crate) fn may_be_copied(&self, input: &Input) -> bool {
+        !input.in_place && !input.by_listing && !input.copy && self.path(&input.path).is_dir()
+    }
+}
+
 /// The inputs of all steps that may run.
 fn of_plan(session: &Session, plan: &Plan) -> BTreeSet<Wanted> {
     let runs = plan.items.iter().filter(|item| item.state.may_run());

@@ -11,7 +11,7 @@ use flow_core::{
     fingerprint::Parts,
     learn::{self, History},
     plan::{Decision, Standing, without_attempt},
-    reason::{Cause, ClosedBy},
+    reason::{Cause, ClosedBy, Spoiled},
     sched::{Answer, Event},
     why::Why,
 };
@@ -55,7 +55,7 @@ pub(crate) struct Outcomes {
     ended: BTreeMap<AttemptId, Ended>,
     /// Number of settled instances by outcome.
     pub(crate) counts: BTreeMap<String, u32>,
-    /// True if an outcome was a failure.
+    /// True if an outcome was a failure, or a result is not kept because its inputs changed.
     pub(crate) failed: bool,
 }
 
@@ -270,6 +270,7 @@ impl Outcomes {
         let parts = serde_json::to_value(&decided.parts).unwrap_or_default();
         let recorded = self.context.instance(instance).record.contains(&result.outcome);
         let kept = result.outcome == Outcome::Ok || recorded;
+        self.failed |= kept && result.spoiled.iter().any(Spoiled::is_of_content);
         if let Some(earlier) = earlier.filter(|_| kept) {
             out.say(RunEvent::Observed { result: result.clone() });
             let whose = if result.spoiled.is_empty() { "a measurement of its group" } else { "this measurement" };
