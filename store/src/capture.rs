@@ -25,18 +25,12 @@ use crate::{
     Activity, Inputs, Result, StoreError, hash,
     ignored::Ignored,
     inputs::{SeenKind, StampedInput},
+    limits::CopyRoom,
     objects::remove_tree,
     sparse,
     stamp::Stamp,
 };
 
-/// Larger inputs are not copied.
-const CAPTURE_BYTES: u64 = 256 << 20;
-/// Folders with more files are not copied.
-pub const CAPTURE_FILES: u64 = 10_000;
-/// Limits for all copies of a run.
-const ALL_BYTES: u64 = 4 << 30;
-const ALL_FILES: u64 = 100_000;
 /// Exists in the folder during the run. If it remains, the run was killed.
 const OPEN: &str = "open";
 
@@ -83,8 +77,7 @@ struct CaptureState {
     by_input: BTreeMap<(PathBuf, bool), Option<Arc<Captured>>>,
     /// Copies that a step has written into, or whose inputs were forgotten.
     replaced: Vec<Arc<Captured>>,
-    bytes: u64,
-    files: u64,
+    room: CopyRoom,
 }
 
 /// How an input is captured.
@@ -155,9 +148,6 @@ impl Captures {
             }
             let Some(seen) = inputs.as_seen(&wanted.path, wanted.by_listing) else { continue };
             let way = state.way(&seen, wanted.by_listing);
-            if matches!(way, Way::Copy) {
-                (state.bytes, state.files) = (state.bytes + tree.bytes, state.files + tree.files);
-            }
             let number = state.place(Path::new(&wanted.place));
             let target = self.folder.join(number.to_string()).join(&wanted.place);
             state.by_input.insert(key, None);
@@ -217,7 +207,7 @@ impl Captures {
 
     /// Number of copied files.
     pub fn files(&self) -> u64 {
-        self.state().files
+        self.state().room.files
     }
 
     /// Removes the copies. A link to the author's folder stays in place of each folder, because work folders of failed
@@ -256,13 +246,9 @@ impl Drop for Captures {
 }
 
 impl CaptureState {
-    fn way(&self, seen: &StampedInput, by_listing: bool) -> Way {
+    fn way(&mut self, seen: &StampedInput, by_listing: bool) -> Way {
         let tree = &seen.tree;
-        let fits = tree.bytes <= CAPTURE_BYTES
-            && tree.files <= CAPTURE_FILES
-            && self.bytes + tree.bytes <= ALL_BYTES
-            && self.files + tree.files <= ALL_FILES;
-        if fits && (tree.kind == ArtifactKind::File || !by_listing) {
+        if (tree.kind == ArtifactKind::File || !by_listing) && self.room.take(tree.bytes, tree.files) {
             Way::Copy
         } else if seen.ignored.is_empty() {
             Way::Link

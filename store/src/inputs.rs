@@ -40,9 +40,9 @@ pub struct Inputs {
     now: i64,
     known: HashMap<PathBuf, KnownFile>,
     /// `.flowignore` applies from this folder down.
-    root: Option<PathBuf>,
+    pub(crate) root: Option<PathBuf>,
     /// Paths named as inputs, which are therefore never ignored in an enclosing folder.
-    named: BTreeSet<PathBuf>,
+    pub(crate) named: BTreeSet<PathBuf>,
     /// Files whose digest turned out to be wrong: they are read again, whatever their stamp.
     doubted: Mutex<Vec<PathBuf>>,
     seen: Mutex<IndexMap<(PathBuf, bool), Arc<StampedInput>>>,

@@ -47,6 +47,7 @@ mod index;
 mod inputs;
 mod journal;
 mod kept;
+mod limits;
 mod living;
 mod lock;
 mod manifest;
@@ -69,7 +70,7 @@ mod work;
 
 pub use activity::{Activity, Begun, Doing};
 pub use ahead::Ahead;
-pub use capture::{CAPTURE_FILES, Captured, Captures, Wanted};
+pub use capture::{Captured, Captures, Wanted};
 pub use claims::{Claimant, Claims};
 pub use commit::{Commit, Unapplied};
 pub use dir::{STORE_FORMAT, StoreDir};
@@ -81,6 +82,7 @@ pub use group::{GroupStore, init_for_group};
 pub use imports::Import;
 pub use inputs::{Inputs, Listing, Tree};
 pub use kept::{DaemonLock, DaemonState};
+pub use limits::{ALL_BYTES, ALL_FILES, CAPTURE_BYTES, CAPTURE_FILES, CopyRoom, InputSize};
 pub use living::LivingRuns;
 
 pub use journal::{Follow, Journal, Unread};

@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::shell::{Runner, Script, runner};
 use flow_core::{Expansion, InstanceId, StepFacts};
-use flow_exec::Session;
+use flow_exec::{LinkedInput, Session};
+use flow_store::{ALL_BYTES, ALL_FILES, CAPTURE_BYTES, CAPTURE_FILES};
 
 use super::Done;
 use crate::args::{Global, Selection, WorkflowArg};
@@ -79,6 +80,9 @@ impl Check {
                             styled(NOTE, "warning:")
                         ))?;
                     }
+                    for linked in session.linked_inputs(all.iter().copied()) {
+                        output.line(format!("   {} {}", styled(NOTE, "note:"), too_large(&linked)))?;
+                    }
                     if output.verbose {
                         for line in runners(expansion) {
                             output.line(format!("   {line}"))?;
@@ -122,6 +126,27 @@ fn unlisted(session: &Session) -> BTreeSet<(String, String)> {
         found.extend(paths.map(|path| (step.name.clone(), path.to_owned())));
     }
     found
+}
+
+/// An input that a run does not copy, and what to do.
+fn too_large(LinkedInput { path, size, may_be_copied }: &LinkedInput) -> String {
+    let files = |n: u64| words::count(usize::try_from(n).unwrap_or(usize::MAX), "file");
+    let (at_least, bytes) = (if size.has_more { "more than " } else { "" }, words::bytes(size.bytes));
+    let limits = match size.is_too_large() {
+        true => format!("for a copy, the limit is {} and {}", words::bytes(CAPTURE_BYTES), files(CAPTURE_FILES)),
+        false => {
+            format!("for a copy, all inputs together may have {} and {}", words::bytes(ALL_BYTES), files(ALL_FILES))
+        }
+    };
+    let copy = if *may_be_copied {
+        format!(", or write `{{path: {path}, copy: true}}`, which copies it for each attempt")
+    } else {
+        String::new()
+    };
+    format!(
+        "`{path}` has {at_least}{bytes} in {}; {limits}. So steps read your own files, and if these change during a run, the result is not kept. List only what a step reads{copy}",
+        files(size.files)
+    )
 }
 
 /// The shell of each step with a command: `train: bash -eo pipefail`.

@@ -164,6 +164,23 @@ fn a_real_edit_belongs_to_the_next_run() {
 }
 
 #[test]
+fn a_folder_that_is_too_large_for_a_copy_is_named() {
+    let space = space();
+    let steps = "
+  look: {run: cat data/f0, inputs: [data]}
+  own: {run: cat data/f0, inputs: [{path: data, copy: true}]}
+";
+    space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:{steps}"));
+    for n in 0..=10_000 {
+        fs::create_dir_all(space.path("data")).unwrap();
+        fs::write(space.path(format!("data/f{n}")), if n == 0 { "old\n" } else { "" }).unwrap();
+    }
+    let said = space.flow(["check", "a.yaml"]).expect(0).stdout();
+    let note = "note: `data` has 4 B in 10,001 files; for a copy, the limit is 256.0 MiB and 10,000 files.";
+    assert!(said.contains(note) && said.contains("`{path: data, copy: true}`"), "{said}");
+}
+
+#[test]
 fn an_input_that_is_gone_since_the_last_run_is_told_and_no_run_begins() {
     let space = space();
     let steps = "\n  one: {run: cat a, inputs: [a]}\n  two: {run: 'cat b; true ${{ steps.one }}', inputs: [b]}\n";

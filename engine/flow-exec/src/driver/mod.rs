@@ -22,6 +22,7 @@ mod updates;
 
 pub use attempts::placements::progress;
 pub use audit::{Audit, Unaudited, audit, audited, has_audits};
+pub use begin::capture::LinkedInput;
 pub use begin::environments::{PresentEnvironment, Since, load as environment};
 pub use begin::start::placement_variables;
 pub(crate) use executor::intents::Intent;

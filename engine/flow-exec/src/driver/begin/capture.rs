@@ -9,7 +9,7 @@ use flow_core::{
     Input, InstanceId, RunId,
     plan::{Decision, Force, Plan, plan_of_run},
 };
-use flow_store::{Activity, Captures, Inputs, Snapshot, Stood, Store, Wanted};
+use flow_store::{Activity, Captures, CopyRoom, InputSize, Inputs, Snapshot, Stood, Store, Wanted};
 
 use crate::{
     ExecError,
@@ -112,7 +112,39 @@ impl Capture<'_> {
     }
 }
 
+/// An input that a run does not copy because it is too large, so that steps see the author's own files.
+pub struct LinkedInput {
+    /// As written.
+    pub path: String,
+    pub size: InputSize,
+    /// `copy: true` can be added to it.
+    pub may_be_copied: bool,
+}
+
 impl Session {
+    /// The inputs of these instances that a run would not copy. Those by listing never are, so they are left out.
+    pub fn linked_inputs(&self, wanted: impl IntoIterator<Item = InstanceId>) -> Vec<LinkedInput> {
+        let mut all: BTreeMap<Wanted, &Input> = BTreeMap::new();
+        for input in wanted.into_iter().flat_map(|id| self.expansion.instances[id.index()].inputs.iter()) {
+            let first = all.entry(one(self, input)).or_insert(input);
+            // Only one of two steps may have a private copy.
+            if first.copy {
+                *first = input;
+            }
+        }
+        let inputs = inputs_of(self, None, None);
+        let mut room = CopyRoom::default();
+        let linked = all.iter().filter(|(wanted, _)| !wanted.by_listing).filter_map(|(wanted, input)| {
+            let size = inputs.size(&wanted.path).ok()?;
+            let fits = !size.has_more && room.take(size.bytes, size.files);
+            let may_be_copied = self.may_be_copied(input);
+            // A file gets a copy in each work folder, however large it is.
+            let is_seen = input.in_place || may_be_copied;
+            (!fits && is_seen).then(|| LinkedInput { path: input.path.clone(), size, may_be_copied })
+        });
+        linked.collect()
+    }
+
     /// True if `copy: true` can be added to the input.
     pub(crate) fn may_be_copied(&self, input: &Input) -> bool {
         !input.in_place && !input.by_listing && !input.copy && self.path(&input.path).is_dir()
