@@ -164,11 +164,11 @@ fn a_real_edit_belongs_to_the_next_run() {
 }
 
 #[test]
-fn a_folder_that_is_too_large_for_a_copy_is_named() {
-    let space = space();
+fn a_folder_that_is_too_large_for_a_copy_is_named_and_its_edits_are_noticed() {
+    let space = gated();
     let steps = "
-  look: {run: cat data/f0, inputs: [data]}
-  own: {run: cat data/f0, inputs: [{path: data, copy: true}]}
+  look: {run: 'eval \"$GATE\"; cat data/f0', inputs: [data]}
+  own: {run: 'touch $FLOW_ROOT/own.began; until [ -e $FLOW_ROOT/gate ]; do sleep 0.02; done; cat data/f0', inputs: [{path: data, copy: true}]}
 ";
     space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:{steps}"));
     for n in 0..=10_000 {
@@ -178,6 +178,14 @@ fn a_folder_that_is_too_large_for_a_copy_is_named() {
     let said = space.flow(["check", "a.yaml"]).expect(0).stdout();
     let note = "note: `data` has 4 B in 10,001 files; for a copy, the limit is 256.0 MiB and 10,000 files.";
     assert!(said.contains(note) && said.contains("`{path: data, copy: true}`"), "{said}");
+
+    let mut flow = space.start(["run", "a.yaml"]);
+    until("both steps run", || ["gate.began", "own.began"].iter().all(|file| space.path(file).exists()));
+    space.write("data/f0", "new\n").write("gate", "");
+    assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
+    let line = "not kept  look: `data/f0` changed while it ran; run again";
+    assert!(flow.said().contains(line) && !flow.said().contains("own: "), "{}", flow.said());
+    assert_eq!(printed(&space, "a.yaml", "own"), "old", "it had a copy of its own");
 }
 
 #[test]

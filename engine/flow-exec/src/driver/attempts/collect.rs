@@ -301,6 +301,10 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
         let captured = running.captured.iter().find(|captured| captured.author() == path);
         let near = |path: PathBuf| path.strip_prefix(&session.workspace.folder).unwrap_or(&path).display().to_string();
         let is_copy = captured.is_some_and(|captured| captured.is_copy());
+        if input.copy && !is_copy {
+            // Its private copy was compared with the plan before the start.
+            continue;
+        }
         let mut changed = captured.and_then(|captured| captured.written());
         if !is_copy && (input.in_place || path.is_dir()) {
             changed = changed.or_else(|| context.inputs.changed(&path, input.by_listing));
