@@ -7,8 +7,8 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, Body, Circumstances, CorunGpus, Digest, Exclusive, Instance, InstanceId, Machine, Pattern, Render,
-    Resolved,
+    ArtifactKind, AttemptId, Body, Circumstances, CorunGpus, Digest, Exclusive, Input, Instance, InstanceId, Machine,
+    Pattern, Render, Resolved,
     plan::Force,
     reason::{Cause, Filling},
     sched::{Holding, Placement},
@@ -45,6 +45,27 @@ impl Fill {
         let (fingerprint, attempt) = self.fingerprint.zip(self.claim)?;
         Some(run_claims::ClaimRequest { fingerprint, attempt, forced: force.covers(self.instance) })
     }
+}
+
+/// A notice about each private copy that takes long to make, because nothing else is seen of the step meanwhile.
+pub(crate) fn large_copies(context: &RunContext, unit: &[Fill]) -> Vec<(InstanceId, String)> {
+    const LARGE: u64 = 1 << 30;
+    let copy = |input: &Input| {
+        let path = context.session.path(&input.path);
+        let is_hashed = input.copy && context.inputs.is_read(&path, input.by_listing);
+        let tree = is_hashed.then(|| context.inputs.hash_path(&path, input.by_listing).ok())??;
+        let size = bytesize::ByteSize(tree.bytes).display().iec();
+        let text = || format!("copying `{}`, {size}, into its work folder", input.path);
+        (tree.kind == ArtifactKind::Folder && tree.bytes >= LARGE).then(text)
+    };
+    let copies = |fill: &Fill| {
+        let texts: Vec<_> = context.instance(fill.instance).inputs.iter().filter_map(copy).collect();
+        // An attempt of an earlier run has its copy.
+        let is_followed = || fill.fingerprint.is_some_and(|of| context.left.followed(&of).is_some());
+        let texts = if texts.is_empty() || is_followed() { Vec::new() } else { texts };
+        texts.into_iter().map(|text| (fill.instance, text)).collect::<Vec<_>>()
+    };
+    unit.iter().flat_map(copies).collect()
 }
 
 /// The filled attempt, or the reason why it cannot be started.

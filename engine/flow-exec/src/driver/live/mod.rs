@@ -26,7 +26,7 @@ use crate::{
     clock::{self, RunClock},
     driver::{
         attempts::{Attempts, ends::Ends, polling::LISTEN},
-        begin::context::RunContext,
+        begin::{context::RunContext, fill},
         cancel::{Cancel, Leaving},
         decide::{
             deferred::DeferredUnits,
@@ -354,6 +354,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
 
     fn fill(&mut self, starts: Vec<(AttemptId, InstanceId, Placement)>) {
         for unit in self.attempts.fill(starts, &self.outcomes) {
+            let copies = fill::large_copies(&self.context, &unit);
+            copies.into_iter().for_each(|(instance, text)| self.out.notice(Some(instance), text));
             let to_claim = self.elsewhere.starts(&unit);
             self.aside.fill(unit, to_claim);
         }
