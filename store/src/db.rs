@@ -177,7 +177,7 @@ impl Db {
     }
 
     fn at(dir: &StoreDir, path: PathBuf) -> Result<Db> {
-        if free(&dir.database_folder())? < ROOM {
+        if free_space(&dir.database_folder())? < ROOM {
             let full = format!("less than {} KiB are free on its disk", ROOM >> 10);
             return Err(StoreError::io(StoreAction::Open, &path)(io::Error::new(io::ErrorKind::StorageFull, full)));
         }
@@ -260,8 +260,11 @@ impl Db {
     }
 }
 
-/// Bytes that this user can still write to a folder's disk.
-fn free(folder: &Path) -> Result<u64> {
+/// Bytes that this user can still write to a folder's disk; `u64::MAX` if the disk does not report it.
+///
+/// # Errors
+/// The folder cannot be reached.
+pub fn free_space(folder: &Path) -> Result<u64> {
     let found = statvfs(folder).map_err(|e| StoreError::io(StoreAction::LookAtDisk, folder)(e.into()))?;
     if found.blocks() == 0 {
         // Some user-space file systems report nothing.

@@ -73,6 +73,7 @@ pub use ahead::Ahead;
 pub use capture::{Captured, Captures, Wanted};
 pub use claims::{Claimant, Claims};
 pub use commit::{Commit, Unapplied};
+pub use db::free_space;
 pub use dir::{STORE_FORMAT, StoreDir};
 pub use doctor::{Diagnosis, doctor};
 pub use error::{LIMIT, Result, StoreError};

@@ -91,6 +91,14 @@ impl WorkFolders {
         &self.path
     }
 
+    /// Tries with one file whether files can be linked and moved from here into the store. Otherwise they are copied.
+    ///
+    /// # Errors
+    /// They cannot.
+    pub fn try_moving(&self, dir: &StoreDir) -> io::Result<()> {
+        try_moving(dir, &self.path)
+    }
+
     /// Creates the folder of a run, in which each attempt makes one, and the run's link to it.
     ///
     /// # Errors

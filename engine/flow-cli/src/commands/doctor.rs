@@ -1,13 +1,15 @@
 //! `flow doctor`.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_store::{Diagnosis, StoreDir, doctor};
+use flow_exec::{Session, WorkReport};
+use flow_store::{Diagnosis, StoreDir, doctor, free_space};
 
-use super::Done;
-use crate::args::{About, Global};
+use super::{Done, gc};
+use crate::args::{About, Global, Selection};
 use crate::output::{GOOD, NOTE, Output, styled};
 use crate::place::{self, StoreLocation};
 use crate::words;
@@ -16,7 +18,8 @@ use crate::words;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A damaged database is moved aside and rebuilt from the journals of the runs. A result with missing or damaged files
-is dropped, so that the next run makes it again. Processes that a killed run left alive are killed.")]
+is dropped, so that the next run makes it again. Processes that a killed run left alive are killed. The last line shows
+where work folders are, with -w also if the workflow has `work:`, and what `flow gc` would free.")]
 pub(crate) struct Doctor {
     /// Read and hash every file again, which takes as long as reading the whole store
     #[arg(long)]
@@ -34,15 +37,50 @@ impl Doctor {
             output.line(format!("{} {mended} ({was}); flow restored it from the runs", styled(NOTE, "repaired:")))?;
         }
         let place = StoreLocation::find(global, &self.about)?;
-        let (_store, found) = doctor(place.store.path(), &place::me(), |_| ControlFlow::Break(()), self.contents)?;
+        let (store, found) = doctor(place.store.path(), &place::me(), |_| ControlFlow::Break(()), self.contents)?;
         if let Some(strays) = flow_exec::end_strays(&place.store) {
             output.line(format!("{} {strays}", styled(NOTE, "repaired:")))?;
         }
         for line in render(&found) {
             output.line(line)?;
         }
+        // If another run is active, nothing can be removed.
+        let freed = store.gc(gc::kept_by_default(), true).map(|freed| freed.bytes).unwrap_or_default();
+        let by_file = self.about.workflow.and_then(|file| named_by(global, file));
+        let report = flow_exec::work_report(&place.workspace, by_file, &place.store).map_err(|error| error.to_string());
+        for line in work_folders(report, freed) {
+            output.line(line)?;
+        }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The folder that `work:` of a workflow names, if the workflow is valid.
+fn named_by(global: &Global, file: PathBuf) -> Option<PathBuf> {
+    let mut request = place::request(global, file, &Selection::default());
+    request.any_machine = true;
+    let session = Session::open(&request, &crate::builtins::Steps::new()).ok()?;
+    Some(session.path(session.expansion.work.as_ref()?))
+}
+
+/// Where work folders are, whether their files can be moved into the store, and the space of their disk.
+fn work_folders(report: Result<WorkReport, String>, freed: u64) -> Vec<String> {
+    let note = |text: String| format!("{} {text}", styled(NOTE, "note:"));
+    let WorkReport { folder, is_in_store, copies, warning } = match report {
+        Ok(report) => report,
+        Err(error) => return vec![note(error)],
+    };
+    let place = if is_in_store { "in the store".to_owned() } else { format!("in `{}`", folder.display()) };
+    let moves = match copies {
+        None if is_in_store => String::new(),
+        None => "; files can be linked and moved from there into the store".to_owned(),
+        Some(why) => format!("; files are copied from there into the store, because {why}"),
+    };
+    let free = free_space(&folder).ok().filter(|free| *free < u64::MAX);
+    let free = free.map(|free| format!("; {} free", words::bytes(free))).unwrap_or_default();
+    let freed = if freed > 0 { format!("; `flow gc` would free {}", words::bytes(freed)) } else { String::new() };
+    let line = format!("{} {place}{moves}{free}{freed}", styled(GOOD, "work folders:"));
+    [line].into_iter().chain(warning.map(note)).collect()
 }
 
 fn render(found: &Diagnosis) -> Vec<String> {
@@ -106,6 +144,24 @@ fn render(found: &Diagnosis) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_place_of_work_folders_has_one_line_and_its_warning() {
+        let report = |is_in_store, copies: Option<&str>| {
+            let (copies, warning) = (copies.map(str::to_owned), is_in_store.then(|| "in the project".to_owned()));
+            let folder = PathBuf::from("/there/is/none");
+            work_folders(Ok(WorkReport { folder, is_in_store, copies, warning }), 3 << 30)
+        };
+        let ends = |said: &[String], end: &str| {
+            assert!(said[0].ends_with(&format!("{end}; `flow gc` would free 3.0 GiB")), "{said:?}")
+        };
+        ends(&report(false, None), "in `/there/is/none`; files can be linked and moved from there into the store");
+        ends(&report(false, Some("so")), "; files are copied from there into the store, because so");
+        let in_store = report(true, None);
+        ends(&in_store, " in the store");
+        assert!(in_store[1].ends_with("in the project"));
+        assert!(work_folders(Err("FLOW_WORK names".into()), 0)[0].ends_with("FLOW_WORK names"));
+    }
 
     #[test]
     fn what_was_put_back_is_said_and_what_nothing_brings_back_is_no_repair() {

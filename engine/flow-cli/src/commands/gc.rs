@@ -15,6 +15,10 @@ use crate::output::Output;
 use crate::place::{self, StoreLocation};
 use crate::words;
 
+/// The runs of each workflow, and the days, that stay by default.
+const RUNS: usize = 10;
+const DAYS: u64 = 30;
+
 /// Arguments of `flow gc`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -27,10 +31,10 @@ Environments that uv made stay while runs of any store use them, and for the day
 Imported results stay, because this machine cannot make them again: `flow forget MACHINE` drops them.")]
 pub(crate) struct Gc {
     /// Keep everything that the last N runs of each workflow use
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = RUNS)]
     runs: usize,
     /// Also keep everything that the runs of the last N days use
-    #[arg(long, value_name = "D", default_value_t = 30)]
+    #[arg(long, value_name = "D", default_value_t = DAYS)]
     days: u64,
     /// Only show what would be removed
     #[arg(short = 'n', long)]
@@ -41,10 +45,9 @@ pub(crate) struct Gc {
 
 impl Gc {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        const DAY: u64 = 24 * 60 * 60 * 1000;
         let place = StoreLocation::find(global, &self.about)?;
-        let since = (self.days > 0).then(|| clock::unix_millis().saturating_sub(self.days.saturating_mul(DAY)));
-        let keep = Keep { runs: self.runs, since };
+        let keep = kept(self.runs, self.days);
+        let since = keep.since;
         // After a run is removed, nobody could find the steps that it left running. Errors of
         // opening the store are reported below.
         if !self.dry_run
@@ -73,6 +76,17 @@ impl Gc {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What stays if `flow gc` has no options.
+pub(super) fn kept_by_default() -> Keep {
+    kept(RUNS, DAYS)
+}
+
+fn kept(runs: usize, days: u64) -> Keep {
+    const DAY: u64 = 24 * 60 * 60 * 1000;
+    let since = (days > 0).then(|| clock::unix_millis().saturating_sub(days.saturating_mul(DAY)));
+    Keep { runs, since }
 }
 
 /// On a full disk, the hint to call `flow gc` is useless here.

@@ -128,7 +128,10 @@ fn what_runs_left_there_is_removed_by_gc_and_missed_by_nobody() {
     assert!(!space.flow(["show", "a"]).expect(0).stdout().contains("work folder"));
     let none = space.flow(["shell", "a"]).expect(2).text();
     assert!(none.contains("/work` was removed, but not by flow"), "{none}");
-    space.flow(["doctor"]).expect(0);
+    let said = space.flow(["doctor"]).expect(0).stdout();
+    let (_, place) = said.split_once("work folders: in `").unwrap();
+    assert!(place.contains("/flow/work/") && place.contains("; files can be linked and moved"), "{said}");
+    assert!(place.contains(" free"), "{said}");
     space.flow(["run", "w.yaml"]).expect(1);
     assert_eq!(left(), 1, "the next run makes the place again");
 }

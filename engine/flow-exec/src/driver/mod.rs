@@ -25,6 +25,7 @@ pub use audit::{Audit, Unaudited, audit, audited, has_audits};
 pub use begin::capture::LinkedInput;
 pub use begin::environments::{PresentEnvironment, Since, load as environment};
 pub use begin::start::placement_variables;
+pub use begin::work_place::{WorkReport, work_report};
 pub(crate) use executor::intents::Intent;
 pub use executor::slurm::{NoAnswer, Qualities, Rules, Unasked, cancel_jobs, jobs_left, overview, rules};
 pub use plan::continued::open;

@@ -8,7 +8,7 @@ use std::{
 
 use flow_store::{StoreDir, WorkFolders};
 
-use crate::{ExecError, driver::session::Session, plugins, trust};
+use crate::{ExecError, Workspace, driver::session::Session, plugins, trust};
 
 /// Names the base of work folders, before the workflow does.
 const WORK_VAR: &str = "FLOW_WORK";
@@ -27,8 +27,12 @@ pub(crate) struct WorkPlace {
 /// # Errors
 /// The named folder cannot be used.
 pub(crate) fn choose(session: &Session, dir: &StoreDir) -> Result<WorkPlace, ExecError> {
-    let root = &session.workspace.root;
-    if let Some((by, base)) = named(session) {
+    let by_file = session.expansion.work.as_ref().map(|work| session.path(work));
+    choose_in(&session.workspace.root, by_file, dir)
+}
+
+fn choose_in(root: &Path, by_file: Option<PathBuf>, dir: &StoreDir) -> Result<WorkPlace, ExecError> {
+    if let Some((by, base)) = named(by_file) {
         let unusable =
             |e| ExecError::Usage(format!("{by} names `{}`, which cannot have work folders: {e}", base.display()));
         let folders = dir.work_folders(&base, true).map_err(unusable)?;
@@ -49,14 +53,35 @@ pub(crate) fn choose(session: &Session, dir: &StoreDir) -> Result<WorkPlace, Exe
     Ok(WorkPlace { folders: None, warning })
 }
 
+/// Where the next run of a store puts its work folders, for `flow doctor`.
+pub struct WorkReport {
+    pub folder: PathBuf,
+    /// They are in the store.
+    pub is_in_store: bool,
+    /// Why files are copied from there into the store, instead of being linked and moved.
+    pub copies: Option<String>,
+    /// The warning that a step can find the author's files.
+    pub warning: Option<String>,
+}
+
+/// Chooses as a run does. `by_file`: the folder that the workflow names.
+///
+/// # Errors
+/// The named folder cannot be used.
+pub fn work_report(workspace: &Workspace, by_file: Option<PathBuf>, dir: &StoreDir) -> Result<WorkReport, ExecError> {
+    let WorkPlace { folders, warning } = choose_in(&workspace.root, by_file, dir)?;
+    let copies = folders.as_ref().and_then(|folders| folders.try_moving(dir).err()).map(|e| in_words(&e));
+    let folder = folders.as_ref().map_or(dir.path(), |folders| folders.path()).to_owned();
+    Ok(WorkReport { folder, is_in_store: folders.is_none(), copies, warning })
+}
+
 /// The danger of a work folder in the project.
 const FINDS: &str = ", so a step may find files that are not under `inputs:`";
 
 /// The name of the setting, and the base that the user gave it.
-fn named(session: &Session) -> Option<(&'static str, PathBuf)> {
+fn named(by_file: Option<PathBuf>) -> Option<(&'static str, PathBuf)> {
     let by_variable = plugins::path_in(WORK_VAR).and_then(|base| std::path::absolute(base).ok());
-    let by_file = || Some(("`work:`", session.path(session.expansion.work.as_ref()?)));
-    by_variable.map(|base| (WORK_VAR, base)).or_else(by_file)
+    by_variable.map(|base| (WORK_VAR, base)).or_else(|| Some(("`work:`", by_file?)))
 }
 
 /// The bases that flow tries by itself.
@@ -70,10 +95,14 @@ fn outside(dir: &StoreDir, base: &Path, root: &Path) -> Result<WorkFolders, Stri
     if real(base).starts_with(root) {
         return Err("it is in the project".to_owned());
     }
-    dir.work_folders(base, false).map_err(|e| match e.kind() {
+    dir.work_folders(base, false).map_err(|e| in_words(&e))
+}
+
+fn in_words(error: &io::Error) -> String {
+    match error.kind() {
         io::ErrorKind::CrossesDevices => "it is on another file system than the store".to_owned(),
-        _ => e.to_string(),
-    })
+        _ => error.to_string(),
+    }
 }
 
 /// The real path of a folder that need not exist.
