@@ -63,6 +63,11 @@ impl Workspace {
         Self::find(&folder.join("-"), store, &[])
     }
 
+    /// The variable that names the root to a step.
+    pub fn root_variable(&self) -> (String, String) {
+        (flow_protocol::ROOT_VAR.to_owned(), self.root.to_string_lossy().into_owned())
+    }
+
     /// The store, or none if nothing has run yet. Creates nothing.
     ///
     /// # Errors

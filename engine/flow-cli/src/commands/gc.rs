@@ -1,12 +1,13 @@
 //! `flow gc`.
 
+use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use flow_exec::clock;
-use flow_store::{Freed, Keep, Store, StoreError};
+use flow_store::{Freed, Keep, Store, StoreDir, StoreError};
 
 use super::Done;
 use crate::args::{About, Global};
@@ -59,7 +60,7 @@ impl Gc {
             }
         }
         let freed = flow_store::gc(place.store.path(), &place::me(), keep, self.dry_run)
-            .map_err(|error| refused(error, place.store.path()))?;
+            .map_err(|error| refused(error, &place.store))?;
         place::mended(freed.rebuilt.as_ref(), output)?;
         output.line(render(&freed, self.dry_run))?;
         if let Some(since) = since {
@@ -90,17 +91,27 @@ fn kept(runs: usize, days: u64) -> Keep {
 }
 
 /// On a full disk, the hint to call `flow gc` is useless here.
-fn refused(error: StoreError, store: &Path) -> CliError {
+fn refused(error: StoreError, store: &StoreDir) -> CliError {
     let is_full = error.is_disk_full();
     let refused = CliError::from(error);
     if !is_full {
         return refused;
     }
-    let work = store.join("runs/*/attempts/*/work");
+    let work = match newest_work(store) {
+        Some(outside) => outside.join("*/*/work"),
+        None => store.path().join("runs/*/attempts/*/work"),
+    };
     refused.hint(format!(
         "the rest belongs to runs that stay: `flow gc --runs 1 --days 0` keeps fewer; files of failed attempts, which nothing uses, are in {}",
         work.display()
     ))
+}
+
+/// The folder outside the store in which the newest such run has its work folders.
+fn newest_work(store: &StoreDir) -> Option<PathBuf> {
+    let runs = store.runs().ok()?;
+    let work = runs.iter().rev().find_map(|run| fs::read_link(store.run(run).work()).ok())?;
+    work.parent().map(Path::to_owned)
 }
 
 fn render(freed: &Freed, dry: bool) -> String {

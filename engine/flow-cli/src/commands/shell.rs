@@ -22,8 +22,8 @@ Examples:
   flow shell train                       a shell in the work folder of a step that failed
   flow shell 'train[lr=0.1]' -- ls -l    a command there
 
-The shell has the variables of `env:`, and those for the CPUs and GPUs of the step, but reserves none
-of these. Secrets come from your own shell. flow keeps the work folder of a step that failed until
+The shell has the variables of `env:`, FLOW_ROOT, and those for the CPUs and GPUs of the step, but
+reserves none of these. Secrets come from your own shell. flow keeps the work folder of a step that failed until
 `flow gc`.")]
 pub(crate) struct Shell {
     /// A step, or an instance such as 'solo[batch=16]'
@@ -59,7 +59,8 @@ impl Shell {
         };
         let placed = flow_exec::placement_variables(attempt.cpus, attempt.gpus.join(","));
         let declared = Folder::at(place.store.path().join(&attempt.folder)).variables();
-        let variables = placed.map(|(name, value)| (name.to_owned(), value)).chain(declared);
+        let placed = placed.map(|(name, value)| (name.to_owned(), value));
+        let variables = placed.chain([place.workspace.root_variable()]).chain(declared);
         let shell = || vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned())];
         let argv = if self.command.is_empty() { shell() } else { self.command };
         output.note(format!("in `{}`", work.display()))?;

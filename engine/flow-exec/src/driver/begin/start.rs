@@ -398,7 +398,7 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
     }
     env.insert(protocol::ATTEMPT_VAR.to_owned(), start.folder.path().to_string_lossy().into_owned());
     env.insert(protocol::CHECKPOINT_VAR.to_owned(), start.checkpoint.to_string_lossy().into_owned());
-    env.insert(protocol::ROOT_VAR.to_owned(), start.session.workspace.root.to_string_lossy().into_owned());
+    env.extend([start.session.workspace.root_variable()]);
     if let Some(revision) = start.revision {
         env.insert(protocol::COMMIT_VAR.to_owned(), revision.commit.clone());
     }
