@@ -164,8 +164,11 @@ fn finite(metrics: &std::collections::BTreeMap<String, f64>) -> Value {
 fn remarked(remark: &Remark, words: &Words) -> [String; 2] {
     match remark {
         Remark::NoProfile { profiles } => {
-            let names = profiles.iter().map(|(name, when)| format!("{name} (`{when}`)")).collect::<Vec<_>>().join(", ");
-            [format!("no profile matches this machine: {names}"), format!("没有符合本机的 profile：{names}")]
+            let each = |is_for: &str| -> Vec<String> {
+                profiles.iter().map(|(name, when)| format!("{name} {is_for} `{when}`")).collect()
+            };
+            let [en, zh] = [each("is for").join(", "), each("适用于").join("，")];
+            [format!("no profile applies here: {en}"), format!("本机不使用 profile：{zh}")]
         }
         Remark::NoInstances { step, because } => {
             let [en, zh] = LANGUAGES.map(|lang| words.plain_reasons(lang).cause(because));

@@ -162,8 +162,8 @@ pub(crate) fn unfollowed(pairs: &[Unfollowed]) -> Vec<String> {
 pub(crate) fn remark(remark: &Remark) -> String {
     match remark {
         Remark::NoProfile { profiles } => {
-            let profiles: Vec<String> = profiles.iter().map(|(name, when)| format!("{name} (`{when}`)")).collect();
-            format!("no profile matches this machine: {}", profiles.join(", "))
+            let profiles: Vec<String> = profiles.iter().map(|(name, when)| format!("{name} is for `{when}`")).collect();
+            format!("no profile applies here: {}", profiles.join(", "))
         }
         Remark::NoInstances { step, because } => format!("`{step}` has no instances: {}", cause(because)),
     }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::reason::Spoiled;
-use flow_core::{InstanceId, JournalLine, Outcome, RunEvent};
+use flow_core::{InstanceId, JournalLine, Outcome, Remark, RunEvent};
 
 use super::lines::is_trouble;
 use super::view::{InstanceState, View, is_failure};
@@ -50,6 +50,8 @@ impl Crowds {
             RunEvent::Cached { .. } | RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. } => {
                 false
             }
+            // It needs no action; `flow plan` and `flow check` show it.
+            RunEvent::Remarked { remark: Remark::NoProfile { .. } } => false,
             // The summary, which follows at once, shows it.
             RunEvent::Published { .. } | RunEvent::Withheld { .. } => false,
             RunEvent::Started { instance, .. } => !many(self, instance),

@@ -443,6 +443,19 @@ fn a_sweep_is_told_in_few_lines() {
     ");
 }
 
+#[test]
+fn that_no_profile_applies_is_not_said_of_a_run() {
+    let remark = json!({"kind": "no_profile", "profiles": [["no_gpu", "machine.gpus == 0"]]});
+    let line: JournalLine =
+        serde_json::from_value(json!({"at": BEGAN, "event": "remarked", "remark": remark})).unwrap();
+    assert!(!Crowds::default().tells(&View::default(), &line));
+    let verbose = event_line(&View::default(), &line).map(|line| plain(&line)).unwrap();
+    assert!(
+        verbose.ends_with("note           no profile applies here: no_gpu is for `machine.gpus == 0`"),
+        "{verbose}"
+    );
+}
+
 /// What is said while and after `train`, a hundred instances, fails for one of the reasons `why`, in turn.
 fn failing(why: &[&str]) -> String {
     let mut view = View::default();
