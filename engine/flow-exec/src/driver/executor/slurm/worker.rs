@@ -39,6 +39,8 @@ const HOLD: Duration = Duration::from_secs(30);
 const HURRIED: Duration = Duration::from_secs(2);
 /// Minimum number of simultaneous starts for an array.
 const WORTH_AN_ARRAY: usize = 2;
+/// Interval between two notices of submitted jobs, because a long run submits a job whenever one ends.
+const ANNOUNCE: Duration = Duration::from_secs(10);
 
 pub(super) struct Worker {
     settings: Settings,
@@ -63,6 +65,9 @@ pub(super) struct Worker {
     /// The run must end.
     hurry: Arc<AtomicBool>,
     said: BTreeSet<String>,
+    /// Submitted jobs that no notice has named yet: the job's number and its tasks.
+    unannounced: Vec<(u32, usize)>,
+    announced_at: Option<Instant>,
 }
 
 impl Worker {
@@ -86,6 +91,8 @@ impl Worker {
             given_up: Which::new(),
             hurry,
             said: BTreeSet::new(),
+            unannounced: Vec::new(),
+            announced_at: None,
         }
     }
 
@@ -104,6 +111,7 @@ impl Worker {
             if self.came.is_none_or(|(first, last)| clock::since(last) >= GATHER.0 || clock::since(first) >= GATHER.1) {
                 self.came = None;
                 self.submit();
+                self.announce();
             }
             if due(self.listened_at, LISTEN) {
                 self.listened_at = Some(clock::steady());
@@ -280,10 +288,21 @@ impl Worker {
     fn submitted(&mut self, which: &[AttemptId], id: JobId) {
         let events = self.book.submitted(which, id);
         self.tell_all(events);
+        self.unannounced.push((id.job, which.len()));
         // There may be room again for larger arrays.
         self.most = if self.most > 1 || which.len() > 1 { self.most.saturating_mul(2) } else { 2 };
         self.changed_at = clock::steady();
         self.polled_at.get_or_insert(self.changed_at);
+    }
+
+    /// Sends one notice with the numbers of all jobs that were submitted since the last one.
+    fn announce(&mut self) {
+        if self.unannounced.is_empty() || !due(self.announced_at, ANNOUNCE) {
+            return;
+        }
+        self.announced_at = Some(clock::steady());
+        let text = submitted_jobs(&std::mem::take(&mut self.unannounced));
+        let _ = self.tell.send(Event::Notice(text));
     }
 
     fn refused(&mut self, which: &[AttemptId], refused: Refused) {
@@ -401,6 +420,19 @@ impl Worker {
     }
 }
 
+/// `submitted to Slurm: array 7 (12 tasks), job 8`.
+fn submitted_jobs(jobs: &[(u32, usize)]) -> String {
+    const NAMED: usize = 5;
+    let name = |(job, tasks): &(u32, usize)| match tasks {
+        1 => format!("job {job}"),
+        tasks => format!("array {job} ({tasks} tasks)"),
+    };
+    let more = jobs.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("{more} more"));
+    let named: Vec<String> = jobs.iter().take(NAMED).map(name).chain(more).collect();
+    format!("submitted to Slurm: {}", named.join(", "))
+}
+
 fn due(last: Option<Instant>, every: Duration) -> bool {
     last.is_none_or(|last| clock::since(last) >= every)
 }
@@ -414,4 +446,16 @@ fn best<'r>(rows: &[&'r Row]) -> Option<&'r Row> {
         _ => 2,
     };
     rows.iter().max_by_key(rank).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::submitted_jobs;
+
+    #[test]
+    fn submitted_jobs_have_one_line() {
+        assert_eq!(submitted_jobs(&[(7, 12), (8, 1)]), "submitted to Slurm: array 7 (12 tasks), job 8");
+        let singles: Vec<(u32, usize)> = (1..=7).map(|job| (job, 1)).collect();
+        assert_eq!(submitted_jobs(&singles), "submitted to Slurm: job 1, job 2, job 3, job 4, job 5, 2 more");
+    }
 }
