@@ -55,6 +55,8 @@ fn accept_keeps_the_result_that_differs_least_and_not_that_of_a_later_trial() {
     let said = space.flow(["accept", "-w", "cats.yaml", "train", "--reason", "a comment"]).expect(0).stdout();
     assert_eq!(said, "kept train × 2: input `train.sh` changed\n");
     assert_eq!(again(&space, &[]), ["table"], "the table says so");
+    let diff = space.flow(["diff"]).expect(0).stdout();
+    assert!(diff.contains("note: `flow accept` kept 2 results; `flow diff now` shows the accepted edits"), "{diff}");
     let shown = space.flow(["show", "train[batch=16]"]).expect(0).stdout();
     let is_of_two_epochs = shown.lines().any(|line| line.split_whitespace().eq(["loss", "32"]));
     assert!(is_of_two_epochs, "16 × 2 epochs:\n{shown}");

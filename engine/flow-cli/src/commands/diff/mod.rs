@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::Done;
 use crate::args::{About, Global, Selection};
 use crate::error::CliError;
-use crate::output::{FAINT, Output, STRONG, styled};
+use crate::output::{FAINT, NOTE, Output, STRONG, styled};
 use crate::place::{self, StoreLocation};
 use crate::screen::{InstanceState, View, each_result};
 use crate::words;
@@ -35,6 +35,9 @@ Examples:
   flow diff 3f2a 91bc                    two runs, by the ends of their ids; `flow runs` lists them
   flow diff now                          your edits since the last run, before the next one
   flow diff 3f2a now                     your edits since that run
+
+After `flow accept`, use `flow diff now` to see the accepted edits: `flow diff` compares results, and kept results are
+the same in both runs.
 
 Many instances of a step share a line, with the minimum and maximum of their numbers; -v prints each.")]
 pub(crate) struct Diff {
@@ -110,14 +113,26 @@ impl Diff {
         if lines.is_empty() {
             output.line(match is_now {
                 true => format!("nothing differs since run {}", before.start.run),
-                false => "nothing differs".to_owned(),
+                false => {
+                    "nothing differs between these runs; `flow diff now` shows the edits since the last run".to_owned()
+                }
             })?;
         }
+        lines.extend(if is_now { None } else { kept(&after) });
         for line in lines {
             output.line(line)?;
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A note if a run has results that `flow accept` kept: their edits are no difference between two runs.
+fn kept(after: &Side) -> Option<String> {
+    let kept = after.results.values().filter(|result| result.accepted.is_some()).count();
+    (kept > 0).then(|| {
+        let kept = words::count(kept, "result");
+        format!("{} `flow accept` kept {kept}; `flow diff now` shows the accepted edits", styled(NOTE, "note:"))
+    })
 }
 
 /// The last run and the one before it of the same workflow file, the older first.
