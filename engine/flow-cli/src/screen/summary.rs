@@ -101,20 +101,26 @@ pub(crate) fn summary(
 }
 
 /// Published files: the charts and tables of a report are in a folder with its name, and share one
-/// line.
+/// line. If only some of them changed, it also names the others.
 fn published(files: &[(String, bool)], out: &mut Vec<String>) {
+    const NAMED: usize = 3;
     let how = |changed: bool| if changed { "published" } else { "unchanged" };
     let mut files = files.iter().peekable();
     while let Some((path, changed)) = files.next() {
         out.push(format!("  {:<9} {path}", how(*changed)));
         let folder = format!("{}/", path.rsplit_once('.').map_or(&**path, |(stem, _)| stem));
-        let (mut all, mut new) = (0, 0);
-        while let Some((_, changed)) = files.next_if(|(path, _)| path.starts_with(&folder)) {
-            (all, new) = (all + 1, new + usize::from(*changed));
+        let (mut new, mut same) = (0, Vec::new());
+        while let Some((path, changed)) = files.next_if(|(path, _)| path.starts_with(&folder)) {
+            if *changed { new += 1 } else { same.push(&path[folder.len()..]) }
         }
-        let of = if new == 0 || new == all { words::count(all, "file") } else { format!("{new} of {all} files") };
-        if all > 0 {
-            out.push(format!("  {:<9} {of} in {folder}", how(new > 0)));
+        let written = words::count(if new > 0 { new } else { same.len() }, "file");
+        let unchanged = match same.len() {
+            1..=NAMED if new > 0 => format!(", unchanged: {}", same.join(", ")),
+            more if more > 0 && new > 0 => format!(", {more} unchanged"),
+            _ => String::new(),
+        };
+        if new + same.len() > 0 {
+            out.push(format!("  {:<9} {written} in {folder}{unchanged}", how(new > 0)));
         }
     }
 }

@@ -174,7 +174,7 @@ fn the_summary() {
       skipped   four[batch=16]: `machine.gpus >= 4` is false
       skipped   table: solo[batch=32] did not succeed
       published reports/feb08.md
-      published 1 of 2 files in reports/feb08/
+      published 1 file in reports/feb08/, unchanged: b.svg
       unchanged README.md
     ");
     let short = summary(&view, &ended, Length { short: true, columns: None }, &mut |_, _| Vec::new());
