@@ -512,6 +512,7 @@ setup-versions = Versions
 setup-profile = Profile
 setup-profile-value = { $profile } ({ $why })
 setup-set = Parameters set on the command line
+setup-others = Other parameters
 setup-runs = Runs
 setup-commit = Git commit
 setup-commit-clean = { $commit }

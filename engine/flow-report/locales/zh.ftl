@@ -495,6 +495,7 @@ setup-versions = 软件版本
 setup-profile = 配置
 setup-profile-value = { $profile }（{ $why }）
 setup-set = 命令行覆盖的参数
+setup-others = 其他参数
 setup-runs = 运行编号
 setup-commit = Git 提交
 setup-commit-clean = { $commit }

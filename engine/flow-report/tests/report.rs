@@ -246,6 +246,24 @@ fn whose_cpus_a_share_is_of_is_said_where_runs_had_fewer_than_the_host() {
 }
 
 #[test]
+fn all_parameters_of_the_results_are_in_the_details() {
+    let mut results = vec![result("s", &[("batch", json!(16))], 0)];
+    for (name, value) in
+        [("hidden", json!(8)), ("epochs", json!(4)), ("batch", json!(1)), ("text", json!("x".repeat(90)))]
+    {
+        results[0].circumstances.params.insert(name.into(), value);
+    }
+    let mut input = input(vec![("s", view("torch/train", None, results))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["wall"]}));
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    let listed = format!("`hidden=8`, `text={}…`\n", "x".repeat(39));
+    for line in [format!("- Epochs: 4\n- Other parameters: {listed}"), format!("- 其他参数：{listed}")] {
+        assert!(report.contains(&line), "{report}");
+    }
+}
+
+#[test]
 fn what_is_not_there_is_said() {
     let mut input = feb08::without_gpus();
     input.steps["together"].results.clear();

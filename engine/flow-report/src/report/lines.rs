@@ -34,9 +34,15 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
             lines.push(line(name, value));
         }
     }
+    let listed = |all: &[(String, String)]| {
+        all.iter().map(|(name, value)| safe::code(&format!("{name}={value}"))).collect::<Vec<_>>().join(", ")
+    };
     if !setup.set.is_empty() {
-        let set = setup.set.iter().map(|(name, value)| safe::code(&format!("{name}={value}")));
-        lines.push(line(said("setup-set"), set.collect::<Vec<_>>().join(", ")));
+        lines.push(line(said("setup-set"), listed(&setup.set)));
+    }
+    if !setup.others.is_empty() {
+        let short: Vec<_> = setup.others.iter().map(|(name, value)| (name.clone(), shortened(value))).collect();
+        lines.push(line(said("setup-others"), listed(&short)));
     }
     for own in &setup.more {
         let value = match &own.value {
@@ -99,4 +105,13 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
     }
     lines.push(line(said("setup-method"), bounds::worded(words, lang)));
     lines
+}
+
+/// A value in at most 40 characters.
+fn shortened(value: &str) -> String {
+    const LONGEST: usize = 40;
+    match value.char_indices().nth(LONGEST - 1) {
+        Some((end, _)) if value.chars().count() > LONGEST => format!("{}…", &value[..end]),
+        _ => value.to_owned(),
+    }
 }

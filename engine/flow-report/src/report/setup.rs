@@ -24,6 +24,9 @@ const VERSIONS: [&str; 3] = ["torch", "cuda", "cudnn"];
 pub(crate) struct Setup {
     /// Parameters that are not axes, with their values in the results.
     pub(crate) parameters: Vec<(String, String)>,
+    /// All other parameters of the workflow that the results depend on, without paths and lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) others: Vec<(String, String)>,
     /// Parameters whose values differ from the file and the profile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) set: Vec<(String, String)>,
@@ -96,6 +99,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
             parameters.push((shown.to_owned(), values.join(", ")));
         }
     }
+    let others = others(input, used);
     let mut gpus: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     let mut cpus: BTreeMap<String, u32> = BTreeMap::new();
     let mut versions: BTreeMap<usize, Vec<String>> = BTreeMap::new();
@@ -173,6 +177,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
     }
     Setup {
         parameters,
+        others,
         set: input.set.iter().map(|(name, value)| (name.clone(), value_without_folders(&written(value)))).collect(),
         machine_gpus,
         gpus: gpus.into_iter().map(|(model, (count, memory))| (model, count, memory)).collect(),
@@ -183,6 +188,18 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
         revisions: measured.iter().filter_map(|r| r.circumstances.revision.clone()).collect(),
         more: with.setup.iter().map(own_line).collect(),
     }
+}
+
+/// The parameters of the workflow that no other line and no axis shows, with each value that the results have.
+fn others(input: &BuiltinInput, used: &[&StepResult]) -> Vec<(String, String)> {
+    let all = used.iter().flat_map(|result| {
+        let own = |name: &&String| !result.axes.contains_key(*name) && !input.set.contains_key(*name);
+        result.circumstances.params.keys().filter(own).map(|name| (name, &result.circumstances.params[name]))
+    });
+    let shown = all.filter(|(name, _)| !PARAMETERS.contains(&name.as_str()));
+    let values: BTreeSet<(String, String)> =
+        shown.map(|(name, value)| (name.clone(), value_without_folders(&written(value)))).collect();
+    values.into_iter().collect()
 }
 
 /// A line by the author, without the folders of this machine.
