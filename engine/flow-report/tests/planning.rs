@@ -121,7 +121,7 @@ fn a_table_is_checked_against_the_step_it_is_from() {
     grwoth(wall)
         column `grwoth(wall)`: there is no function `grwoth`; there are growth, ratio, speedup and difference
     nosuchmetric
-        no result of step `a` will have `nosuchmetric`; there are `epoch_time`, `train_loss`, `lr`, `v`, `wall`, `cpu_time`, `cpu_util`, `cpu_util_peak`, `cpu_cores`, `memory`, `disk_read`, `disk_written` and 21 more
+        no result of step `a` will have `nosuchmetric`; there are `epoch_time`, `train_loss`, `lr`, `v`, `wall`, `cpu_time`, `cpu_util`, `cpu_util_peak`, `cpu_cores`, `memory`, `disk_read`, `disk_written` and 21 more; a pattern reads it from the output, such as `metrics: {stdout: 'nosuchmetric {nosuchmetric}'}`
     train_los
         no result of step `a` will have `train_los`; did you mean `train_loss`?
     rows

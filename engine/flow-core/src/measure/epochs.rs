@@ -189,11 +189,14 @@ impl Reported {
             (!numbers.last.is_finite()).then(|| format!("`{name}` is {what}{since}"))
         };
         // The program may have reported their durations.
-        let unknown =
-            if self.metrics.contains_key("epoch_time") { "when its epochs ran" } else { "how long its epochs took" };
-        let untimed = self
-            .at_once
-            .then(|| format!("{unknown} is unknown: lines of several epochs came at once, from a buffer or too fast"));
+        let (unknown, remedy) = match self.metrics.contains_key("epoch_time") {
+            true => ("when its epochs ran", ""),
+            false => ("how long its epochs took", ", or print the time and add `{epoch_time:s}` to the pattern"),
+        };
+        let untimed = self.at_once.then(|| {
+            let why = "lines of several epochs came at once, from a buffer or too fast";
+            format!("{unknown} is unknown: {why}; flush the output after each epoch{remedy}")
+        });
         let twice = self
             .twice
             .iter()

@@ -99,7 +99,9 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
                 let known = source.and_then(|step| columns(step, &names)).filter(|k| !k.contains(&&*name) && !epochs);
                 if let Some(known) = known {
                     let what = Diagnostic::new(format!("no result of step `{}` will have `{name}`", with.from));
-                    say(at, what.nearest(&name, known));
+                    let is_near = flow_core::nearest(&name, known.iter().copied()).is_some();
+                    let what = what.nearest(&name, known);
+                    say(at, if is_near { what } else { what.help(to_add(&name)) });
                 }
             }
         }
@@ -117,6 +119,15 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         }
     }
     wrong
+}
+
+/// How a step gets a metric that it does not report.
+fn to_add(name: &str) -> String {
+    let (pattern, what) = match name {
+        "epoch_time" => ("epoch {epoch} loss {loss}".to_owned(), "flow measures it if a pattern has `{epoch}`"),
+        name => (format!("{name} {{{name}}}"), "a pattern reads it from the output"),
+    };
+    format!("{what}, such as `metrics: {{stdout: '{pattern}'}}`")
 }
 
 /// Two values of an axis that have the same displayed name in some language.
