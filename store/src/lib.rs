@@ -95,7 +95,7 @@ pub use recover::Rebuilt;
 pub use replay::recorded;
 pub use results::{Batch, Earlier, HISTORY, Last, Results, device_shape, shapes};
 pub use run::{End, RunDir};
-pub use snapshot::{FinishedRun, Snapshot, Stood};
+pub use snapshot::{FinishedRun, PublishedFiles, Snapshot, Stood};
 pub use status::{Queued, Running, Status, Waiting};
 pub use store::Store;
 pub use work::WorkFolders;

@@ -84,6 +84,17 @@ pub struct FinishedRun<'a> {
     pub summary: String,
 }
 
+/// The published files of a snapshot, as they were then.
+#[derive(Clone, Debug, Default)]
+pub struct PublishedFiles(Stats);
+
+impl PublishedFiles {
+    /// Those that nobody changed since, as far as `stat` shows.
+    pub fn unchanged(&self) -> impl Iterator<Item = PathBuf> {
+        self.0.unchanged()
+    }
+}
+
 impl Snapshot {
     /// The snapshot of a run that has ended; `now` is the present time. A missing published file makes the next run
     /// look closer.
@@ -128,6 +139,11 @@ impl Snapshot {
     /// The run that made it.
     pub fn run(&self) -> &RunId {
         &self.run
+    }
+
+    /// The files that it published.
+    pub fn published(&self) -> PublishedFiles {
+        PublishedFiles(self.published.clone())
     }
 
     /// The text to show if it still holds.

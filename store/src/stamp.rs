@@ -59,17 +59,17 @@ impl Stamp {
 }
 
 /// Stamps by folder, so that a check opens each folder once and looks up short names.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stats(BTreeMap<Vec<u8>, Folder>);
 
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Folder {
     /// Present if the folder's listing counts.
     stamp: Option<Stamp>,
     files: Vec<FileStamp>,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct FileStamp {
     name: Vec<u8>,
     stamp: Stamp,
@@ -123,6 +123,18 @@ impl Stats {
                         (Ok(stat), Counts::Content(_) | Counts::Unread) => Stamp::of_stat(&stat) == file.stamp,
                     }
                 })
+        })
+    }
+
+    /// The files that still have their stamp.
+    pub(crate) fn unchanged(&self) -> impl Iterator<Item = PathBuf> {
+        self.0.iter().flat_map(|(path, folder)| {
+            let path = Path::new(OsStr::from_bytes(path));
+            let fd = open_folder(path).ok();
+            folder.files.iter().filter_map(move |file| {
+                let stat = fstatat(fd.as_ref()?, file.name.as_slice(), AtFlags::empty()).ok()?;
+                (Stamp::of_stat(&stat) == file.stamp).then(|| path.join(OsStr::from_bytes(&file.name)))
+            })
         })
     }
 

@@ -91,6 +91,31 @@ fn a_published_file_is_written_through_its_link_and_through_no_other() {
     assert!(space.path("REPORT.md.flow-tmp").is_symlink(), "it is not flow's");
 }
 
+#[test]
+fn files_of_a_renamed_section_are_removed_unless_somebody_changed_them() {
+    let space = space();
+    let named = |name: &str| {
+        let workflow =
+            WORKFLOW.replace("tab:", &format!("{name}:")).replace("{table: tab}", &format!("{{table: {name}}}"));
+        space.write("a.yaml", &workflow);
+    };
+    let there = |file: &str| space.path(file).exists();
+    named("one");
+    space.flow(["run", "a.yaml"]).expect(0);
+    assert!(there("rep/one.csv"));
+    space.write("rep/mine.csv", "my own");
+    // A trial publishes nothing, and what was published before it is not forgotten.
+    space.flow(["run", "a.yaml", "--no-publish"]).expect(0);
+    named("two");
+    let said = space.flow(["run", "a.yaml"]).expect(0).text();
+    assert!(said.contains("removed `rep/one") && said.contains("which the earlier report had"), "{said}");
+    assert!(there("rep/two.csv") && !there("rep/one.csv") && there("rep/mine.csv"));
+    space.write("rep/two.csv", "with a remark");
+    named("three");
+    space.flow(["run", "a.yaml"]).expect(0);
+    assert!(there("rep/three.csv") && there("rep/two.csv") && there("rep/mine.csv"));
+}
+
 const TRIAL: &str = r#"
 flow: 1
 name: a

@@ -8,7 +8,7 @@ use std::{
 use flow_core::{
     Digest, EnvironmentProvider, InstanceId, JournalLine, Outcome, RunEvent, RunId, Settled, StepResult, plan::unfit,
 };
-use flow_store::{FinishedRun, Snapshot, Stood, StoreDir};
+use flow_store::{FinishedRun, PublishedFiles, Snapshot, Stood, StoreDir};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -32,7 +32,30 @@ pub(super) fn is_last(dir: &StoreDir, run: &RunId, workspace: &Workspace) -> boo
     dir.runs().is_ok_and(|runs| !runs.iter().rev().take_while(|later| *later > run).any(is_of_file))
 }
 
-pub(super) fn save_snapshot(context: &RunContext, key: Digest, end: &RunEnd) -> Result<(), ExecError> {
+/// The files that the runs before this one published.
+#[derive(Default)]
+pub(super) struct PublishedBefore {
+    paths: BTreeSet<PathBuf>,
+    files: PublishedFiles,
+}
+
+impl PublishedBefore {
+    pub(super) fn of(snapshot: &Snapshot) -> PublishedBefore {
+        PublishedBefore { paths: Summary::of(snapshot).wrote, files: snapshot.published() }
+    }
+
+    /// Those that nobody changed since.
+    pub(super) fn unchanged(&self) -> BTreeSet<PathBuf> {
+        self.files.unchanged().filter(|path| self.paths.contains(path)).collect()
+    }
+}
+
+pub(super) fn save_snapshot(
+    context: &RunContext,
+    key: Digest,
+    end: &RunEnd,
+    before: &PublishedBefore,
+) -> Result<(), ExecError> {
     let RunContext { session, store, inputs, known, .. } = context;
     let folder = &session.workspace.folder;
     let mut stood = Vec::with_capacity(session.expansion.instances.len());
@@ -50,9 +73,12 @@ pub(super) fn save_snapshot(context: &RunContext, key: Digest, end: &RunEnd) -> 
     }
     let published: Vec<PathBuf> = end.published.iter().map(|file| file.path.clone()).collect();
     let withheld = &end.withheld;
+    // A trial that publishes nothing still knows what earlier runs published.
+    let wrote: BTreeSet<PathBuf> = before.unchanged().into_iter().chain(published.iter().cloned()).collect();
     let summary = Summary {
         counts: end.counts.clone(),
-        published: published.clone(),
+        published,
+        wrote: wrote.clone(),
         withheld: withheld.clone(),
         plugins: session.plugins.iter().map(|plugin| plugin.name().to_owned()).collect(),
         included: session.workflow.sources().skip(1).map(|file| file.path.clone()).collect(),
@@ -62,7 +88,7 @@ pub(super) fn save_snapshot(context: &RunContext, key: Digest, end: &RunEnd) -> 
     let there = withheld.iter().flat_map(|file| [&file.path, &file.written]).filter(|path| path.exists());
     let projects = session.expansion.environments.values().filter(|of| of.provider == EnvironmentProvider::Uv);
     let projects = projects.flat_map(|declared| project_files(&session.project(declared))).filter(|path| path.exists());
-    let looked_at: Vec<PathBuf> = published.iter().chain(there).cloned().chain(projects).collect();
+    let looked_at: Vec<PathBuf> = wrote.iter().chain(there).cloned().chain(projects).collect();
     let summary = serde_json::to_string(&summary).unwrap_or_default();
     let rested = FinishedRun { key, run: &end.run, stood, published: &looked_at, summary };
     Snapshot::of(rested, inputs, clock::system()).save(store.dir(), &session.workspace.snapshot_name())?;
@@ -74,6 +100,9 @@ pub(super) fn save_snapshot(context: &RunContext, key: Digest, end: &RunEnd) -> 
 pub(super) struct Summary {
     counts: BTreeMap<String, u32>,
     published: Vec<PathBuf>,
+    /// Files that this run or an earlier one published.
+    #[serde(default)]
+    wrote: BTreeSet<PathBuf>,
     withheld: Vec<WithheldFile>,
     /// Plugins that the workflow uses.
     pub(super) plugins: Vec<String>,

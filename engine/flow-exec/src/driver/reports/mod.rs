@@ -4,3 +4,4 @@ pub(super) mod builtin;
 pub(super) mod exports;
 pub(super) mod publish;
 pub(super) mod remake;
+pub(super) mod stale;

@@ -16,7 +16,11 @@ use crate::{
         cancel::Leaving,
         executor::Executor,
         live::{EventLoop, LoopStart},
-        reports::publish::{Published, PublishedFile, WithheldFile, publish},
+        reports::{
+            publish::{Published, PublishedFile, WithheldFile, publish},
+            stale::remove_stale,
+        },
+        unchanged::PublishedBefore,
     },
 };
 
@@ -36,6 +40,7 @@ pub(super) fn drive<X: Executor>(
     beginning: LoopStart<'_, X>,
     tasks: Vec<Task>,
     replace: &Replace,
+    before: &PublishedBefore,
 ) -> Result<Driven, ExecError> {
     let session = &context.session;
     let mut live = EventLoop::new(beginning);
@@ -60,8 +65,9 @@ pub(super) fn drive<X: Executor>(
     let aside = context.run_dir.path().join("not-published");
     let publishing = context.claimed.publishing()?;
     let done = publish(session, &*context.builtins, &context.known, &context.objects, replace, &aside);
-    drop(publishing);
     let Published { files: published, withheld, errors } = done;
+    let removed = remove_stale(session, &published, &before.unchanged());
+    drop(publishing);
     let failed = live.outcomes.failed || !errors.is_empty();
     let exit = if live.interrupted { 130 } else { i32::from(failed) };
     live.tidy();
@@ -74,6 +80,7 @@ pub(super) fn drive<X: Executor>(
         written: session.workspace.name(&file.written),
         why: file.why.clone(),
     }));
+    last.extend(removed.map(|text| RunEvent::Notice { instance: None, text }));
     let failures = errors.into_iter().map(|(path, why)| format!("`{}`: {why}", session.workspace.name(&path)));
     let (not_published, counts) = (failures.collect(), live.outcomes.counts.clone());
     last.push(RunEvent::RunEnded { exit, counts: counts.clone(), run: None, not_published });

@@ -34,7 +34,7 @@ use super::{
     live::{GRACE, LoopStart},
     request::{RunEnd, RunOptions},
     session::Basis,
-    unchanged::{self, save_snapshot},
+    unchanged::{self, PublishedBefore, save_snapshot},
     updates::Update,
 };
 use crate::{ExecError, hardware, keeper::record, pages};
@@ -104,13 +104,14 @@ pub(super) fn run_on<X: Executor>(
     if let Some(end) = nothing_to_do(options, &basis, &*builtins, previous.as_ref())? {
         return Ok(end);
     }
+    let before = previous.as_ref().map(PublishedBefore::of).unwrap_or_default();
     pages::keep_small();
     let opened = Opened::open(options, &basis, &*builtins, previous, observe)?;
     let prepared = Prepared::of(&opened, observe)?;
     let begun = Begun::new(opened, prepared, options, builtins, observe)?;
     let executor = executor(&begun.context);
     let (context, key) = (Arc::clone(&begun.context), begun.key);
-    let driven = drive_on(begun, options, executor, observe);
+    let driven = drive_on(begun, options, executor, &before, observe);
     // In case it did not finish.
     context.captures.clear();
     context.run_dir.leave_work();
@@ -130,7 +131,7 @@ pub(super) fn run_on<X: Executor>(
     let run = run.clone();
     let end = RunEnd { run, exit, counts, published, withheld, made, unfollowed, environments, unchanged: false };
     if exit == 0 && options.targets.is_empty() {
-        save_snapshot(&context, key, &end)?;
+        save_snapshot(&context, key, &end, &before)?;
     }
     Ok(end)
 }
@@ -140,6 +141,7 @@ fn drive_on<X: Executor>(
     begun: Begun,
     options: &RunOptions,
     executor: X,
+    before: &PublishedBefore,
     observe: &mut dyn FnMut(Update),
 ) -> Result<Driven, ExecError> {
     let status = begun.status();
@@ -164,7 +166,7 @@ fn drive_on<X: Executor>(
         cancel,
         observe,
     };
-    drive(&context, reused, start, tasks, &replace)
+    drive(&context, reused, start, tasks, &replace, before)
 }
 
 /// Jobs wait for disks as often as for a core, so there may be more of them than cores, but not so many that they slow
