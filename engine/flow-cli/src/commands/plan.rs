@@ -6,10 +6,11 @@ use std::mem::discriminant;
 use std::process::ExitCode;
 
 use clap::Args;
+use flow_core::fingerprint::PartKind;
 use flow_core::learn::Forecast;
 use flow_core::plan::{Item, Plan as CorePlan, State};
-use flow_core::sched::{Estimate, Task, policy};
-use flow_core::why::Why;
+use flow_core::sched::{Estimate, EstimateSource, Task, policy};
+use flow_core::why::{Reason, Why};
 use flow_core::{Expansion, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, Unfollowed};
 use flow_exec::{ForceRequest, Knowledge, PresentEnvironment, Session, SessionRequest};
 use indexmap::{IndexMap, IndexSet};
@@ -202,7 +203,9 @@ fn render(
             let each: Vec<&Estimate> = crowd.iter().map(|item| &tasks[item.id.index()].estimate).collect();
             let what = format!("{name} × {}", words::thousands(crowd.len()));
             let progress = left.progress(expansion, crowd[0].id);
-            rows.push(row(&crowd[0].state, progress, what, common(expansion, left, &crowd), takes_each(&each)));
+            let is_otherwise = crowd.iter().any(|item| ran_otherwise(item, tasks));
+            let takes = takes_each(&each, is_otherwise);
+            rows.push(row(&crowd[0].state, progress, what, common(expansion, left, &crowd), takes));
         } else {
             rows.extend(crowd.iter().map(|item| {
                 let label = expansion.instances[item.id.index()].label.to_string();
@@ -210,7 +213,11 @@ fn render(
                 let short = !verbose && matches!(item.state, State::Run(_));
                 let why = if short { words::fit(&why.words_within(LONGEST), LONGEST) } else { why.words() };
                 let progress = left.progress(expansion, item.id);
-                row(&item.state, progress, label, why, takes(&tasks[item.id.index()].estimate))
+                let takes = takes(&tasks[item.id.index()].estimate).map(|said| match ran_otherwise(item, tasks) {
+                    true => format!("{}{OTHERWISE})", said.trim_end_matches(')')),
+                    false => said,
+                });
+                row(&item.state, progress, label, why, takes)
             }));
         }
     }
@@ -339,14 +346,29 @@ fn done_twice(run: &RunId, user: &str, labels: &[String]) -> String {
     )
 }
 
+/// The end of an estimate for parameters that did not run.
+const OTHERWISE: &str = ", with other parameters";
+
+/// True if the estimate of an instance is from runs with another command or other settings: parameters that are lists or
+/// nested are not stored with a run.
+fn ran_otherwise(item: &Item, tasks: &[Task]) -> bool {
+    let is_setting = |reason: &Reason| {
+        let Reason::Value { kind, was: Some(_), is: Some(_), .. } = reason else { return false };
+        matches!(kind, PartKind::Command | PartKind::Parameter | PartKind::Variable)
+    };
+    let own = matches!(tasks[item.id.index()].estimate.source, EstimateSource::Instance { changed: false, .. });
+    own && matches!(&item.state, State::Run(reasons) if reasons.iter().any(is_setting))
+}
+
 /// What the instances of a crowd take, each.
-fn takes_each(each: &[&Estimate]) -> Option<String> {
+fn takes_each(each: &[&Estimate], is_otherwise: bool) -> Option<String> {
     let mut known: Vec<f64> = each.iter().filter_map(|e| Some(e.duration?.as_secs_f64())).collect();
     known.sort_by(f64::total_cmp);
     let [least, most] = [known.first()?, known.last()?].map(|s| words::duration(*s));
     let samples: u32 = each.iter().map(|estimate| estimate.samples).max().unwrap_or(0);
     let span = if least == most { format!("about {least}") } else { format!("{least} to {most}") };
-    Some(format!("{span} each (up to {})", words::count(samples as usize, "run")))
+    let otherwise = if is_otherwise { OTHERWISE } else { "" };
+    Some(format!("{span} each (up to {}{otherwise})", words::count(samples as usize, "run")))
 }
 
 /// The time of the whole run, simulated with known times.
@@ -360,13 +382,15 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast, here: bool) -> 
         return Some("the total time is unknown: nothing like it has run with these parameters".to_owned());
     }
     let name = session.expansion.policy.as_deref().unwrap_or(policy::DEFAULT);
+    let is_otherwise = plan.items.iter().any(|item| ran_otherwise(item, &forecast.tasks));
+    let otherwise = if is_otherwise { ", from runs with other parameters" } else { "" };
     let Forecast { tasks, capacity, limits, host, .. } = forecast;
     let on_slurm = tasks.iter().any(|task| task.settled.is_none() && task.batch);
     let schedule = flow_sim::foresee(tasks, capacity, policy::named(name)?, limits, host).ok()?;
     let takes = words::duration(schedule.makespan().as_secs_f64());
     Some(match unknown {
-        0 if on_slurm => format!("it takes about {takes}, plus waiting in Slurm's queue"),
-        0 => format!("it takes about {takes} on {}", if here { "this machine" } else { "that machine" }),
+        0 if on_slurm => format!("it takes about {takes}, plus waiting in Slurm's queue{otherwise}"),
+        0 => format!("it takes about {takes} on {}{otherwise}", if here { "this machine" } else { "that machine" }),
         1 => format!("it takes more than {takes}, without 1 instance that has never run with these parameters"),
         n => format!("it takes more than {takes}, without {n} instances that have never run with these parameters"),
     })
