@@ -28,7 +28,8 @@ Examples:
   flow why solo --set lr=0.1             the effect of this change
   flow why solo --run 3f2a               why it ran in an earlier run
 
-During a run, it shows what a step waits for.")]
+Of a long value it shows the first difference, and with -v the whole value. During a run, it shows what a step waits
+for.")]
 pub(crate) struct Why {
     /// A step, or an instance such as 'solo[batch=16]'
     #[arg(required = true, value_name = "STEP")]
@@ -345,7 +346,7 @@ fn environment(since: &Since, all: bool) -> Vec<String> {
 fn answer(asked: &[Asked<'_>], each: bool, since: &mut dyn FnMut(&State) -> Vec<String>) -> Vec<String> {
     let mut alike: IndexMap<Value, IndexMap<Vec<String>, Vec<Asked<'_>>>> = IndexMap::new();
     for &(label, state) in asked {
-        let mut said = explain(state);
+        let mut said = explain(state, each);
         said.extend(since(state));
         let form = match state {
             State::Run(all) if !each => Because::Runs(flow_core::why::Why { first: all.clone(), more: 0 }).form(),
@@ -383,8 +384,10 @@ fn made_by(of: &[Asked<'_>]) -> String {
     }
 }
 
-/// The message about an instance, after its name.
-fn explain(state: &State) -> Vec<String> {
+/// The message about an instance, after its name; with `whole` it has long values as they are.
+fn explain(state: &State, whole: bool) -> Vec<String> {
+    // With the dash before it, 100.
+    const COLUMNS: usize = 96;
     match state {
         State::Cached { read_again: true, .. } => {
             vec![format!("{}, {} by", styled(FAINT, "cached"), words::READ_AGAIN)]
@@ -398,7 +401,10 @@ fn explain(state: &State) -> Vec<String> {
         }
         State::Run(reasons) => {
             let mut lines = vec![styled(GOOD, "would run")];
-            lines.extend(reasons.iter().map(|reason| format!("  - {}", reasons::reason(reason))));
+            lines.extend(reasons.iter().map(|reason| match whole {
+                true => format!("  - {}", reasons::whole_reason(reason)),
+                false => format!("  - {}", reasons::reason_within(reason, COLUMNS)),
+            }));
             lines
         }
         State::GoesOn { since, .. } => {

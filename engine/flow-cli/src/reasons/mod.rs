@@ -21,7 +21,7 @@ pub(crate) use alike::{Alike, Because, alike};
 pub(crate) use environment::{difference, differences};
 pub(crate) use estimates::{estimate_source, ran_otherwise};
 pub(crate) use waits::{queued, queued_alike, waits};
-pub(crate) use why::{reason, why, why_within};
+pub(crate) use why::{reason, reason_within, whole_reason, why, why_within};
 
 fn english() -> Reasons<'static> {
     static WORDS: LazyLock<Words> = LazyLock::new(Words::new);

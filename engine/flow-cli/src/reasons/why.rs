@@ -67,8 +67,27 @@ fn together(reasons: &[String]) -> String {
     [changed].into_iter().chain(others.into_iter().cloned()).collect::<Vec<_>>().join("; ")
 }
 
+/// A reason with the part of long values that differs.
 pub(crate) fn reason(reason: &Reason) -> String {
-    match &reason.clone().brief() {
+    whole_reason(&reason.clone().brief())
+}
+
+/// The same in a limited number of columns, with the first difference.
+pub(crate) fn reason_within(one: &Reason, columns: usize) -> String {
+    let mut said = reason(one);
+    // The room of each value: there may be two, and a name.
+    for longest in [columns / 3, columns / 4, columns / 6] {
+        if words::wide(&said) <= columns {
+            break;
+        }
+        said = whole_reason(&one.clone().brief_within(longest));
+    }
+    words::fit(&said, columns)
+}
+
+/// A reason with whole values.
+pub(crate) fn whole_reason(reason: &Reason) -> String {
+    match reason {
         Reason::NeverRan => "its first run".to_owned(),
         Reason::Continues => "it resumes from the checkpoint of an earlier attempt".to_owned(),
         Reason::Forced => "forced".to_owned(),
@@ -396,6 +415,19 @@ mod tests {
         assert_eq!(within(&all, 9), "the command changed; 4 more reasons");
         let one = [value("", "cat a.txt b.txt", "cat -n a.txt b.txt")];
         assert_eq!(within(&one, 9), "the command was `cat a.txt b.txt`, is `cat -n a.txt b.txt`");
+    }
+
+    #[test]
+    fn a_long_value_has_room_for_its_first_difference() {
+        let text =
+            |word: &str| Some(json!(format!("python3 train.py --data photographs {word} --out {}", "x".repeat(80))));
+        let (was, is) = (text("--epochs 3"), text("--epochs 10"));
+        let one = Reason::Value { kind: PartKind::Command, name: String::new(), was, is };
+        assert_eq!(
+            reason_within(&one, 80),
+            "the command was `…pochs 3 --out xxxxxxxxxxx…`, is `…pochs 10 --out xxxxxxxxxx…`"
+        );
+        assert!(whole_reason(&one).len() > 200);
     }
 
     #[test]

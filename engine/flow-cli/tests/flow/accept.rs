@@ -77,7 +77,7 @@ fn an_edit_after_a_trial_is_told_as_what_it_is() {
     };
     assert_eq!(reason(&[]), ["  - input `train.sh` changed"]);
     assert_eq!(reason(&["--set", "epochs=1"]), ["  - input `train.sh` changed"]);
-    let command = "  - the command was `sh train.sh in/dataset/out/sorted.txt 16 1`, is `sh train.sh in/dataset/out/sorted.txt 16 3`";
+    let command = "  - the command was `… in/dataset/out/sorted.txt 16 1`, is `… in/dataset/out/sorted.txt 16 3`";
     assert_eq!(reason(&["--set", "epochs=3"]), [command, "  - input `train.sh` changed"]);
     let planned = space.flow(["plan", "cats.yaml"]).expect(0).stdout();
     assert!(planned.contains("input `train.sh` changed") && !planned.contains("the command was"), "{planned}");

@@ -234,7 +234,7 @@ fn why_names_the_part_that_changed() {
     space.write("photos.txt", "c\n");
     let why = space.flow(["why", "-w", "cats.yaml", "dataset"]).expect(0).stdout();
     assert!(why.contains("photos.txt") && why.contains("changed"), "{why}");
-    let why = done().flow(["why", "-w", "cats.yaml", "train[batch=16]", "--set", "epochs=5"]).expect(0).stdout();
+    let why = done().flow(["why", "-v", "-w", "cats.yaml", "train[batch=16]", "--set", "epochs=5"]).expect(0).stdout();
     assert!(why.contains("the command was `sh train.sh in/dataset/out/sorted.txt 16 2`, is `sh train.sh in/dataset/out/sorted.txt 16 5`"), "{why}");
 }
 

@@ -43,14 +43,33 @@ impl Texts for Why {
 
 impl Reason {
     /// The same with a few of many files, and of long values the part that differs.
-    pub fn brief(mut self) -> Reason {
-        match &mut self {
-            Reason::Value { was: Some(Value::String(was)), is: Some(Value::String(is)), .. }
-                if was.len().max(is.len()) > LONGEST =>
-            {
-                (*was, *is) = where_they_differ(was, is);
+    pub fn brief(self) -> Reason {
+        self.brief_within(LONGEST)
+    }
+
+    /// The same with values of about this many characters.
+    pub fn brief_within(mut self, longest: usize) -> Reason {
+        if let Reason::Value { name, was: Some(was), is: Some(is), .. } = &mut self
+            && !name.is_empty()
+            && [&*was, &*is].iter().any(|value| is_structure(value) && value.to_string().len() > longest)
+            && let Some((part, old, new)) = only_difference(was, is)
+        {
+            name.push_str(&part);
+            if let Reason::Value { was, is, .. } = &mut self {
+                (*was, *is) = (old, new);
             }
-            Reason::Value { was, is, .. } => [was, is].into_iter().flatten().for_each(shorten),
+        }
+        match &mut self {
+            Reason::Value { was: Some(was), is: Some(is), .. } => {
+                let (old, new) = (text(was), text(is));
+                if old.len().max(new.len()) > longest {
+                    let (old, new) = where_they_differ(&old, &new, longest);
+                    (*was, *is) = (Value::String(old), Value::String(new));
+                }
+            }
+            Reason::Value { was, is, .. } => {
+                [was, is].into_iter().flatten().for_each(|value| shorten(value, longest));
+            }
             Reason::Input(_, InputChange::Files { named, more }) => {
                 *more += named.len().saturating_sub(NAMED) as u32;
                 named.truncate(NAMED);
@@ -112,33 +131,80 @@ impl Texts for Reason {
     }
 }
 
-fn shorten(value: &mut Value) {
-    if let Value::String(text) = value
-        && text.chars().count() > LONGEST
-    {
-        *text = cut(text);
+fn is_structure(value: &Value) -> bool {
+    value.is_array() || value.is_object()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn shorten(value: &mut Value, longest: usize) {
+    let text = text(value);
+    if text.chars().count() > longest {
+        *value = Value::String(cut(&text, longest));
     }
 }
 
-fn cut(text: &str) -> String {
-    text.chars().take(LONGEST - 1).chain(['…']).collect()
+fn cut(text: &str, longest: usize) -> String {
+    text.chars().take(longest.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// A part of a value, such as `.sections[0].title`, and what it was and is.
+type Part = (String, Option<Value>, Option<Value>);
+
+/// The only part in which two structures differ; none if several parts do.
+fn only_difference(was: &Value, is: &Value) -> Option<Part> {
+    let parts: Vec<(String, Option<&Value>, Option<&Value>)> = match (was, is) {
+        (Value::Object(was), Value::Object(is)) => {
+            let keys = was.keys().chain(is.keys().filter(|key| !was.contains_key(*key)));
+            keys.map(|key| (format!(".{key}"), was.get(key), is.get(key))).collect()
+        }
+        (Value::Array(was), Value::Array(is)) => {
+            (0..was.len().max(is.len())).map(|at| (format!("[{at}]"), was.get(at), is.get(at))).collect()
+        }
+        _ => return None,
+    };
+    let mut differ = parts.into_iter().filter(|(_, was, is)| was != is);
+    let (part, was, is) = differ.next().filter(|_| differ.next().is_none())?;
+    let inner = was.zip(is).and_then(|(was, is)| only_difference(was, is));
+    Some(match inner {
+        Some((inner, was, is)) => (part + &inner, was, is),
+        None => (part, was.cloned(), is.cloned()),
+    })
 }
 
 /// The words in which two long texts differ, with a few words around them.
-fn where_they_differ(was: &str, is: &str) -> (String, String) {
+fn where_they_differ(was: &str, is: &str, longest: usize) -> (String, String) {
     const BESIDE: usize = 2;
     let split = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
     let (was, is) = (split(was), split(is));
     let same = was.iter().zip(&is).take_while(|(a, b)| a == b).count();
     let rest = was.len().min(is.len()) - same;
     let same_end = was.iter().rev().zip(is.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
-    let around = |words: &[String]| {
-        let (from, to) = (same.saturating_sub(BESIDE), (words.len() - same_end + BESIDE).min(words.len()));
-        let before = if from > 0 { "… " } else { "" };
-        let after = if to < words.len() { " …" } else { "" };
-        let middle = words[from..to].join(" ");
-        let middle = if middle.chars().count() > LONGEST { cut(&middle) } else { middle };
+    let from = same.saturating_sub(BESIDE);
+    let to = |words: &[String]| (words.len() - same_end + BESIDE).min(words.len());
+    let middle = |words: &[String]| words[from..to(words)].join(" ");
+    let (old, new) = (middle(&was), middle(&is));
+    let skipped = if old.chars().count().max(new.chars().count()) > longest { skipped(&old, &new, longest) } else { 0 };
+    let around = |words: &[String], middle: &str| {
+        let before = if skipped > 0 {
+            "…"
+        } else if from > 0 {
+            "… "
+        } else {
+            ""
+        };
+        let after = if to(words) < words.len() { " …" } else { "" };
+        let middle: String = middle.chars().skip(skipped).collect();
+        let middle = if middle.chars().count() > longest { cut(&middle, longest) } else { middle };
         format!("{before}{middle}{after}")
     };
-    (around(&was), around(&is))
+    (around(&was, &old), around(&is, &new))
+}
+
+/// How many characters two texts do not need at their beginning, because they are equal there. A few are kept.
+fn skipped(old: &str, new: &str, longest: usize) -> usize {
+    let same = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).count();
+    if same > longest / 2 { same - longest / 4 } else { 0 }
 }

@@ -199,8 +199,30 @@ fn the_journal_has_a_few_reasons_and_long_values_where_they_differ() {
     let differ = value(PartKind::Command, "", json!("… x x one y y …"), json!("… x x two y y …"));
     let brief = value(PartKind::Command, "", long("one"), long("two")).brief();
     assert_eq!((&brief, &brief.clone().brief()), (&differ, &differ));
+    let word = |end: &str| json!(format!("{}{end}", "x".repeat(200)));
+    let Reason::Value { was: Some(was), is: Some(is), .. } = value(PartKind::Command, "", word("1"), word("2")).brief()
+    else {
+        panic!("a value");
+    };
+    assert_eq!((was, is), (json!(format!("…{}1", "x".repeat(15))), json!(format!("…{}2", "x".repeat(15)))));
     let json = serde_json::to_string(&why).unwrap();
     assert_eq!(serde_json::from_str::<Why>(&json).unwrap(), why);
+}
+
+#[test]
+fn of_a_long_setting_the_only_part_that_differs_is_named() {
+    let sections = |title: &str, note: &str| json!([{"table": "t", "title": "x".repeat(60)}, {"table": "u", "title": title, "note": note}]);
+    let brief = |was, is| value(PartKind::Parameter, "sections", was, is).brief();
+    let one = brief(sections("a", "n"), sections("b", "n"));
+    assert_eq!(one, value(PartKind::Parameter, "sections[1].title", json!("a"), json!("b")));
+    let Reason::Value { name, was: Some(was), is: Some(is), .. } = brief(sections("a", "n"), sections("b", "m")) else {
+        panic!("a value");
+    };
+    assert_eq!(name, "sections[1]");
+    assert!(was.as_str().is_some_and(|text| text.contains("\"a\"") && text.chars().count() < 70), "{was}");
+    assert!(is.as_str().is_some_and(|text| text.contains("\"b\"")), "{is}");
+    let short = value(PartKind::Parameter, "opt", json!({"lr": 1}), json!({"lr": 2}));
+    assert_eq!(short.clone().brief(), short);
 }
 
 /// A table's input: results by label, and their content.
