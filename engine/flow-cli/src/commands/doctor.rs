@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_place_of_work_folders_has_one_line_and_its_warning() {
-        let report = |is_in_store, copies: Option<&str>| {
+        let report = |is_in_store: bool, copies: Option<&str>| {
             let (copies, warning) = (copies.map(str::to_owned), is_in_store.then(|| "in the project".to_owned()));
             let folder = PathBuf::from("/there/is/none");
             work_folders(Ok(WorkReport { folder, is_in_store, copies, warning }), 3 << 30)

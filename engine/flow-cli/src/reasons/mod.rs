@@ -62,6 +62,9 @@ pub(crate) fn not_kept(why: &Spoiled, writer: &str) -> String {
             });
             format!("{writer} wrote into the read-only copy of `{path}`{}", remedy.unwrap_or_default())
         }
+        Spoiled::InputChanged { .. } => {
+            format!("{}; run again, with `copy: true` for this input if the step itself writes there", spoiled(why))
+        }
         other => format!("{}; run again", spoiled(other)),
     }
 }

@@ -206,6 +206,7 @@ fn nothing_to_do() {
 #[test]
 fn a_step_that_wrote_into_its_input_is_named_with_the_remedy() {
     let mut view = View::default();
+    view.started_at = BEGAN;
     let mut event = |mut event: Value| {
         event["at"] = json!(BEGAN);
         view.event(&serde_json::from_value(event).unwrap());
@@ -251,9 +252,9 @@ fn a_step_that_wrote_into_its_input_is_named_with_the_remedy() {
     let words: Vec<String> =
         summary(&view, &ended, short, &mut |_, _| Vec::new()).iter().map(|line| plain(line)).collect();
     insta::assert_snapshot!(words.join("\n"), @r"
-    failed: 1 ran, 4 not kept, 1 failed in 0 s (run 1)
+    failed: 1 ran, 4 not kept, 1 failed in 0 ms (run 1)
       failed e: failed
-      not kept  b: `raw/c` changed while it ran; run again
+      not kept  b: `raw/c` changed while it ran; run again, with `copy: true` for this input if the step itself writes there
       not kept  a: it wrote into the read-only copy of `data/x`; `{path: data, copy: true}` under `inputs:` gives a step a copy that it may change
       not kept  b, c: at least one of them wrote into the read-only copy of `data/y`
       not kept  d: a step wrote into the read-only copy of `data/z`; `{path: data, copy: true}` under `inputs:` gives a step a copy that it may change
