@@ -215,12 +215,9 @@ fn of_a_long_setting_the_only_part_that_differs_is_named() {
     let brief = |was, is| value(PartKind::Parameter, "sections", was, is).brief();
     let one = brief(sections("a", "n"), sections("b", "n"));
     assert_eq!(one, value(PartKind::Parameter, "sections[1].title", json!("a"), json!("b")));
-    let Reason::Value { name, was: Some(was), is: Some(is), .. } = brief(sections("a", "n"), sections("b", "m")) else {
-        panic!("a value");
-    };
-    assert_eq!(name, "sections[1]");
-    assert!(was.as_str().is_some_and(|text| text.contains("\"a\"") && text.chars().count() < 70), "{was}");
-    assert!(is.as_str().is_some_and(|text| text.contains("\"b\"")), "{is}");
+    let several = brief(sections("a", "n"), sections("b", "m"));
+    let [was, is] = [("a", "n"), ("b", "m")].map(|(title, note)| sections(title, note)[1].clone());
+    assert_eq!(several, value(PartKind::Parameter, "sections[1]", was, is));
     let short = value(PartKind::Parameter, "opt", json!({"lr": 1}), json!({"lr": 2}));
     assert_eq!(short.clone().brief(), short);
 }
