@@ -52,6 +52,10 @@ fn repetitions_that_did_not_end_well_are_said_to_have_failed() {
     let [english, chinese] = said(vec![of(0), of(1), ended(2, Outcome::Failed)]);
     assert!(english.contains("(a) 2 of 3 results count; 1 failed.  \n"), "{english}");
     assert!(chinese.contains("(a) 3 个结果中有 2 个计入，1 个失败。  \n"), "{chinese}");
+    // The epochs of one were too short to be timed.
+    let without = StepResult { metrics: BTreeMap::new(), ..of(2) };
+    let [english, _] = said(vec![of(0), of(1), without]);
+    assert!(english.contains("(a) 2 of 3 results count; the rest have no reliable number.  \n"), "{english}");
     let mut spoiled = of(6);
     spoiled.spoiled = vec![Spoiled::Said { text: "another process on the GPU".into() }];
     let bad = [(2, Outcome::Failed), (3, Outcome::OutOfMemory), (4, Outcome::Failed), (5, Outcome::TimedOut)];
