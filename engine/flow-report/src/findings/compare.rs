@@ -181,8 +181,10 @@ fn found(
     for (at, column) in all.iter().enumerate() {
         let rows: Vec<(usize, f64)> =
             column.changes.iter().enumerate().filter_map(|(row, change)| Some((row, (*change)?))).collect();
-        // A column is left out if its change is known in fewer than half of the rows.
-        if 2 * rows.len() < column.expected {
+        // A column is left out if its change is known in at most half of the rows. The only one of two rows is told,
+        // because its sentence is not about every row.
+        let is_one_of_two = rows.len() == 1 && column.expected == 2;
+        if 2 * rows.len() <= column.expected && !is_one_of_two {
             continue;
         }
         let learned = trainings.teach(&column.name);

@@ -66,7 +66,8 @@ pub(super) fn drive<X: Executor>(
     let publishing = context.claimed.publishing()?;
     let done = publish(session, &*context.builtins, &context.known, &context.objects, replace, &aside);
     let Published { files: published, withheld, errors } = done;
-    let removed = remove_stale(session, &published, &before.unchanged());
+    // After an error, files may be missing only because they could not be written.
+    let removed = errors.is_empty().then(|| remove_stale(session, &published, &before.unchanged())).flatten();
     drop(publishing);
     let failed = live.outcomes.failed || !errors.is_empty();
     let exit = if live.interrupted { 130 } else { i32::from(failed) };
