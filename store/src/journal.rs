@@ -166,15 +166,35 @@ impl Journal {
 
 /// Follows a journal while it is being written.
 #[derive(Debug)]
-pub struct Follow {
+pub struct Follow(Tail);
+
+/// Follows a file of lines while it is being written.
+#[derive(Debug)]
+pub(crate) struct Tail {
     path: PathBuf,
     read_to: u64,
     rest: Vec<u8>,
 }
 
+impl Tail {
+    pub(crate) fn new(path: PathBuf) -> Tail {
+        Tail { path, read_to: 0, rest: Vec::new() }
+    }
+
+    /// New whole lines since the last call. None if the file does not exist yet.
+    pub(crate) fn poll(&mut self) -> Result<Vec<u8>> {
+        let Some(mut file) = open(&self.path)? else { return Ok(Vec::new()) };
+        let read = file.seek(SeekFrom::Start(self.read_to)).and_then(|_| file.read_to_end(&mut self.rest));
+        self.read_to += read.map_err(StoreError::io(StoreAction::Read, &self.path))? as u64;
+        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let rest = self.rest.split_off(whole);
+        Ok(std::mem::replace(&mut self.rest, rest))
+    }
+}
+
 impl Follow {
     pub fn new(path: PathBuf) -> Follow {
-        Follow { path, read_to: 0, rest: Vec::new() }
+        Follow(Tail::new(path))
     }
 
     /// New lines since the last call. None if the journal does not exist yet.
@@ -182,13 +202,8 @@ impl Follow {
     /// # Errors
     /// It cannot be read; a newer format.
     pub fn poll(&mut self) -> Result<Vec<JournalLine>> {
-        let Some(mut file) = open(&self.path)? else { return Ok(Vec::new()) };
-        let read = file.seek(SeekFrom::Start(self.read_to)).and_then(|_| file.read_to_end(&mut self.rest));
-        self.read_to += read.map_err(StoreError::io(StoreAction::Read, &self.path))? as u64;
-        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let rest = self.rest.split_off(whole);
-        let new = std::mem::replace(&mut self.rest, rest);
-        new.split_inclusive(|byte| *byte == b'\n').filter_map(|line| parse(&self.path, line).transpose()).collect()
+        let new = self.0.poll()?;
+        new.split_inclusive(|byte| *byte == b'\n').filter_map(|line| parse(&self.0.path, line).transpose()).collect()
     }
 }
 

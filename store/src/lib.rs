@@ -66,6 +66,7 @@ mod sparse;
 mod stamp;
 mod status;
 mod store;
+mod waits;
 mod work;
 
 pub use activity::{Activity, Begun, Doing};
@@ -98,4 +99,5 @@ pub use run::{End, RunDir};
 pub use snapshot::{FinishedRun, PublishedFiles, Snapshot, Stood};
 pub use status::{Queued, Running, Status, Waiting};
 pub use store::Store;
+pub use waits::{FollowWaits, WaitsLine, WaitsLog};
 pub use work::WorkFolders;

@@ -3,7 +3,7 @@
 import { Fold, OPEN, Run, STATES } from "./fold.js";
 import { drawLanes } from "./draw.js";
 import { Curves, curved, spot } from "./curves.js";
-import { Card, badge, broken, el, place, reason } from "./card.js";
+import { Card, badge, broken, changed, el, place, reason } from "./card.js";
 import { drawSteps } from "./steps.js";
 import { bytes, day, duration, language, moment, number, percent, quantity, said, speak, w } from "./words.js";
 
@@ -72,7 +72,6 @@ async function turn() {
 }
 document.addEventListener("visibilitychange", () => document.hidden || (timer === null && !isOver() && turn()));
 
-let waiting = new Map();
 let progress = new Map();
 
 function show() {
@@ -82,7 +81,6 @@ function show() {
     live.now = end;
     shown = live;
   } else shown = Fold.at(own.events, until);
-  waiting = own.waiting(until);
   const status = until === null && !live.end ? own.last.status : null;
   progress = new Map((status ? status.running || [] : []).map((one) => [one.attempt, one]));
   for (const [id, one] of progress) {
@@ -91,30 +89,25 @@ function show() {
     if (instance && attempt.ended === null) instance.state = one.queued ? "queued" : "running";
   }
   // What ran when the engine was killed.
-  if (own.over() && !live.end) for (const attempt of live.running()) live.instances.get(attempt.i).state = "lost";
-  head(end);
+  const lost = own.over() && !live.end ? [...live.attempts.values()].filter((attempt) => attempt.ended === null) : [];
+  for (const attempt of lost) live.instances.get(attempt.i).state = "lost";
+  const counts = shown.counts();
+  head(end, counts);
   paintLanes(end);
-  paintSteps();
+  paintSteps(counts);
   table();
   curves();
   paintAxes();
   paintReport();
-  if (card.i !== null) card.show({ fold: shown, waiting, progress, live: until === null && own.last.logs });
+  if (card.i !== null) card.show({ fold: shown, progress, live: until === null && own.last.logs });
   document.body.dataset.ready = "yes";
-}
-
-// Whether an element shows something else now.
-function changed(element, key) {
-  const is = element.dataset.key !== key;
-  element.dataset.key = key;
-  return is;
 }
 
 function text(element, value) {
   if (element.textContent !== value) element.textContent = value;
 }
 
-function head(end) {
+function head(end, counts) {
   const { start } = live;
   document.title = `${start.workflow} · flow`;
   text($("name"), start.workflow);
@@ -140,10 +133,10 @@ function head(end) {
     const more = [w("versus", theirs.workflow, theirs.run), day(other.fold.began), other.last.host ? w("from", other.last.host) : "", ...theirs.about.map(said)];
     text($("versus"), [...more, alone ? w("only-there", alone) : ""].filter(Boolean).join(" · "));
   }
-  const counts = shown.counts();
-  $("counts").replaceChildren(...STATES.filter((one) => counts.get(one)).map((one) => {
+  const total = (state) => [...counts.values()].reduce((sum, of) => sum + (of.get(state) || 0), 0);
+  $("counts").replaceChildren(...STATES.filter(total).map((one) => {
     const chip = badge(one);
-    chip.append(el("b", {}, String(counts.get(one))));
+    chip.append(el("b", {}, String(total(one))));
     return chip;
   }));
   const [box, { notices }] = [$("notices"), shown];
@@ -204,13 +197,12 @@ function described(all) {
       return el("span", { title }, quantity(value.v, value.unit));
     },
   }));
-  for (const [id, shape] of Object.entries(MEASURED)) {
-    if (all.some((one) => one.result && one.result[id] !== null)) {
-      list.push({ id, title: w(id), number: true, optional: true, on: id !== "cores" && innerWidth >= 560 && !other, by: (one) => one.result?.[id], cell: (one) => (one.result && one.result[id] !== null ? shape(one.result[id]) : "") });
-    }
+  const measured = (id) => all.some((one) => one.result && one.result[id] !== null);
+  for (const [id, shape] of Object.entries(MEASURED).filter(([id]) => measured(id))) {
+    list.push({ id, title: w(id), number: true, optional: true, on: id !== "cores" && innerWidth >= 560 && !other, by: (one) => one.result?.[id], cell: (one) => (one.result && one.result[id] !== null ? shape(one.result[id]) : "") });
   }
   if (other) list.splice(2, list.length - 2, ...list.slice(2).flatMap(both));
-  list.push({ id: "reason", title: w("reason"), by: (one) => reason(one, waiting), cell: (one) => reason(one, waiting) });
+  list.push({ id: "reason", title: w("reason"), by: (one) => reason(one, shown.waits), cell: (one) => reason(one, shown.waits) });
   return list;
 }
 
@@ -266,7 +258,7 @@ function table() {
   const most = few && rows.length > first + 5 ? first : ROWS;
   const visible = list.filter(isOn);
   const key = JSON.stringify([language(), sort, most, visible.map((one) => one.id), rows.length, innerWidth < 560, card.i, [...picked],
-    rows.slice(0, most).map((one) => [one.i, one.state, one.attempts.length, Boolean(one.result), reason(one, waiting), ...(OPEN.includes(one.state) ? [Math.floor((shown.seconds(one) || 0)), shown.last(one)?.epochs.length] : [])]),
+    rows.slice(0, most).map((one) => [one.i, one.state, one.attempts.length, Boolean(one.result), reason(one, shown.waits), ...(OPEN.includes(one.state) ? [Math.floor((shown.seconds(one) || 0)), shown.last(one)?.epochs.length] : [])]),
     ...(other ? rows.slice(0, most).map(twin).map((one) => one && [one.state, Boolean(one.result), Math.floor(other.fold.seconds(one) || 0), other.fold.last(one)?.epochs.length]) : [])]);
   if (key === painted || $("table").contains(document.activeElement) && document.activeElement.tagName === "SELECT") return;
   painted = key;
@@ -325,12 +317,7 @@ function curves() {
   pane.update({ run: own, fold: shown, other, twin, all, picked, chosen: card.i });
 }
 
-function paintSteps() {
-  const counts = new Map();
-  for (const one of shown.instances.values()) {
-    const of = counts.get(one.step) || counts.set(one.step, new Map()).get(one.step);
-    of.set(one.state, (of.get(one.state) || 0) + 1);
-  }
+function paintSteps(counts) {
   const all = own.steps;
   $("steps-pane").hidden = all.length < 2;
   const pick = (step) => {
@@ -340,7 +327,7 @@ function paintSteps() {
   if (all.length > 1) drawSteps($("steps"), { steps: all, counts, selected: $("step").value, pick });
 }
 
-let axesKey = "";
+let [axesKey, axesStep] = ["", ""];
 
 // The selected step over its axes, or the one with most results. The server draws it from the results.
 async function paintAxes() {
@@ -373,7 +360,6 @@ async function paintAxes() {
   // Parsed as a picture: no text in it acts.
   $("axes").replaceChildren(document.importNode(new DOMParser().parseFromString(found.svg, "image/svg+xml").documentElement, true));
 }
-let axesStep = "";
 
 // The report that the run made, as a page that runs nothing.
 function paintReport() {
@@ -406,7 +392,9 @@ $("lanes").addEventListener("mousemove", (event) => {
   if (!one) return tip(null);
   const { attempt } = found;
   const took = duration(((attempt.ended ?? shown.now) - attempt.began) / 1000);
-  tip([one.label, [found.ghost ? w("later") : w(attempt.outcome || one.state), took, place(attempt, live.start)].join(" · "), found.ghost ? "" : reason(one, waiting)], at);
+  const load = !found.ghost && one.attempts.at(-1) === attempt.a && one.result?.load;
+  const what = [found.ghost ? w("later") : w(attempt.outcome || one.state), took, place(attempt, live.start), load ? `${w("load")} ${percent(load)}` : ""];
+  tip([one.label, what.filter(Boolean).join(" · "), found.ghost ? "" : reason(one, shown.waits)], at);
 });
 $("lanes").addEventListener("mouseleave", () => tip(null));
 $("lanes").addEventListener("click", (event) => {

@@ -15,6 +15,13 @@ export function el(name, attributes, ...children) {
   return element;
 }
 
+// Whether an element shows something else now.
+export function changed(element, key) {
+  const is = element.dataset.key !== key;
+  element.dataset.key = key;
+  return is;
+}
+
 // A label that breaks after its commas.
 export const broken = (label) => label.split(/(?<=,)/).flatMap((part) => [part, el("wbr")]).slice(0, -1);
 
@@ -30,10 +37,9 @@ export function place(attempt, start) {
 }
 
 // Why an instance is as it is: why it waits, ended so, or ran.
-export function reason(one, waiting) {
+export function reason(one, waits) {
   if (one.state === "waiting" || one.state === "queued") {
-    const waits_for = waiting.get(one.label);
-    if (waits_for) return said(waits_for);
+    if (waits.has(one.label)) return said(waits.get(one.label));
     if (one.cause) return said(one.cause);
     return one.after ? w("after-steps", one.after.join(", ")) : w("turn");
   }
@@ -74,7 +80,7 @@ export class Card {
   }
 
   // Fetches what changed and shows it. `live` is false for an earlier moment, whose log is not known.
-  async show({ fold, waiting, progress, live }) {
+  async show({ fold, progress, live }) {
     const one = fold.instances.get(this.i);
     if (!one) return this.close();
     const i = this.i;
@@ -87,13 +93,13 @@ export class Card {
     if (attempt && live && (attempt.ended === null || this.log === undefined)) this.log = (await this.ask(`/api/log/${attempt.a}`, false)) ?? null;
     if (this.i !== i) return;
     const now = progress.get(attempt ? attempt.a : -1);
-    const key = JSON.stringify([i, document.documentElement.lang, one, attempt, now, this.log, live, waiting.get(one.label), Boolean(this.result), Boolean(this.series)]) + (attempt && attempt.ended === null ? Math.floor(fold.now / 1000) : "");
+    const key = JSON.stringify([i, document.documentElement.lang, one, attempt, now, this.log, live, fold.waits.get(one.label), Boolean(this.result), Boolean(this.series)]) + (attempt && attempt.ended === null ? Math.floor(fold.now / 1000) : "");
     if (key === this.shown) return;
     this.shown = key;
-    this.draw(fold, one, attempt, now, waiting, live);
+    this.draw(fold, one, attempt, now, live);
   }
 
-  draw(fold, one, attempt, now, waiting, live) {
+  draw(fold, one, attempt, now, live) {
     const log = this.element.querySelector("pre");
     const below = !log || log.scrollTop + log.clientHeight > log.scrollHeight - 20;
     const at = log ? log.scrollTop : 0;
@@ -104,7 +110,7 @@ export class Card {
     const head = [
       el("div", { class: "card-head" }, el("h2", { id: "card-title" }, broken(one.label)), close),
       el("p", {}, badge(one.state), now && now.fraction ? ` ${percent(now.fraction)}` : "", now && now.text ? ` ${now.text}` : ""),
-      el("p", { class: "because" }, reason(one, waiting)),
+      el("p", { class: "because" }, reason(one, fold.waits)),
       ...one.spoiled.map((pair) => el("p", { class: "trouble" }, `${w("disturbed")}: ${said(pair)}`)),
       ...(result ? result.caveats.map((pair) => el("p", { class: "faint" }, `${w("caveat")}: ${said(pair)}`)) : []),
     ];

@@ -1,7 +1,7 @@
 // The curves of a metric, of one run or two. A dragged range of x stays while the curves grow.
 
 import { colour, drawLines } from "./draw.js";
-import { el } from "./card.js";
+import { changed, el } from "./card.js";
 import { duration, language, number, w } from "./words.js";
 
 const LINES = 12;
@@ -92,8 +92,7 @@ export class Curves {
     this.paint();
     const rest = !picked.size && all.length > LINES ? el("em", {}, w("only-first", LINES)) : null;
     const key = this.drawn.map((of) => of.name).join() + language() + Boolean(rest) + chosen;
-    if ($("curve-names").dataset.key === key) return;
-    $("curve-names").dataset.key = key;
+    if (!changed($("curve-names"), key)) return;
     const style = (of) => (of.other ? " dots" : of.n < 8 ? "" : " dash");
     $("curve-names").replaceChildren(...[...this.drawn.map((of) => el("button", { type: "button", class: `plain s${of.n % 8}${style(of)}`, onclick: () => this.open(of.i) }, el("i"), of.name)), rest].filter(Boolean));
   }

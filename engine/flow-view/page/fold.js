@@ -4,7 +4,7 @@
 export class Run {
   constructor(n) {
     const last = { lives: true, ended: false, goals: {}, metrics: [], host: null, status: null };
-    Object.assign(this, { n, events: [], fold: new Fold(), steps: [], series: new Map(), reasons: [], ahead: 0, last });
+    Object.assign(this, { n, events: [], fold: new Fold(), steps: [], series: new Map(), ahead: 0, last });
   }
 
   // Asks for what is new.
@@ -21,16 +21,6 @@ export class Run {
       this.steps = answer.steps || this.steps;
     } while (answer.next < answer.all);
     this.last = answer;
-    const waiting = answer.status ? answer.status.waiting || [] : [];
-    const key = JSON.stringify(waiting);
-    // The journal has no reasons of waiting: those that this page has seen are kept.
-    if (key !== (this.reasons.at(-1)?.key ?? "[]")) this.reasons.push({ t: answer.now, key, of: new Map(waiting.map((one) => [one.label, one.reason])) });
-  }
-
-  // Why instances waited at a moment.
-  waiting(until) {
-    if (until === null) return (!this.fold.end && this.last.status && this.reasons.at(-1)?.of) || new Map();
-    return this.reasons.findLast((one) => one.t <= until)?.of || new Map();
   }
 
   over() {
@@ -72,29 +62,22 @@ const APPLY = {
   }),
   settled: (fold, { unneeded, outcome, cause }, one) => one && Object.assign(one, { state: unneeded ? "not_needed" : outcome, cause }),
   interrupted: (fold) => Object.assign(fold, { interrupted: true }),
+  waits: (fold, { of }) => Object.entries(of).forEach(([label, why]) => (why ? fold.waits.set(label, why) : fold.waits.delete(label))),
   notice: (fold, { t, i, text }) => fold.notices.push({ t, i, text }),
   end: (fold, e) => Object.assign(fold, { end: e }),
 };
 
 export class Fold {
   constructor() {
-    this.start = null;
-    this.began = 0;
-    this.now = 0;
-    this.end = null;
-    this.interrupted = false;
-    this.instances = new Map();
-    this.attempts = new Map();
-    this.notices = [];
+    Object.assign(this, { start: null, began: 0, now: 0, end: null, interrupted: false });
+    // `waits` has what an instance waits for, by its label.
+    Object.assign(this, { instances: new Map(), attempts: new Map(), waits: new Map(), notices: [] });
   }
 
   // All events until a moment.
   static at(events, until) {
     const fold = new Fold();
-    for (const event of events) {
-      if (event.t > until) break;
-      fold.apply(event);
-    }
+    for (const event of events) if (event.t <= until) fold.apply(event);
     fold.now = until;
     return fold;
   }
@@ -104,14 +87,14 @@ export class Fold {
     APPLY[e.e]?.(this, e, this.instances.get(e.i), this.attempts.get(e.a));
   }
 
+  // The instances of each step by their state.
   counts() {
     const counts = new Map();
-    for (const one of this.instances.values()) counts.set(one.state, (counts.get(one.state) || 0) + 1);
+    for (const one of this.instances.values()) {
+      const of = counts.get(one.step) || counts.set(one.step, new Map()).get(one.step);
+      of.set(one.state, (of.get(one.state) || 0) + 1);
+    }
     return counts;
-  }
-
-  running() {
-    return [...this.attempts.values()].filter((attempt) => attempt.ended === null);
   }
 
   last(one) {
@@ -129,12 +112,8 @@ export class Fold {
   curve(one, metric) {
     const attempt = this.last(one);
     if (!attempt) return [];
-    const points = [];
-    for (const epoch of attempt.epochs) {
-      const value = epoch.metrics[metric];
-      if (typeof value === "number") points.push([epoch.n, (epoch.t - attempt.began) / 1000, value]);
-    }
-    return points;
+    const valued = attempt.epochs.filter((epoch) => typeof epoch.metrics[metric] === "number");
+    return valued.map((epoch) => [epoch.n, (epoch.t - attempt.began) / 1000, epoch.metrics[metric]]);
   }
 
   // The value for the table: the best epoch if a name says what is best, unless the result is a mean over epochs.

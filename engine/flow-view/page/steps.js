@@ -1,7 +1,7 @@
 // The steps as a graph from left to right: a box per step, with its instances by state. Knows no instance.
 
 import { css, canvas } from "./draw.js";
-import { el } from "./card.js";
+import { changed, el } from "./card.js";
 import { w } from "./words.js";
 import { STATES } from "./fold.js";
 
@@ -21,8 +21,7 @@ function layers(steps) {
 // `counts` has a map of states for each step; `pick` selects a step.
 export function drawSteps(place, { steps, counts, selected, pick }) {
   const key = JSON.stringify([steps, document.documentElement.lang]);
-  if (place.dataset.key !== key) {
-    place.dataset.key = key;
+  if (changed(place, key)) {
     const box = (at) => el("button", { type: "button", "data-step": at, onclick: () => pick(steps[at].step) }, el("b", {}, steps[at].step), el("span"), el("div"));
     place.replaceChildren(el("canvas", { "aria-hidden": "true" }), ...layers(steps).map((layer) => el("div", { class: "layer" }, layer.map(box))));
   }
@@ -41,10 +40,9 @@ export function drawSteps(place, { steps, counts, selected, pick }) {
     }));
   }
   const [height, width] = [place.clientHeight, place.scrollWidth];
-  const drawn = [height, width, devicePixelRatio, css("--line"), selected].join();
-  if (place.dataset.drawn === drawn + key) return;
-  place.dataset.drawn = drawn + key;
-  place.querySelector("canvas").style.width = `${width}px`;
+  const lines = place.querySelector("canvas");
+  if (!changed(lines, [height, width, devicePixelRatio, css("--line"), selected].join())) return;
+  lines.style.width = `${width}px`;
   const { ink } = canvas(place, height, width);
   const spot = (at) => place.querySelector(`[data-step="${at}"]`);
   steps.forEach((step, at) => step.needs.forEach((need) => {

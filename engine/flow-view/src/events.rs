@@ -68,9 +68,9 @@ pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResul
             let unneeded = matches!(cause, Some(Cause::Decided { .. }));
             ("settled", json!({"i": instance, "outcome": outcome, "cause": maybe(cause), "unneeded": unneeded}))
         }
-        RunEvent::Interrupted { again, .. } => ("interrupted", json!({"again": again})),
+        RunEvent::Interrupted { .. } => ("interrupted", json!({})),
         RunEvent::Notice { instance, text } => ("notice", json!({"i": instance, "text": [text, text]})),
-        RunEvent::RunEnded { exit, not_published, .. } => ("end", json!({"exit": exit, "unpublished": not_published})),
+        RunEvent::RunEnded { exit, .. } => ("end", json!({"exit": exit})),
         RunEvent::Published { .. }
         | RunEvent::Withheld { .. }
         | RunEvent::Accepted { .. }
@@ -101,7 +101,7 @@ fn brief(result: &StepResult, words: &Words) -> Value {
         "cause": result.cause.as_ref().map(|of| LANGUAGES.map(|lang| words.plain_reasons(lang).cause(of))),
         "axes": result.axes,
         "metrics": metrics.collect::<Map<String, Value>>(),
-        "wall": usage.wall_s, "cores": usage.cores(), "rss": usage.rss_peak,
+        "wall": usage.wall_s, "cores": usage.cores(),
         "load": facts::load(result), "gpu_memory": usage.gpus.iter().filter_map(|gpu| gpu.memory_peak).max(),
     })
 }

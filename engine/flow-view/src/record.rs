@@ -104,15 +104,19 @@ impl Record {
         // Read before the journal: if the run ends in between, the journal has its last line.
         self.lives = self.source.lives();
         let status = self.source.status();
-        self.status = serde_json::to_value(&status).unwrap_or_default();
-        for one in self.status["waiting"].as_array_mut().into_iter().flatten() {
-            one["reason"] = json!(sentences::waits(&one["reason"]));
-        }
+        self.status = status
+            .as_ref()
+            .map_or(Value::Null, |status| json!({"running": status.running, "updated_at": status.updated_at}));
         let lines = self.source.lines()?;
         let reused = self.reused(&lines);
         for line in &lines {
             self.estimate.add(line);
             self.add(line, &reused);
+        }
+        for line in self.source.waits() {
+            let of = line.waits.into_iter().map(|(label, why)| (label, json!(why.map(|why| sentences::waits(&why)))));
+            let of: serde_json::Map<String, Value> = of.collect();
+            self.events.push(json!({"t": line.at, "e": "waits", "of": of}).to_string());
         }
         let now = status.as_ref().map_or(0, |status| status.updated_at);
         self.left = self.estimate.remaining(status.as_ref(), now).filter(|_| self.lives);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use flow_core::{Bundle, Digest, JournalLine, LONGEST_BUNDLE, Program, RunEvent, RunId, Series, StepResult};
-use flow_store::{Follow, RunDir, Status, StoreDir, regular};
+use flow_store::{Follow, FollowWaits, RunDir, Status, StoreDir, WaitsLine, regular};
 use nix::fcntl::OFlag;
 
 /// Bytes of a log that the page shows: its end.
@@ -25,7 +25,7 @@ fn is_name(run: &str) -> bool {
 }
 
 pub(crate) enum Source {
-    Store { dir: RunDir, journal: Follow },
+    Store { dir: RunDir, journal: Follow, waits: FollowWaits },
     Bundle { bundle: Box<Bundle>, read: bool },
 }
 
@@ -47,8 +47,8 @@ impl Source {
         if !is_name(run) || !dir.journal().is_file() {
             return Err(none());
         }
-        let journal = Follow::new(dir.journal());
-        Ok(Source::Store { dir, journal })
+        let (journal, waits) = (Follow::new(dir.journal()), dir.follow_waits());
+        Ok(Source::Store { dir, journal, waits })
     }
 
     fn bundle(file: &Path) -> Result<Source, String> {
@@ -84,6 +84,14 @@ impl Source {
             lines.sort_by_key(|line| line.at);
         }
         Ok(lines)
+    }
+
+    /// Changes since the last call of what instances wait for. A bundle has none.
+    pub(crate) fn waits(&mut self) -> Vec<WaitsLine> {
+        match self {
+            Source::Store { waits, .. } => waits.poll().unwrap_or_default(),
+            Source::Bundle { .. } => Vec::new(),
+        }
     }
 
     /// Whether it comes from a bundle, imported or not. A bundle has no logs, and no epochs in its journal.

@@ -85,6 +85,11 @@ fn a_browser_shows_a_killed_run_and_no_markup_of_a_step_acts() {
         assert!(page.contains(part), "`{part}` is missing: {page}");
     }
     assert!(page.contains(">0.5000<"), "the best epoch, not the last: {page}");
+    // It waits for what it waited for at that moment.
+    assert!(page.contains("another goes first"), "{page}");
+    let (past, console) = opened(&format!("{}#at=2", server.link()));
+    assert!(console.is_empty() && past.contains("badge past") && !past.contains("another goes first"), "{past}");
+    assert!(past.contains("&gt; goes first") && past.matches("<script").count() == 1, "{past}");
     // Every control has a name.
     for control in ["<input", "<select", "<canvas"] {
         for piece in page.split(control).skip(1) {

@@ -1,7 +1,7 @@
-//! Shows a run: the status file for other processes, and updates for the caller. Decides nothing.
+//! Shows a run: the status file and the reasons of waits for other processes, and updates for the caller. Decides nothing.
 
 use flow_core::{JournalLine, RunEvent, Span, Time};
-use flow_store::{RunDir, Status, StoreError};
+use flow_store::{RunDir, Status, StoreError, WaitsLog};
 
 use super::Update;
 use crate::clock;
@@ -13,12 +13,13 @@ pub(crate) struct Screen<'a> {
     observe: &'a mut dyn FnMut(Update),
     run_dir: RunDir,
     status: Status,
+    waits: WaitsLog,
     at: Option<Time>,
 }
 
 impl<'a> Screen<'a> {
     pub(crate) fn new(observe: &'a mut dyn FnMut(Update), run_dir: RunDir, status: Status) -> Screen<'a> {
-        Screen { observe, run_dir, status, at: None }
+        Screen { observe, waits: run_dir.waits_log(), run_dir, status, at: None }
     }
 
     pub(crate) fn show(&mut self, update: Update) {
@@ -43,11 +44,12 @@ impl<'a> Screen<'a> {
     /// Writes and shows the status as set by `fill`.
     ///
     /// # Errors
-    /// The file cannot be written; the run continues without it.
+    /// A file cannot be written; the run continues without it.
     pub(crate) fn status(&mut self, fill: impl FnOnce(&mut Status)) -> Result<(), StoreError> {
         fill(&mut self.status);
         self.status.updated_at = clock::unix_millis();
-        let written = self.run_dir.write_status(&self.status);
+        let noted = self.waits.note(self.status.updated_at, &self.status.waiting);
+        let written = self.run_dir.write_status(&self.status).and(noted);
         (self.observe)(Update::Status(Box::new(self.status.clone())));
         written
     }

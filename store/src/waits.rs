@@ -1,0 +1,135 @@
+//! Why instances waited, over time: `waits.jsonl` in the folder of a run. Only a page that shows an earlier moment reads it, so
+//! it is not synced, and it ends where it gets long.
+
+use std::{collections::BTreeMap, fs::File, io::Write, path::PathBuf};
+
+use flow_core::reason::{StoreAction, Waits};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Result, RunDir, StoreError, Waiting, file, journal::Tail};
+
+/// Shortest time between two lines, in milliseconds.
+const EVERY: u64 = 1_000;
+/// Where the file ends, in bytes: hours of a busy run.
+const LONGEST: u64 = 8 << 20;
+
+/// What changed at a moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WaitsLine {
+    /// Milliseconds since 1970.
+    pub at: u64,
+    /// By label: what an instance waits for from now on, as [`Waits`]; `None` if for nothing.
+    pub waits: BTreeMap<String, Option<Value>>,
+}
+
+/// Writes the changes of a run's reasons.
+#[derive(Debug)]
+pub struct WaitsLog {
+    path: PathBuf,
+    known: BTreeMap<String, Waits>,
+    /// When the last line was written, milliseconds since 1970.
+    at: u64,
+    length: u64,
+}
+
+/// Reads the changes while they are written.
+#[derive(Debug)]
+pub struct FollowWaits(Tail);
+
+impl RunDir {
+    fn waits_path(&self) -> PathBuf {
+        self.path().join("waits.jsonl")
+    }
+
+    pub fn waits_log(&self) -> WaitsLog {
+        WaitsLog { path: self.waits_path(), known: BTreeMap::new(), at: 0, length: 0 }
+    }
+
+    pub fn follow_waits(&self) -> FollowWaits {
+        FollowWaits(Tail::new(self.waits_path()))
+    }
+}
+
+impl WaitsLog {
+    /// Writes what differs from the last line, unless that was a moment ago.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn note(&mut self, now: u64, waiting: &[Waiting]) -> Result<()> {
+        if now.saturating_sub(self.at) < EVERY || self.length >= LONGEST {
+            return Ok(());
+        }
+        let present: BTreeMap<String, Waits> =
+            waiting.iter().map(|one| (one.label.clone(), lasting(&one.reason))).collect();
+        let failed = |e| StoreError::io(StoreAction::Write, &self.path)(e);
+        let ended = self.known.keys().filter(|label| !present.contains_key(*label)).map(|label| (label.clone(), None));
+        let mut waits: BTreeMap<String, Option<Value>> = ended.collect();
+        for (label, reason) in present.iter().filter(|(label, reason)| self.known.get(*label) != Some(reason)) {
+            waits.insert(label.clone(), Some(serde_json::to_value(reason).map_err(|e| failed(e.into()))?));
+        }
+        if waits.is_empty() {
+            return Ok(());
+        }
+        let mut line = serde_json::to_vec(&WaitsLine { at: now, waits }).map_err(|e| failed(e.into()))?;
+        line.push(b'\n');
+        let file = file::open(File::options().append(true).create(true), &self.path);
+        file.and_then(|mut file| file.write_all(&line)).map_err(failed)?;
+        (self.known, self.at, self.length) = (present, now, self.length + line.len() as u64);
+        Ok(())
+    }
+}
+
+/// Without the estimated end, which changes with every estimate.
+fn lasting(reason: &Waits) -> Waits {
+    let mut reason = reason.clone();
+    if let Waits::Resources { short } = &mut reason {
+        short.iter_mut().for_each(|scarce| scarce.until = None);
+    }
+    reason
+}
+
+impl FollowWaits {
+    /// New lines since the last call; what is no such line is left out.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn poll(&mut self) -> Result<Vec<WaitsLine>> {
+        let new = self.0.poll()?;
+        Ok(new.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::{RunId, reason::Waits};
+
+    use super::*;
+    use crate::StoreDir;
+
+    #[test]
+    fn only_changes_are_written_and_at_most_one_line_a_second() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = StoreDir::create(temp.path()).unwrap().run(&RunId("r".to_owned()));
+        run.create().unwrap();
+        let (mut log, mut follow) = (run.waits_log(), run.follow_waits());
+        let turn =
+            |label: &str, of: &str| Waiting { label: label.to_owned(), reason: Waits::Turn { label: of.to_owned() } };
+        assert_eq!(follow.poll().unwrap(), [], "there is no file yet");
+        log.note(5_000, &[turn("a", "x"), turn("b", "x")]).unwrap();
+        log.note(5_500, &[]).unwrap();
+        log.note(6_000, &[turn("a", "x"), turn("b", "x")]).unwrap();
+        log.note(7_000, &[turn("b", "y"), turn("c", "x")]).unwrap();
+        let told = |line: &WaitsLine| {
+            let of = |(label, of): (&String, &Option<Value>)| match of {
+                Some(of) => format!("{label}: {}", of["label"]),
+                None => format!("{label}: -"),
+            };
+            (line.at, line.waits.iter().map(of).collect::<Vec<_>>().join(", "))
+        };
+        let lines = follow.poll().unwrap();
+        let told: Vec<(u64, String)> = lines.iter().map(told).collect();
+        assert_eq!(told, [(5_000, r#"a: "x", b: "x""#.to_owned()), (7_000, r#"a: -, b: "y", c: "x""#.to_owned())]);
+        assert_eq!(follow.poll().unwrap(), []);
+    }
+}
