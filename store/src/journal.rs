@@ -149,14 +149,6 @@ impl Journal {
         })
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
-    }
-
     /// The run that it belongs to.
     pub(crate) fn run(&self) -> RunId {
         let folder = self.path.parent().and_then(Path::file_name).unwrap_or_default();
@@ -208,7 +200,7 @@ impl Follow {
 }
 
 /// Lines in the form of a journal.
-pub(crate) fn lines_as_text(lines: &[JournalLine], text: &mut Vec<u8>) -> io::Result<()> {
+fn lines_as_text(lines: &[JournalLine], text: &mut Vec<u8>) -> io::Result<()> {
     for line in lines {
         serde_json::to_writer(&mut *text, line)?;
         text.push(b'\n');
@@ -217,7 +209,7 @@ pub(crate) fn lines_as_text(lines: &[JournalLine], text: &mut Vec<u8>) -> io::Re
 }
 
 /// One line; `None` if it is not an event that this flow knows.
-pub(crate) fn parse(path: &Path, line: &[u8]) -> Result<Option<JournalLine>> {
+fn parse(path: &Path, line: &[u8]) -> Result<Option<JournalLine>> {
     let Ok(line) = serde_json::from_slice::<JournalLine>(line) else { return Ok(None) };
     match &line.event {
         RunEvent::RunStarted(start) if start.format > JOURNAL_FORMAT => {

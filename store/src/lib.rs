@@ -28,7 +28,6 @@
 #![forbid(unsafe_code)]
 
 mod activity;
-mod ahead;
 mod bytes;
 mod capture;
 mod claims;
@@ -70,7 +69,6 @@ mod waits;
 mod work;
 
 pub use activity::{Activity, Begun, Doing};
-pub use ahead::Ahead;
 pub use capture::{Captured, Captures, Wanted};
 pub use claims::{Claimant, Claims};
 pub use commit::{Commit, Unapplied};
@@ -89,7 +87,6 @@ pub use living::LivingRuns;
 
 pub use journal::{Follow, Journal, Unread};
 pub use manifest::{Entry, EntryKind, Manifest};
-pub use mark::is_record;
 pub use objects::{Lost, Materialised, Objects, is_mounted_below};
 pub use process::{Holder, Liveness, ProcessIdentity};
 pub use recover::Rebuilt;

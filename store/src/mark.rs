@@ -15,7 +15,7 @@ pub(crate) fn mark_key(run: &RunId) -> Vec<u8> {
 }
 
 /// True if the line changes the database.
-pub fn is_record(line: &JournalLine) -> bool {
+pub(crate) fn is_record(line: &JournalLine) -> bool {
     use RunEvent::{Dropped, Forgotten, Observed, Recorded, Tried};
     matches!(line.event, Recorded { .. } | Observed { .. } | Tried { .. } | Forgotten { .. } | Dropped { .. })
 }

@@ -264,7 +264,7 @@ impl OpenDatabase {
         Ok(())
     }
 
-    /// The same, and what killed runs were about to journal.
+    /// The same, and the rest of the journals of runs that have ended.
     pub(crate) fn take_in_ended(&self) -> Result<()> {
         self.import_new_lines()?;
         for (run, read) in &mut self.followed().runs {
@@ -281,11 +281,6 @@ impl OpenDatabase {
     pub(crate) fn take_in_rest(&self, run: &RunId) -> Result<Option<u64>> {
         let _one = self.one_at_a_time();
         let folder = self.dir.run(run);
-        match folder.write_what_was_ahead() {
-            Err(error) if self.is_held() => return Err(error),
-            // Without these lines, a step that had just ended runs again.
-            _ => {}
-        }
         let from = self.value(mark_key(run))?.unwrap_or(0);
         let Some(to) = folder.settled()? else { return Ok(None) };
         match folder.lines_to(from, to)? {

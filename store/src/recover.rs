@@ -94,7 +94,7 @@ impl OpenDatabase {
             let (folder, mark) = (self.dir.run(&run), marks.get(&run).copied());
             // Before it is read, because until then it may grow.
             let is_over = folder.is_over();
-            let is_known = mark.is_some() && mark == folder.journal_length() && !folder.has_notes();
+            let is_known = mark.is_some() && mark == folder.journal_length();
             let to = if is_known { mark } else { self.take_in_rest(&run)? };
             read += u32::from(!is_known && to.is_some());
             runs.insert(run, (!is_over).then_some(to.unwrap_or(0)));

@@ -1,6 +1,5 @@
 //! The store as its users see it: in one binary, for each links the database anew.
 
-mod ahead;
 mod artifacts;
 mod capture;
 mod common;

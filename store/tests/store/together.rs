@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, io::Write, ops::ControlFlow, thread};
 
 use flow_core::{Digest, Kept, RunId, StepResult, plan::Sought};
-use flow_store::{Ahead, Captures, Earlier, Keep, Results, Store, StoreDir, StoreError, gc};
+use flow_store::{Captures, Earlier, Keep, Results, Store, StoreDir, StoreError, gc};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -188,28 +188,6 @@ fn what_is_known_of_an_instance_is_told_at_once() {
         assert!(matches!(&earlier[3], Earlier::Last(last) if last.fingerprint == result.fingerprint));
         assert_eq!(store.results_of(&[none, result.fingerprint]).unwrap(), [None, Some(result.clone())]);
     }
-}
-
-#[test]
-fn what_a_killed_run_was_about_to_journal_is_found() {
-    let dir = scratch();
-    let (first, second) = (run_in(dir.path(), "1").unwrap(), run_in(dir.path(), "2").unwrap());
-    let third = run_in(dir.path(), "3").unwrap();
-    let journal = second.begin(&run("2")).unwrap();
-    keep(&second, &journal, vec![recorded(&made("2", 1), json!({}))]).unwrap();
-    assert!(Ahead::of(&journal).note(&[recorded(&made("2", 2), json!({}))]));
-    let by_now = |store: &Store| {
-        store.take_in_ended().unwrap();
-        store.result_of(&made("2", 2).fingerprint, &Digest::of(b"another")).unwrap()
-    };
-    assert_eq!((by_now(&first), by_now(&third)), (None, None), "it lives, and may take it back");
-    drop(second);
-    assert_eq!(by_now(&third), Some(made("2", 2)), "whoever looks first");
-    assert_eq!(by_now(&first), Some(made("2", 2)));
-    drop(third);
-    let all = told(&first, &["solo"]);
-    drop(first);
-    assert_eq!(rebuilt(dir.path(), &["solo"]), all);
 }
 
 #[test]

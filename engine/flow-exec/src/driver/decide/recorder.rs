@@ -4,7 +4,7 @@
 use std::{future, sync::Arc};
 
 use flow_core::{InstanceId, JournalLine, Span, Time};
-use flow_store::{Ahead, Batch, Commit, Journal, StoreError, Unapplied, is_record};
+use flow_store::{Batch, Commit, Journal, StoreError, Unapplied};
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
 use crate::{
@@ -21,10 +21,6 @@ pub(crate) type Applied = Result<Vec<JournalLine>, Unapplied>;
 pub(crate) struct Recorder {
     context: Arc<RunContext>,
     journal: Journal,
-    /// Lines that are not journalled yet, in a file in case this process is killed.
-    ahead: Ahead,
-    /// Number of lines for the next commit that `ahead` has.
-    noted: usize,
     pub(crate) batch: Batch,
     /// Instances that the next commit records.
     recorded: Vec<InstanceId>,
@@ -55,8 +51,6 @@ impl Recorder {
     pub(crate) fn new(context: Arc<RunContext>, journal: Journal) -> Recorder {
         Recorder {
             context,
-            ahead: Ahead::of(&journal),
-            noted: 0,
             journal,
             batch: Batch::new(),
             recorded: Vec::new(),
@@ -93,7 +87,6 @@ impl Recorder {
         alone: bool,
         now: Time,
     ) -> Result<Written, ExecError> {
-        self.note(lines);
         if self.committing.is_some() || self.gather_until(alone).is_some_and(|until| now < until) {
             return Ok(Written::default());
         }
@@ -109,24 +102,11 @@ impl Recorder {
     /// Writes the rest, on this thread.
     pub(crate) fn commit_last(&mut self, lines: &mut Vec<JournalLine>) -> Result<Written, ExecError> {
         let (commit, recorded) = (self.gathered(lines)?, std::mem::take(&mut self.recorded));
-        let written = self.written(commit.apply(), recorded, true)?;
-        self.ahead.remove();
-        Ok(written)
-    }
-
-    /// Writes lines ahead of the commit, so that a kill before it does not lose them.
-    fn note(&mut self, lines: &[JournalLine]) {
-        let new = &lines[self.noted..];
-        let is_after_gap = !self.ahead.holds_some() && (self.committing.is_some() || self.unwritten.is_some());
-        let is_worth_it = self.ahead.holds_some() || new.iter().any(is_record);
-        if !new.is_empty() && is_worth_it && !is_after_gap {
-            self.noted = if self.ahead.note(new) { lines.len() } else { 0 };
-        }
+        self.written(commit.apply(), recorded, true)
     }
 
     fn gathered(&mut self, lines: &mut Vec<JournalLine>) -> Result<Commit, ExecError> {
         let (lines, batch) = (std::mem::take(lines), std::mem::take(&mut self.batch));
-        self.noted = 0;
         let commit = self.context.store.commit(&self.journal, lines, &batch)?;
         Ok(match self.unwritten.take() {
             Some(earlier) => earlier.with(commit),
@@ -152,12 +132,7 @@ impl Recorder {
     /// If the disk is full while steps run, they continue, and the lines wait for room.
     fn written(&mut self, done: Applied, mut recorded: Vec<InstanceId>, alone: bool) -> Result<Written, ExecError> {
         match done {
-            Ok(lines) => {
-                if self.noted == 0 {
-                    self.ahead.clear();
-                }
-                Ok(Written { lines, recorded, trouble: None })
-            }
+            Ok(lines) => Ok(Written { lines, recorded, trouble: None }),
             Err(Unapplied::Nowhere(commit, error)) if error.is_disk_full() && !alone => {
                 recorded.append(&mut self.recorded);
                 self.recorded = recorded;
