@@ -43,15 +43,6 @@ fn none(amount: &u32) -> bool {
 }
 
 impl Holding {
-    /// Whether any amount is smaller than before, whatever else grew.
-    pub fn is_less_than(&self, before: &Holding) -> bool {
-        self.cpu_milli < before.cpu_milli
-            || self.memory < before.memory
-            || self.attempts < before.attempts
-            || self.gpus < before.gpus
-            || (before.exclusive && !self.exclusive)
-    }
-
     /// What both hold.
     pub fn add(&mut self, more: &Holding) {
         self.cpu_milli = self.cpu_milli.saturating_add(more.cpu_milli);

@@ -91,8 +91,6 @@ enum LoopEvent {
     Committed(Result<Applied, JoinError>),
     Job(Done),
     Interrupt(End),
-    /// Another run has released something.
-    Rung,
     /// GPUs were checked.
     Looked,
     Time,
@@ -179,7 +177,6 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                         self.written(written)?;
                     }
                     LoopEvent::Interrupt(end) => self.interrupt(end),
-                    LoopEvent::Rung => self.rivals.hear(),
                     LoopEvent::Looked | LoopEvent::Time => {}
                 }
                 self.see_to_ends();

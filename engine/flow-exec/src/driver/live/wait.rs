@@ -45,7 +45,6 @@ impl<X: Executor> EventLoop<'_, X> {
             done = self.recorder.committed() => Ok(LoopEvent::Committed(done)),
             event = self.attempts.executor.next_event() => Ok(LoopEvent::Executor(event?)),
             done = self.aside.next() => Ok(LoopEvent::Job(done?)),
-            () = self.rivals.rung() => Ok(LoopEvent::Rung),
             () = self.cards.looked(), if !self.aside.is_listening() => Ok(LoopEvent::Looked),
             () = tokio::time::sleep(pause) => Ok(LoopEvent::Time),
         }

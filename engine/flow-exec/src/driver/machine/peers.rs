@@ -21,7 +21,7 @@ use crate::{
     clock,
     hardware::{
         self,
-        ledger::{Bell, Entered, Follows, Jobs, Ledger, Seen, Slot, Waiter, card, ring},
+        ledger::{Entered, Follows, Jobs, Ledger, Seen, Slot, Waiter, card},
     },
 };
 
@@ -41,13 +41,9 @@ impl Others {
     }
 }
 
-/// How often it is looked whether others have made room: at first sooner, for where steps are short the machine would idle meanwhile.
+/// The longest and the first interval between looks for room. Short steps would otherwise leave the machine idle.
 const LOOK: Span = Span::from_millis(300);
 const FIRST_LOOK: Span = Span::from_millis(3);
-/// The same where who makes room rings.
-const LOOK_UNRUNG: Span = Span::from_millis(50);
-/// However often it is rung, a decision comes no sooner after the last.
-const ANSWER: Span = Span::from_millis(1);
 /// Of the time that something has waited, one part in so many passes until the next look.
 const PATIENCE: u64 = 8;
 /// How often a run without others looks for what only time changes: who has lost patience.
@@ -77,9 +73,6 @@ pub(crate) struct PeerRuns {
     seen: Seen,
     told: PeerLoad,
     shift: Shift,
-    /// By which we are told that there may be room; none before we wait for some.
-    bell: Option<Bell>,
-    is_rung: bool,
     /// When each that waits was first seen to have said so, by slot.
     beats: BTreeMap<u32, (u32, Time)>,
     busy_since: Option<Time>,
@@ -120,8 +113,6 @@ impl PeerRuns {
             seen: Seen::default(),
             told: PeerLoad::default(),
             shift: Shift::default(),
-            bell: None,
-            is_rung: false,
             beats: BTreeMap::new(),
             busy_since: None,
             stuck: false,
@@ -138,23 +129,12 @@ impl PeerRuns {
         scheduler.wants_room() && now - self.decided_at >= self.pause(now, scheduler)
     }
 
-    /// Returns when somebody made room, perhaps for us.
-    pub(crate) async fn rung(&self) {
-        Bell::rung(self.bell.as_ref().filter(|_| !self.is_rung)).await;
-    }
-
-    pub(crate) fn hear(&mut self) {
-        self.is_rung = true;
-    }
-
     fn pause(&self, now: Time, scheduler: &Scheduler) -> Span {
         match scheduler.held_up() {
-            Some(_) if self.is_rung => ANSWER,
             Some(held_up) => {
                 // Who is first in order is waited for by everybody.
                 let patience = if self.told.is_first() { 8 * PATIENCE } else { PATIENCE };
-                let least = if self.bell.is_some() { LOOK_UNRUNG } else { FIRST_LOOK };
-                Span(((now - held_up.since).0 / patience).clamp(least.0, LOOK.0))
+                Span(((now - held_up.since).0 / patience).clamp(FIRST_LOOK.0, LOOK.0))
             }
             None if self.told.runs > 0 => LOOK,
             None => ALONE,
@@ -215,7 +195,7 @@ impl PeerRuns {
                 "a run of this machine writes entries that this flow does not understand; it is ignored".to_owned(),
             );
         }
-        (self.decided_at, self.is_rung) = (now, false);
+        self.decided_at = now;
         let rivals = self.rivals(now);
         let mut others = if rivals.is_empty() {
             // Nobody is to be told apart from us, and our own place takes a look at all that waits.
@@ -296,23 +276,15 @@ impl PeerRuns {
             cards: if held_up.asks.gpus > 0 { self.cards.clone() } else { Vec::new() },
             beat,
         });
-        if waits.is_some() && self.bell.is_none() {
-            (self.bell, self.own.bell) = Bell::new().map_or((None, 0), |(bell, name)| (Some(bell), name));
-        }
         let holds = scheduler.holding();
         if started {
             self.shift.started(now, holds);
         }
-        let gives_up = self.own.waits.is_some() && waits.is_none() && !started;
-        let makes_room = gives_up || holds.is_less_than(&self.own.holds);
         (self.own.holds, self.own.waits) = (holds, waits);
         let ledger = self.ledger.as_mut()?;
         // What cannot be written is tried again with the next decision; until then others believe what was there.
         self.blind |= ledger.write(&self.own).is_err();
         ledger.leave();
-        if makes_room {
-            ring(self.seen.runs.iter().map(|(_, slot)| slot).filter(|slot| slot.waits.is_some()));
-        }
         if std::mem::replace(&mut self.lent, true) { None } else { ledger.life().zip(ledger.own()) }
     }
 

@@ -10,7 +10,6 @@
 //! What is in a slot, others wrote, and every user can: it is bounded and checked, and what says nonsense counts as absent. A
 //! number of a process is for people only, for it can be of another namespace.
 
-mod bell;
 mod slot;
 
 use std::{
@@ -32,7 +31,6 @@ use nix::{
 
 use super::shared_file::{self, is_at};
 
-pub(crate) use bell::{Bell, ring};
 pub use slot::{Follows, Jobs, Slot, Waiter, card};
 
 /// Its name in the folder of the shared files.

@@ -30,9 +30,6 @@ pub struct Slot {
     /// When that process began, clock ticks since the boot: what tells it from another of its number.
     #[serde(default)]
     pub process_start: u64,
-    /// The name of its bell, once it has waited for others.
-    #[serde(default, skip_serializing_if = "is_none")]
-    pub bell: u64,
     /// What its attempts hold.
     pub holds: Holding,
     /// What of it waits for others.
@@ -44,10 +41,6 @@ pub struct Slot {
     /// What of it is elsewhere, where it holds nothing here.
     #[serde(default, skip_serializing_if = "Jobs::is_none")]
     pub jobs: Jobs,
-}
-
-fn is_none(bell: &u64) -> bool {
-    *bell == 0
 }
 
 /// A unit that waits for what another run does.
