@@ -117,6 +117,16 @@ fn steps_without_python_need_none_of_its_sources() {
     space.flow(["run", "w.yaml", "a"]).expect(0);
     let said = space.flow(["run", "w.yaml", "b"]).expect(2).stderr();
     assert!(said.contains("because it is an editable install and `src` is not under"), "{said}");
+    // Nor do scripts that are found otherwise: by their first line, in a folder, by `make`.
+    space
+        .script("t.py", "#!/usr/bin/env python\nimport toy\n")
+        .script("scripts/run.sh", "#!/bin/sh\npython -m toy.train\n");
+    space.write("Makefile", "all:\n\tpython -m toy.train\n");
+    for (run, input) in [("nice ./t.py", "t.py"), ("sh scripts/run.sh", "scripts"), ("make -s", "Makefile")] {
+        space.write("x.yaml", &format!("flow: 1\nsteps: {{c: {{run: {run}, inputs: [{input}]}}}}\n"));
+        let said = space.flow(["plan", "x.yaml"]).expect(2).stderr();
+        assert!(said.contains("because it is an editable install and `src` is not under"), "{run}: {said}");
+    }
     // Another Python has no such install.
     space.env("PATH", "/usr/local/bin:/usr/bin:/bin");
     space.flow(["plan", "w.yaml", "b"]).expect(0);
@@ -150,4 +160,10 @@ fn an_absolute_path_of_the_project_is_a_warning() {
     assert!(said.contains("`run:` of `a` has the absolute path `ROOT/data/x.csv`"), "{said}");
     assert!(said.contains("write `data/x.csv` and list it under `inputs:`"), "{said}");
     assert!(said.contains("`PYTHONPATH` under `env:` of `a` has the absolute path `ROOT/lib`"), "{said}");
+    space.write(
+        "w.yaml",
+        &format!("flow: 1\nsteps: {{a: {{run: 'cd {} && cat data/x.csv', inputs: [data]}}}}\n", at("")),
+    );
+    let said = space.flow(["check", "w.yaml"]).expect(0).stdout();
+    assert!(said.contains("of the project, so the step reads the files that you edit"), "{said}");
 }

@@ -140,6 +140,11 @@ impl Session {
             }
         }
         let warnings = found.into_iter().map(|(step, place, path)| {
+            if Path::new(&path) == root {
+                return format!(
+                    "{place} of `{step}` has the absolute path `{path}` of the project, so the step reads the files that you edit, not the run's copies; a step starts in its work folder, which has its `inputs:`"
+                );
+            }
             let near = relative(&self.workspace.folder, Path::new(&path));
             format!(
                 "{place} of `{step}` has the absolute path `{path}`, so the step reads the file that you edit, not the run's copy; write `{near}` and list it under `inputs:`"
@@ -218,16 +223,24 @@ impl Finder<'_> {
         let First { activated, .. } = first(&["bash", "-c", line].map(str::to_owned));
         let mut sources = self.all(words(line), own, activated.as_deref());
         for word in words(line) {
-            let place = word.trim_start_matches("./");
-            let is_script = Path::new(place).extension().is_none_or(|extension| extension != "py");
-            let Some(input) = inputs.iter().find(|input| is_script && input.place() == place) else { continue };
-            let file = self.session.path(&input.path);
-            if fs::metadata(&file).is_ok_and(|meta| meta.is_file() && meta.len() <= LONGEST_SCRIPT) {
-                let text = fs::read_to_string(&file).unwrap_or_default();
-                sources.extend(self.all(words(&text), own, activated.as_deref()));
+            let places = if word == "make" { &MAKEFILES[..] } else { &[word.trim_start_matches("./")] };
+            let files: Vec<PathBuf> = places.iter().filter_map(|place| self.input(place, inputs)).collect();
+            for file in files {
+                if fs::metadata(&file).is_ok_and(|meta| meta.is_file() && meta.len() <= LONGEST_SCRIPT) {
+                    let text = fs::read_to_string(&file).unwrap_or_default();
+                    sources.extend(self.all(words(commands(&file, &text)), own, activated.as_deref()));
+                }
             }
         }
         sources
+    }
+
+    /// The file at a place in the work folder, if an input puts it there.
+    fn input(&self, place: &str, inputs: &[Input]) -> Option<PathBuf> {
+        inputs.iter().find_map(|input| {
+            let inside = Path::new(place).strip_prefix(&*input.place()).ok()?;
+            Some(self.session.path(&input.path).join(inside).components().collect())
+        })
     }
 
     /// The sources of each Python among these words.
@@ -253,6 +266,17 @@ impl Finder<'_> {
     }
 }
 
+/// What `make` reads.
+const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
+
+/// The part of a script that starts programs: of Python, the line that names its interpreter.
+fn commands<'t>(file: &Path, text: &'t str) -> &'t str {
+    match file.extension() {
+        Some(extension) if extension == "py" => text.lines().next().filter(|line| line.starts_with("#!")).unwrap_or(""),
+        _ => text,
+    }
+}
+
 /// The words of a command that may be programs.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_alphanumeric() || "_./+-".contains(c);
@@ -261,7 +285,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_below(root: &Path, path: &Path) -> bool {
-    path.is_absolute() && path.starts_with(root) && path != root && path.exists()
+    path.is_absolute() && path.starts_with(root) && path.exists()
 }
 
 /// In a virtual environment.
