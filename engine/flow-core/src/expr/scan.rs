@@ -82,7 +82,7 @@ pub(crate) fn reads(text: &str) -> Reads {
 }
 
 /// The dotted paths that an expression reads: `opt.lr` is `["opt", "lr"]`. An index is unknown, so `opt[x]` reads all
-/// of `opt`.
+/// of `opt`. The name of an argument, as in `dict(opt=1)`, reads nothing.
 pub(crate) fn paths(text: &str) -> Vec<Vec<String>> {
     let mut tokens = tokens(text).into_iter().peekable();
     let mut paths = Vec::new();
@@ -90,9 +90,11 @@ pub(crate) fn paths(text: &str) -> Vec<Vec<String>> {
     while let Some(token) = tokens.next() {
         after_dot = match token {
             Token::Name(name) if !after_dot => {
+                let mut next = tokens.clone();
+                let is_argument = next.next() == Some(Token::Sign('=')) && next.next() != Some(Token::Sign('='));
                 let mut path = vec![name];
                 path.extend(std::iter::from_fn(|| attribute(&mut tokens)));
-                paths.push(path);
+                paths.extend((!is_argument).then_some(path));
                 false
             }
             other => other == Token::Dot,

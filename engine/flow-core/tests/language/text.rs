@@ -147,6 +147,10 @@ fn what_is_set_and_not_read_is_refused() {
         let said = wrong(text, &[set]);
         assert!(said.starts_with(expected), "{set}: {said}");
     }
+    let named = "flow: 1\nparams: {opt: {lr: 1}, unread: 1}\nsteps:\n  a: {run: '${{ dict(opt=opt.lr, unread=3) | tojson if opt.lr == 1 }}'}\n";
+    assert!(wrong(named, &["opt={momentum: 1}"]).contains("nothing in the workflow reads `opt.momentum`"));
+    assert!(wrong(named, &["unread=5"]).contains("nothing in the workflow reads `unread`"));
+    assert_eq!(wrong(named, &["opt.lr=1"]), "");
     for set in ["lr=1", "lrs=[2]", "opt.momentum=1", "opt={momentum: 1}", "whole={b: 2}", "whole.a=3"] {
         assert_eq!(wrong(text, &[set]), "", "{set}");
     }
