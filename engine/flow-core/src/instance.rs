@@ -236,7 +236,7 @@ pub struct CorunMember {
 }
 
 /// A declared input: a file or folder of the user.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Input {
     /// `${{ inputs.NAME }}`, if it has a name.
     pub name: Option<String>,
@@ -266,6 +266,19 @@ impl Input {
             }
         }
         if self.path.starts_with('/') { parts.last().copied().unwrap_or("").to_owned() } else { parts.join("/") }
+    }
+
+    /// How many folders above the workflow's own its path begins: 1 for `../data/x`.
+    pub fn folders_above(&self) -> usize {
+        let (mut depth, mut most) = (0_usize, 0);
+        for part in self.path.split('/').filter(|part| !["", "."].contains(part)) {
+            match (part, depth) {
+                ("..", 0) => most += 1,
+                ("..", _) => depth -= 1,
+                _ => depth += 1,
+            }
+        }
+        if self.path.starts_with('/') { 0 } else { most }
     }
 }
 
@@ -423,7 +436,24 @@ pub fn selects(selector: &str, label: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::selects;
+    use super::{Input, selects};
+
+    #[test]
+    fn how_far_above_the_workflow_an_input_lies() {
+        let above = |path: &str| Input { path: path.to_owned(), ..Input::default() }.folders_above();
+        let all = [
+            ("a/b", 0),
+            ("../a", 1),
+            ("./../a/..", 1),
+            ("a/../../b", 1),
+            ("../../a", 2),
+            ("../a/../../b", 2),
+            ("/../a", 0),
+        ];
+        for (path, expected) in all {
+            assert_eq!(above(path), expected, "{path}");
+        }
+    }
 
     #[test]
     fn a_part_of_a_label_selects_all_that_agree() {

@@ -80,6 +80,12 @@ impl Check {
                             styled(NOTE, "warning:")
                         ))?;
                     }
+                    for (step, path) in too_far_above(expansion) {
+                        output.line(format!(
+                            "   {} the input `{path}` of `{step}` lies inside the work folder, so a script that opens `{path}` does not find it",
+                            styled(NOTE, "note:")
+                        ))?;
+                    }
                     for linked in session.linked_inputs(all.iter().copied()) {
                         output.line(format!("   {} {}", styled(NOTE, "note:"), too_large(&linked)))?;
                     }
@@ -126,6 +132,16 @@ fn unlisted(session: &Session) -> BTreeSet<(String, String)> {
         found.extend(paths.map(|path| (step.name.clone(), path.to_owned())));
     }
     found
+}
+
+/// Inputs that no script finds under the path as written: two folders above the workflow's, or more.
+fn too_far_above(expansion: &Expansion) -> BTreeSet<(&str, &str)> {
+    let of_step = |step: &StepFacts| step.instances.clone().next().and_then(|id| expansion.instances.get(id as usize));
+    let steps = expansion.steps.iter().filter_map(|step| Some((&*step.name, of_step(step)?)));
+    let all = steps.flat_map(|(step, instance)| instance.inputs.iter().map(move |input| (step, input)));
+    all.filter(|(_, input)| input.folders_above() > 1 && !input.in_place)
+        .map(|(step, input)| (step, &*input.path))
+        .collect()
 }
 
 /// An input that a run does not copy, and what to do.

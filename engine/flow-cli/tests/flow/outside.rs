@@ -147,3 +147,22 @@ fn a_place_that_is_cleared_during_the_run_hinders_no_later_step() {
     space.write("go", "");
     assert!(flow.wait().success(), "{}", flow.said());
 }
+
+#[test]
+fn an_input_above_the_workflow_is_found_where_the_script_looks() {
+    let space = space();
+    fs::create_dir(space.path(".flow")).unwrap();
+    space.write("data/a.txt", "1\n").write("data/deep/b.txt", "2\n").write("c.txt", "3\n");
+    let run = "cat ../data/a.txt data/a.txt ../data/deep/b.txt ../c.txt c.txt | tr -d '\\n' > out";
+    let inputs = "[../data, ../data/deep/b.txt, ../c.txt]";
+    space.write("p/w.yaml", &format!("flow: 1\nsteps:\n  a: {{run: \"{run}\", inputs: {inputs}, outputs: [out]}}\n"));
+    space.flow_in("p", ["run", "w.yaml"]).expect(0);
+    space.flow_in("p", ["get", "a", "--to", "got"]).expect(0);
+    assert_eq!(space.read("p/got"), "11233");
+    assert!(files_below(space.cache()).iter().all(|path| !path.ends_with("a.txt")), "nothing of the attempt is left");
+
+    space.write("p/q/w.yaml", "flow: 1\nsteps:\n  a: {run: cat c.txt, inputs: [../../c.txt]}\n");
+    let said = space.flow_in("p/q", ["check", "w.yaml"]).expect(0).stdout();
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("note: the input `../../c.txt` of `a` lies inside the work folder"), "{said}");
+}

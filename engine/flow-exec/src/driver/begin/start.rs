@@ -130,6 +130,9 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
         let from = given.as_ref().map_or(author.clone(), |given| given.path().to_owned());
         captured.extend(given);
         let to = work.join(input.place());
+        if input.folders_above() == 1 && start.folder.is_work_outside() {
+            beside(&work, &input.place(), &to)?;
+        }
         if appears(&work, &input.place(), &author, &folders)? {
             continue;
         }
@@ -201,6 +204,21 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
         }
     };
     Ok(Launch { argv, env: environment(start), announces, barrier, linked, captured })
+}
+
+/// Lets a program find an input at `../data/x`, as the author's own does: next to the work folder, which belongs to the
+/// attempt alone.
+fn beside(work: &Path, place: &str, to: &Path) -> Result<(), Filling> {
+    let Some(link) = work.parent().map(|outside| outside.join(place)) else { return Ok(()) };
+    parent(&link)?;
+    // A folder that holds it is there already.
+    if link.parent().is_some_and(|above| fs::canonicalize(above).is_ok_and(|above| above.starts_with(work))) {
+        return Ok(());
+    }
+    match symlink(to, &link) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(not_made(&link, &e)),
+        _ => Ok(()),
+    }
 }
 
 /// The command in the image of its declared environment, if that is one.
