@@ -159,11 +159,9 @@ fn what_was_ended_with_flow_or_is_not_whole_is_done_again() {
     assert_eq!(space.read("log"), "ran\nran\n", "its output was gone");
 
     let metrics = "metrics: {stdout: 'epoch {epoch} loss {loss}'}";
-    for measured in [metrics, "measured: true"] {
-        let space = ended_unheard(&format!("{{run: 'echo ran >> LOG; sleep 0.5; echo epoch 1 loss 1', {measured}}}"));
-        space.flow(["run", "w.yaml"]).expect(0);
-        assert_eq!(space.read("log"), "ran\nran\n", "{measured}: when its lines came, or what it used, nobody saw");
-    }
+    let space = ended_unheard(&format!("{{run: 'echo ran >> LOG; sleep 0.5; echo epoch 1 loss 1', {metrics}}}"));
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(space.read("log"), "ran\nran\n", "when its lines came, or what it used, nobody saw");
 }
 
 #[test]
@@ -254,48 +252,6 @@ fn a_folder_that_was_being_moved_into_the_store_is_not_made_again() {
     space.flow(["doctor", "--contents"]).expect(0);
 }
 
-#[test]
-fn a_group_whose_members_had_all_ended_is_not_done_again_and_is_as_measured() {
-    let space = space();
-    let script = "echo ran >> $1\nflow ready\nfor n in 1 2 3; do sleep 0.$3; echo \"epoch $n, loss 0.$n\"; done\ncp $2 big.json\n";
-    let metrics = "{stdout: 'epoch {epoch}, loss {loss}', json: big.json}";
-    space.write("log", "").write("work.sh", script);
-    space.write("numbers", &format!("{{\"final\": 7, \"rest\": [0{}]}}\n", ", 0".repeat(5 << 20)));
-    let [log, numbers] = ["log", "numbers"].map(|name| space.path(name).display().to_string());
-    let step = format!(
-        "matrix: {{n: [3, 2]}}, run: 'sh work.sh {log} {numbers} ${{{{ n }}}}', inputs: [work.sh], metrics: {metrics}, \
-         corun: {{group: all, gpus: shared}}"
-    );
-    space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{{step}}}\n"));
-    let mut flow = space.start(["run", "w.yaml"]);
-    let exits = || files_below(&space.path(".flow/runs")).iter().filter(|path| path.ends_with("exit.json")).count();
-    until("both have ended", || exits() == 2);
-    until("the numbers of both are being read", || read_by(&flow) > 40 << 20);
-    flow.kill();
-    assert!(!flow.said().contains("done"), "{}", flow.said());
-    until("everybody is gone", || space.alive().is_empty());
-    let said = space.flow(["run", "w.yaml"]).expect(0).text();
-    assert_eq!(space.read("log"), "ran\nran\n", "{said}");
-    let journal = space.journal();
-    let recorded: Vec<_> = journal.iter().filter(|line| line["event"] == "recorded").collect();
-    assert_eq!(recorded.len(), 2, "{said}");
-    for line in recorded {
-        let result = &line["result"];
-        let n = result["axes"]["n"].as_f64().unwrap_or_else(|| panic!("{result}"));
-        let window = &result["circumstances"]["corun"];
-        let [from, to] =
-            ["released_at", "closed_at"].map(|at| window[at].as_f64().unwrap_or_else(|| panic!("{result}")));
-        // It is open until the quicker one ends, with three epochs of 0.2 s.
-        assert!((0.55..1.2).contains(&(to - from)), "{from} to {to}: {result}");
-        let epoch = result["metrics"]["epoch_time"]["value"].as_f64().unwrap();
-        assert!((n / 10.0 - 0.03..n / 10.0 + 0.2).contains(&epoch), "{n}: {epoch} s: {result}");
-        assert!(result["usage"]["samples"].as_u64() > Some(0), "{result}");
-        assert!(result["spoiled"].as_array().is_none_or(Vec::is_empty), "{result}");
-    }
-    assert!(space.flow(["run", "w.yaml"]).expect(0).text().contains("nothing to do"));
-    space.flow(["doctor", "--contents"]).expect(0);
-}
-
 /// Runs steps that stop flow, whose number they find in the file `pid`, as the last that they do, and kills it when so many have ended:
 /// after their end, and before flow knows of it. Says what the next run said.
 fn killed_at_the_end(space: &TestSpace, steps: usize) -> String {
@@ -334,7 +290,7 @@ fn what_was_seen_of_a_step_goes_once_its_failure_is_safe() {
 fn what_was_seen_of_a_step_before_flow_was_killed_is_not_lost_with_flow() {
     let script = "echo ran >> $1/log\nfor n in 1 2 3; do sleep 0.3; echo \"epoch $n, loss 0.$n\"; done\nkill -STOP $(cat $1/pid) || true\n";
     let metrics = "metrics: {stdout: 'epoch {epoch}, loss {loss}'}";
-    for keys in [metrics, "measured: true", "exclusive: true", "gpus: 1"] {
+    for keys in [metrics, "gpus: 1"] {
         let mut space = space();
         space.gpus("driver 580.95.05\ngpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=30\n");
         space.write("log", "").write("work.sh", script);
@@ -416,34 +372,33 @@ fn what_was_being_collected_when_flow_was_killed_is_not_done_again_and_is_as_mea
     // Its numbers take a second to be read: time to be killed in.
     let script = "echo ran >> $1\nfor n in 1 2 3; do sleep 0.3; echo \"epoch $n, loss 0.$n\"; done\ncp $2 big.json; echo made > out\n";
     let metrics = "{stdout: 'epoch {epoch}, loss {loss}', json: big.json}";
-    for extra in ["", "exclusive: true", "secrets: [TOKEN]", "gpus: 1"] {
-        let mut space = quiet_space();
-        space.gpus("driver 580.95.05\ngpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=30\n");
-        space.env("TOKEN", "hunter2-hunter2");
-        space.write("log", "").write("work.sh", script);
-        space.write("numbers", &format!("{{\"final\": 7, \"rest\": [0{}]}}\n", ", 0".repeat(5 << 20)));
-        let [log, numbers] = ["log", "numbers"].map(|name| space.path(name).display().to_string());
-        let step =
-            format!("run: sh work.sh {log} {numbers}, inputs: [work.sh], outputs: [out], metrics: {metrics}, {extra}");
-        space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{{step}}}\n"));
-        let mut flow = space.start(["run", "w.yaml"]);
-        let exit = || files_below(&space.path(".flow/runs")).iter().any(|path| path.ends_with("exit.json"));
-        until("the step has ended", exit);
-        until("its numbers are being read", || read_by(&flow) > 10 << 20);
-        flow.kill();
-        assert!(!flow.said().contains("done"), "{}", flow.said());
-        until("everybody is gone", || space.alive().is_empty());
-        let said = space.flow(["run", "w.yaml"]).expect(0).text();
-        assert_eq!(space.read("log"), "ran\n", "{extra}: {said}");
-        let result = space.journal().into_iter().find(|line| line["event"] == "recorded").unwrap()["result"].clone();
-        assert_eq!(result["metrics"]["final"]["value"], 7.0, "{extra}: {result}");
-        let epoch = result["metrics"]["epoch_time"]["value"].as_f64().unwrap();
-        assert!((0.25..0.6).contains(&epoch), "{extra}: {epoch} s, and it took 0.3 s: {result}");
-        assert!(result["usage"]["samples"].as_u64() > Some(0), "{extra}: {result}");
-        assert_eq!(result["usage"]["gpus"].as_array().map_or(0, Vec::len), usize::from(extra == "gpus: 1"), "{result}");
-        assert!(space.flow(["run", "w.yaml"]).expect(0).text().contains("nothing to do"));
-        space.flow(["doctor", "--contents"]).expect(0);
-    }
+    let mut space = quiet_space();
+    space.gpus("driver 580.95.05\ngpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=30\n");
+    space.env("TOKEN", "hunter2-hunter2");
+    space.write("log", "").write("work.sh", script);
+    space.write("numbers", &format!("{{\"final\": 7, \"rest\": [0{}]}}\n", ", 0".repeat(5 << 20)));
+    let [log, numbers] = ["log", "numbers"].map(|name| space.path(name).display().to_string());
+    let step = format!(
+        "run: sh work.sh {log} {numbers}, inputs: [work.sh], outputs: [out], metrics: {metrics}, gpus: 1, secrets: [TOKEN]"
+    );
+    space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{{step}}}\n"));
+    let mut flow = space.start(["run", "w.yaml"]);
+    let exit = || files_below(&space.path(".flow/runs")).iter().any(|path| path.ends_with("exit.json"));
+    until("the step has ended", exit);
+    until("its numbers are being read", || read_by(&flow) > 10 << 20);
+    flow.kill();
+    assert!(!flow.said().contains("done"), "{}", flow.said());
+    until("everybody is gone", || space.alive().is_empty());
+    let said = space.flow(["run", "w.yaml"]).expect(0).text();
+    assert_eq!(space.read("log"), "ran\n", "{said}");
+    let result = space.journal().into_iter().find(|line| line["event"] == "recorded").unwrap()["result"].clone();
+    assert_eq!(result["metrics"]["final"]["value"], 7.0, "{result}");
+    let epoch = result["metrics"]["epoch_time"]["value"].as_f64().unwrap();
+    assert!((0.25..0.6).contains(&epoch), "{epoch} s, and it took 0.3 s: {result}");
+    assert!(result["usage"]["samples"].as_u64() > Some(0), "{result}");
+    assert_eq!(result["usage"]["gpus"].as_array().map_or(0, Vec::len), 1, "{result}");
+    assert!(space.flow(["run", "w.yaml"]).expect(0).text().contains("nothing to do"));
+    space.flow(["doctor", "--contents"]).expect(0);
 }
 
 #[test]

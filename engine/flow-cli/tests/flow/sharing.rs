@@ -4,10 +4,7 @@
 use flow_testkit::{TestSpace, until};
 use serde_json::Value;
 
-use crate::{
-    gpus::{HOLD, result},
-    quiet_space, space,
-};
+use crate::{gpus::HOLD, quiet_space, space};
 
 const CARD: &str = "driver 580.95.05\ngpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=30\n";
 
@@ -177,29 +174,6 @@ steps:
     // What the pair was measured to take counts now: no trial.
     let (beside, trials, _) = run(&["-f"]);
     assert_eq!((beside, trials), (vec![1, 1], 0));
-}
-
-#[test]
-fn what_is_known_of_a_step_lets_it_share_a_card() {
-    let mut space = quiet_space();
-    space.gpus("gpu NVIDIA A; memory=24GiB; load=20; memory_load=5\n");
-    space.script("hold.sh", HOLD).write(
-        "learn.yaml",
-        "\
-flow: 1
-name: learn
-steps:
-  train: {matrix: {n: [1, 2]}, run: ./hold.sh 1000 1.5, inputs: [hold.sh], gpus: 1, cpus: 1}
-",
-    );
-    let overlap = |args: &[&str]| {
-        space.flow(args).expect(0);
-        let [a, b] = ["train[n=1]", "train[n=2]"].map(|label| result(&space, label));
-        let of = |result: &Value, key: &str| result[key].as_i64().unwrap();
-        of(&a, "ended_at").min(of(&b, "ended_at")) - of(&a, "started_at").max(of(&b, "started_at"))
-    };
-    assert!(overlap(&["run", "learn.yaml"]) <= 0, "an unknown step has its card alone");
-    assert!(overlap(&["run", "-f", "learn.yaml"]) > 500, "its peak and a margin leave room for another");
 }
 
 #[test]
