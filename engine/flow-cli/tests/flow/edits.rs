@@ -117,7 +117,9 @@ fn an_input_folder_belongs_to_the_step_and_its_files_are_read_only() {
     space.flow(["run", "a.yaml"]).expect(0);
     assert_eq!(printed(&space, "a.yaml", "writes"), "d/labels.cache\nd/sub/b.txt\n4");
     assert_eq!(printed(&space, "a.yaml", "looks"), "d/a.txt\nd/sub/b.txt\nb", "what another step did is not seen");
-    assert!(space.flow(["run", "a.yaml"]).expect(0).text().contains("nothing to do"), "both have results");
+    // Files that were written a moment before a run are looked at again by the next one.
+    let again = space.flow(["run", "a.yaml"]).expect(0).text();
+    assert!(again.contains("2 cached") || again.contains("nothing to do"), "both have results: {again}");
     assert_eq!(files_below(&space.path("d")).len(), 2);
 
     let private = "\n  one: {run: 'echo x >> d/a.txt; cat d/a.txt', inputs: [{path: d, copy: true}]}
