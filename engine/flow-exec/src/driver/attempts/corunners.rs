@@ -58,7 +58,8 @@ fn of_group(expansion: &Expansion, instance: InstanceId) -> (Vec<String>, Vec<St
 
 /// The reason why it shares its GPUs, as a notice.
 pub(crate) fn trial(history: &History<'_>, running: &Running, others: &[String]) -> String {
-    let others = others.join(", ");
+    // The other one may start a moment later.
+    let with = if others.is_empty() { String::new() } else { format!(" with {}", others.join(", ")) };
     let model = running.circumstances.gpu_models.first().map_or("card", String::as_str);
     let seen = history.devices().into_iter().find(|device| device.model == model);
     let so_far = match seen.map_or(0, |device| device.samples) {
@@ -66,5 +67,5 @@ pub(crate) fn trial(history: &History<'_>, running: &Running, others: &[String])
         1 => "measured once".to_owned(),
         n => format!("measured {n} times"),
     };
-    format!("shares its GPU with {others} to measure the cost of sharing on {model}: {so_far}")
+    format!("shares its GPU{with} to measure the cost of sharing on {model}: {so_far}")
 }
