@@ -683,6 +683,7 @@ cpu-count = { $n ->
     [1] 1 CPU
    *[other] { $n } CPUs
 }
+cpu-count-of = { $n } of { $of } CPUs
 lack-gpus = needs { $needs }, this machine has { $has }
 lack-gpus-trouble = needs { $needs }, this machine has { $has } ({ $trouble })
 lack-gpu-memory = needs { $needs } with { $memory } of memory each; this machine has { $has } (the largest has { $largest })

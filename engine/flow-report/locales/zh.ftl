@@ -662,6 +662,7 @@ cpu-count = { $n ->
     [1] 1 个 CPU
    *[other] { $n } 个 CPU
 }
+cpu-count-of = { $of } 个 CPU 中的 { $n } 个
 lack-gpus = 需要 { $needs }，本机有 { $has }
 lack-gpus-trouble = 需要 { $needs }，本机有 { $has }（{ $trouble }）
 lack-gpu-memory = 需要 { $needs }，每块显存 { $memory }，本机符合的有 { $has } 块（最大为 { $largest }）

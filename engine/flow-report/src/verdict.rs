@@ -378,7 +378,7 @@ fn predicted(
         let works: Vec<f64> = solo.iter().filter(like).filter_map(work).collect();
         let first = if placement == CorunGpus::Own { next } else { 0 };
         next += gpus;
-        cores = cores.max(alone.circumstances.host_cpus);
+        cores = cores.max(alone.circumstances.usable_cpus());
         loads.push(Load {
             cores: works.iter().sum::<f64>() / works.len().max(1) as f64 / time,
             gpu_busy: alone.usage.gpus.iter().filter_map(GpuUsage::load).fold(0.0, f64::max),
@@ -442,9 +442,14 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
         alone: None,
     };
     let saturated = pairs.iter().any(|(member, _)| member.circumstances.cpu_saturated.is_some_and(|share| share > 0.5));
+    // Of the CPUs that flow could use.
+    let of_usable = |share: f64| {
+        let more = pairs.iter().map(|(member, _)| member.circumstances.cpus_per_usable());
+        share * more.fold(1.0, f64::max)
+    };
     // Each is a mean over the member's own epochs, so their sum may slightly exceed 100%.
-    let cpu = used("cpu_util").map(|all| all.iter().sum::<f64>().min(1.0));
-    let mut rulings = vec![ruling(Resource::Cpu, asked("cpu_util"), cpu, saturated)];
+    let cpu = used("cpu_util").map(|all| of_usable(all.iter().sum()).min(1.0));
+    let mut rulings = vec![ruling(Resource::Cpu, asked("cpu_util").map(of_usable), cpu, saturated)];
     let host = pairs.iter().map(|(member, _)| member.circumstances.host_memory).max().filter(|bytes| *bytes > 0);
     let of_host = |bytes: Option<f64>| Some(bytes.filter(|bytes| *bytes > 0.0)? / host? as f64);
     let bytes = used("memory").and_then(|all| of_host(Some(all.iter().sum())));

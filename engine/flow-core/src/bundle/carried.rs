@@ -41,6 +41,23 @@ impl Carried {
         }
     }
 
+    /// Fills in how many CPUs a run could use, from its machine, where results do not say it.
+    fn limit_cpus(&mut self) {
+        for lines in self.journals.values_mut() {
+            let machine = match lines.first().map(|line| &line.event) {
+                Some(RunEvent::RunStarted(start)) => start.machine.clone(),
+                _ => continue,
+            };
+            for result in lines.iter_mut().filter_map(|line| result_of(&mut line.event)) {
+                let seen = &mut result.circumstances;
+                let is_here = seen.cpu_model == machine.cpu_model && !seen.facts.contains_key("node");
+                if is_here && seen.allowed_cpus.is_none() && machine.cpus < seen.host_cpus {
+                    seen.allowed_cpus = Some(machine.cpus);
+                }
+            }
+        }
+    }
+
     /// Keeps in each result only references to objects in the bundle.
     pub fn settle(&mut self) {
         let Carried { journals, objects, .. } = self;
@@ -149,6 +166,7 @@ impl Carried {
             }
         }
         self.settle();
+        self.limit_cpus();
         Ok(())
     }
 }

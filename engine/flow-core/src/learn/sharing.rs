@@ -72,7 +72,7 @@ pub fn of_group<'r>(
         cores += alone.usage.cores()?;
     }
     let members = together.len() as f64;
-    (cores < f64::from(together.first()?.circumstances.host_cpus)).then_some(GpuSharing {
+    (cores < f64::from(together.first()?.circumstances.usable_cpus())).then_some(GpuSharing {
         busy,
         slowdown: slowdown / members,
         beside: Vec::new(),
@@ -149,7 +149,7 @@ impl History<'_> {
                 .map_or(f64::from(instances[other.instance.index()].request.cpus), |alone| alone.cores),
         };
         let others: Vec<Other<AttemptId>> = corunners.iter().map(other).collect();
-        let found = beside(&reported.timed(), &others, f64::from(seen.host_cpus) - own.cores)?;
+        let found = beside(&reported.timed(), &others, f64::from(seen.usable_cpus()) - own.cores)?;
         let corunners: Option<Vec<(&CoRunner, Alone)>> =
             found.who.iter().map(|id| Some((&corunners[id], alone(corunners[id].instance)?))).collect();
         let corunners = corunners?;

@@ -54,6 +54,9 @@ pub struct Circumstances {
     /// CPUs of the host; 0 if nothing ran.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub host_cpus: u32,
+    /// CPUs of the host that flow could use, if fewer: by an affinity mask or the limit of a container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_cpus: Option<u32>,
     /// CPU model of the host.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cpu_model: String,
@@ -120,6 +123,16 @@ pub struct Circumstances {
 }
 
 impl Circumstances {
+    /// The CPUs of the host that flow could use.
+    pub fn usable_cpus(&self) -> u32 {
+        self.allowed_cpus.unwrap_or(self.host_cpus)
+    }
+
+    /// By this, a share of the host's CPUs becomes a share of those that flow could use.
+    pub fn cpus_per_usable(&self) -> f64 {
+        f64::from(self.host_cpus.max(1)) / f64::from(self.usable_cpus().max(1))
+    }
+
     /// Whether the host's CPUs were exhausted in more than a tenth of the samples.
     pub(crate) fn short_of_cpu(&self) -> bool {
         self.cpu_saturated.is_some_and(|share| share > 0.1)

@@ -262,7 +262,7 @@ fn possible(pairs: &Round<'_>, times: &[Times]) -> Option<f64> {
         let speed = typical(&times.alone) / typical(&times.together);
         gain += speed;
         needed += speed * solo.usage.cores()?;
-        cpus = cpus.max(member.circumstances.host_cpus);
+        cpus = cpus.max(member.circumstances.usable_cpus());
     }
     (cpus > 0 && needed > 0.0).then(|| gain * f64::from(cpus) / needed)
 }

@@ -52,8 +52,7 @@ pub fn examine(only: Option<&str>) -> Result<(Machine, Survey), String> {
 /// This machine without its GPUs, which are not queried because that would wake them up.
 pub(crate) fn without_gpus() -> Machine {
     Machine {
-        // Includes the affinity mask and the CPU quota of control groups.
-        cpus: thread::available_parallelism().map_or(1, NonZero::get).try_into().unwrap_or(u32::MAX),
+        cpus: usable_cpus(),
         cpu_model: cpu_model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
         memory: limits::memory(Path::new("/")),
         ..Machine::default()
@@ -77,6 +76,16 @@ pub fn host_cpus() -> u32 {
     static HOST: OnceLock<u32> = OnceLock::new();
     let online = || sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
     *HOST.get_or_init(|| online().and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(1).max(1))
+}
+
+/// By the affinity mask and the CPU quota of control groups.
+fn usable_cpus() -> u32 {
+    thread::available_parallelism().map_or(1, NonZero::get).try_into().unwrap_or(u32::MAX)
+}
+
+/// The CPUs that this process may use, if the host has more.
+pub(crate) fn allowed_cpus() -> Option<u32> {
+    Some(usable_cpus()).filter(|cpus| *cpus < host_cpus())
 }
 
 /// The model that the kernel names, or the architecture if there is none, as on many ARM machines.

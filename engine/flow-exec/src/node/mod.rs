@@ -82,6 +82,9 @@ pub(crate) struct NodeFacts {
     pub(crate) cpu_model: String,
     /// All CPUs of the node.
     pub(crate) host_cpus: u32,
+    /// Those that the job may use, if fewer.
+    #[serde(default)]
+    pub(crate) allowed_cpus: Option<u32>,
     pub(crate) memory: u64,
     pub(crate) driver: Option<String>,
     /// The GPUs of the program.

@@ -273,6 +273,7 @@ fn facts(machine: &Machine, own: &[String], first: usize, gpu_model: Option<&str
         pid: 0,
         cpu_model: machine.cpu_model.clone(),
         host_cpus: hardware::host_cpus(),
+        allowed_cpus: hardware::allowed_cpus(),
         memory: machine.memory,
         driver: machine.driver.clone(),
         gpus,

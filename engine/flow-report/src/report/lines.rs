@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::model::Report;
+use super::setup::Setup;
 use super::with::Value;
 use crate::bounds;
 use crate::safe;
@@ -15,6 +16,15 @@ pub(super) struct LabelledValue {
     label: String,
     colon: String,
     value: String,
+}
+
+/// `16 CPUs`, or `8 of 32 CPUs`.
+pub(super) fn cpu_count(setup: &Setup, model: &str, count: u32, words: &Words, lang: &str) -> String {
+    let counts = Args::new().count("n", count as usize);
+    match setup.host_cpus.get(model) {
+        Some(of) => words.text(lang, "cpu-count-of", &counts.count("of", *of as usize)),
+        None => words.text(lang, "cpu-count", &counts),
+    }
 }
 
 pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledValue> {
@@ -64,9 +74,11 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
         text
     });
     let gpus: Vec<String> = gpus.collect();
-    let cpu_count = |count: u32| words.text(lang, "cpu-count", &Args::new().count("n", count as usize));
-    let cpus: Vec<String> =
-        setup.cpus.iter().map(|(model, count)| format!("{} ({})", safe::text(model), cpu_count(*count))).collect();
+    let cpus = setup.cpus.iter().map(|(model, count)| {
+        let count = cpu_count(setup, model, *count, words, lang);
+        format!("{} ({count})", safe::text(model))
+    });
+    let cpus: Vec<String> = cpus.collect();
     // If no CPU is known, nothing ran on a machine. The report then shows computed results, which are the same
     // everywhere.
     if !cpus.is_empty() {

@@ -11,7 +11,7 @@ use super::answer::answer;
 use super::charts::{Chart, charts};
 use super::held::{self, Titled};
 use super::labels::named;
-use super::lines::{LabelledValue, setup};
+use super::lines::{LabelledValue, cpu_count, setup};
 use super::model::{REPORT_FORMAT, Report, Section};
 use super::picture::Picture;
 use super::with::{ReportWith, Value};
@@ -388,7 +388,7 @@ fn head(report: &Report, words: &Words, lang: &str) -> String {
     parts.extend(own);
     parts.extend(setup.gpus.iter().map(|(model, count, _)| format!("{count} × {}", safe::text(model))));
     let cpus = setup.cpus.iter().map(|(model, count)| {
-        let cpus = words.text(lang, "cpu-count", &Args::new().count("n", *count as usize));
+        let cpus = cpu_count(setup, model, *count, words, lang);
         if setup.gpus.is_empty() { format!("{cpus} ({})", safe::text(model)) } else { cpus }
     });
     parts.extend(cpus);

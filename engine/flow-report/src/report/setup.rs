@@ -35,8 +35,11 @@ pub(crate) struct Setup {
     /// The number of GPUs of a model in the machine, if it has more than were used.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) machine_gpus: BTreeMap<String, usize>,
-    /// CPU model and number of CPUs of the hosts.
+    /// CPU model and number of CPUs that flow could use, of the hosts.
     pub(crate) cpus: Vec<(String, u32)>,
+    /// The number of CPUs of the host with this model, if flow could use only some.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) host_cpus: BTreeMap<String, u32>,
     /// Slurm jobs that measured, and the nodes that they ran on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) slurm: Option<SlurmJobs>,
@@ -101,7 +104,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
     }
     let others = others(input, used);
     let mut gpus: BTreeMap<String, (usize, u64)> = BTreeMap::new();
-    let mut cpus: BTreeMap<String, u32> = BTreeMap::new();
+    let (mut cpus, mut host_cpus) = (BTreeMap::<String, u32>::new(), BTreeMap::<String, u32>::new());
     let mut versions: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     let mut drivers = Vec::new();
     let mut software: IndexMap<&str, BTreeSet<String>> = IndexMap::new();
@@ -122,7 +125,10 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
             *entry = (entry.0.max(count), entry.1.max(*total));
         }
         let entry = cpus.entry(c.cpu_model.clone()).or_default();
-        *entry = (*entry).max(c.host_cpus);
+        *entry = (*entry).max(c.usable_cpus());
+        if c.allowed_cpus.is_some() {
+            host_cpus.insert(c.cpu_model.clone(), c.host_cpus);
+        }
         for (at, name) in VERSIONS.iter().enumerate() {
             let known = versions.entry(at).or_default();
             if let Some(version) = c.facts.get(*name).filter(|v| !known.contains(v)) {
@@ -182,6 +188,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
         machine_gpus,
         gpus: gpus.into_iter().map(|(model, (count, memory))| (model, count, memory)).collect(),
         cpus: cpus.into_iter().collect(),
+        host_cpus,
         slurm: SlurmJobs::of(measured),
         versions: known,
         profile: input.profile.clone(),

@@ -165,12 +165,13 @@ impl Running {
 
     /// It runs on this node: replaces what was assumed about its machine.
     pub(crate) fn is_on(&mut self, node: NodeFacts, objects: &Objects) {
-        let NodeFacts { host, job, cpu_model, host_cpus, memory, driver, gpus, environment, .. } = node;
+        let NodeFacts { host, job, cpu_model, host_cpus, allowed_cpus, memory, driver, gpus, environment, .. } = node;
         let circumstances = &mut self.circumstances;
         if matches!(self.resolved.body, Body::Command { .. }) {
             circumstances.environment = environments::complete(circumstances.environment, environment, objects);
         }
         (circumstances.cpu_model, circumstances.host_cpus) = (cpu_model, host_cpus);
+        circumstances.allowed_cpus = allowed_cpus;
         // A batch system may be configured with more CPUs than its nodes have.
         circumstances.cpus = circumstances.cpus.min(host_cpus);
         (circumstances.host_memory, circumstances.driver) = (memory, driver);

@@ -271,6 +271,7 @@ pub(crate) fn circumstances(expansion: &Expansion, instance: &Instance, placemen
         timeout: instance.limit(),
         cpus: placement.cpus,
         host_cpus: hardware::host_cpus(),
+        allowed_cpus: hardware::allowed_cpus(),
         cpu_model: machine.cpu_model.clone(),
         host_memory: machine.memory,
         params: params.map(|(name, value)| (name.clone(), value.clone())).collect(),
