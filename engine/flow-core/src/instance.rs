@@ -280,6 +280,11 @@ impl Input {
         }
         if self.path.starts_with('/') { 0 } else { most }
     }
+
+    /// True if a program can find the author's file under the written path, so that the copy does not protect it.
+    pub fn is_absolute(&self) -> bool {
+        self.path.starts_with('/') && !self.in_place
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -191,6 +191,23 @@ fn a_folder_that_is_too_large_for_a_copy_is_named_and_its_edits_are_noticed() {
 }
 
 #[test]
+fn an_edit_of_an_absolute_input_discards_the_result() {
+    let space = gated();
+    let path = space.path("ext/d.txt").display().to_string();
+    let steps = format!("\n  u: {{run: 'eval \"$GATE\"; cat {path}', inputs: ['{path}']}}\n");
+    space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:{steps}")).write("ext/d.txt", "loss 1");
+    let mut flow = space.start(["run", "a.yaml"]);
+    until("the step runs", || space.path("gate.began").exists());
+    space.write("ext/d.txt", "loss 1000").write("gate", "");
+    assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
+    let line = format!("not kept  u: `{path}` changed while it ran; run again\n");
+    assert!(flow.said().contains(&line), "{}", flow.said());
+    space.write("ext/d.txt", "loss 1");
+    space.flow(["run", "a.yaml"]).expect(0);
+    assert_eq!(printed(&space, "a.yaml", "u"), "loss 1");
+}
+
+#[test]
 fn an_input_that_is_gone_since_the_last_run_is_told_and_no_run_begins() {
     let space = space();
     let steps = "\n  one: {run: cat a, inputs: [a]}\n  two: {run: 'cat b; true ${{ steps.one }}', inputs: [b]}\n";

@@ -290,8 +290,8 @@ fn continues(
     checkpoint.ok_or(Stopped::NoCheckpoint)?.continues(used, &folder.log())
 }
 
-/// Inputs that the attempt read in place and that changed during it. Its own copies cannot change; the run's captured
-/// copies change only if a step writes into its inputs.
+/// Inputs that the attempt read in place, or could have read under an absolute path, and that changed during it. Its own
+/// copies cannot change; the run's captured copies change only if a step writes into its inputs.
 fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     let session = &context.session;
     let mut why = Vec::new();
@@ -299,14 +299,18 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     for input in instance.inputs.iter().chain(&running.resolved.inputs) {
         let path = session.path(&input.path);
         let captured = running.captured.iter().find(|captured| captured.author() == path);
-        let near = |path: PathBuf| path.strip_prefix(&session.workspace.folder).unwrap_or(&path).display().to_string();
         let is_copy = captured.is_some_and(|captured| captured.is_copy());
+        if input.is_absolute() {
+            let changed = context.inputs.changed(&path, input.by_listing);
+            why.extend(changed.map(|path| Spoiled::InputChanged { path: path.display().to_string() }));
+        }
         if input.copy && !is_copy {
             // Its private copy was compared with the plan before the start.
             continue;
         }
+        let near = |path: PathBuf| path.strip_prefix(&session.workspace.folder).unwrap_or(&path).display().to_string();
         let mut changed = captured.and_then(|captured| captured.written());
-        if !is_copy && (input.in_place || path.is_dir()) {
+        if !is_copy && !input.is_absolute() && (input.in_place || path.is_dir()) {
             changed = changed.or_else(|| context.inputs.changed(&path, input.by_listing));
         }
         why.extend(changed.map(near).map(|path| match is_copy {

@@ -199,7 +199,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let copied = |path: &Path| launch.captured.iter().any(|captured| captured.is_copy() && captured.author() == path);
     for input in instance.inputs.iter().chain(&resolved.inputs) {
         let path = session.path(&input.path);
-        if copied(&path) {
+        if copied(&path) && !input.is_absolute() {
             continue;
         }
         if let Some(changed) = context.inputs.changed(&path, input.by_listing) {
