@@ -39,6 +39,9 @@ const NOISE: &str = "_ PWD OLDPWD SHLVL COLUMNS LINES PS1 PROMPT_COMMAND LS_COLO
 /// Beginnings of such names.
 const NOISES: &str =
     "FLOW_ SLURM_ TERM SSH_ XDG_SESSION XDG_SEAT XDG_VTNR DBUS VSCODE_ VTE_ KITTY_ WEZTERM_ BASH_FUNC_";
+/// Counts although it begins like noise: the index of a job array selects the experiment. `SLURM_PROCID` does not
+/// count, because each batch job sets it, mostly to 0.
+const ARRAY_INDEX: &str = "SLURM_ARRAY_TASK_ID";
 /// Variables that decide which programs and packages a step finds. A step may set them itself.
 const SEARCHED: [&str; 3] = ["PATH", "PYTHONPATH", "PYTHONNOUSERSITE"];
 /// An environment is looked at again after this time.
@@ -64,7 +67,9 @@ impl Shell {
     fn of(inherited: &BTreeMap<String, String>, key: Option<[u8; 32]>) -> Shell {
         let short = |hash: blake3::Hash| hash.to_hex()[..16].to_owned();
         let is_noise = |name: &str| {
-            NOISE.split(' ').any(|noise| name == noise) || NOISES.split(' ').any(|begin| name.starts_with(begin))
+            name != ARRAY_INDEX
+                && (NOISE.split(' ').any(|noise| name == noise)
+                    || NOISES.split(' ').any(|begin| name.starts_with(begin)))
         };
         let told = inherited.iter().filter(|(name, _)| !is_noise(name));
         let variables = key.iter().flat_map(|key| {
@@ -125,6 +130,10 @@ impl Environments {
         let mut found = if is_job { Environment::default() } else { environment::of(argv, &variable) };
         found.activated = found.activated.or(declared.filter(|of| !declared::is_image(of)).map(declared::bin));
         self.shell.put_into(&mut found);
+        if is_job {
+            // A job has its own index, or none.
+            found.variables.insert(ARRAY_INDEX.to_owned(), None);
+        }
         for name in own.keys().filter(|name| found.variables.contains_key(*name)).cloned().collect::<Vec<_>>() {
             found.variables.insert(name, None);
         }
@@ -244,5 +253,19 @@ mod tests {
         let page = include_str!("../../../../../docs/language.md");
         let missing = |name: &&str| !page.contains(&format!("`{name}`"));
         assert_eq!(NOISE.split(' ').chain(NOISES.split(' ')).filter(missing).collect::<Vec<_>>(), [""; 0]);
+    }
+
+    #[test]
+    fn the_index_of_a_job_array_counts() {
+        let shell = |index: &str| {
+            let variables = [("SLURM_ARRAY_TASK_ID", index), ("SLURM_JOB_ID", index), ("SCALE", "1")];
+            let mut found = Environment::default();
+            let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            Shell::of(&variables.into(), Some([0; 32])).put_into(&mut found);
+            found
+        };
+        let differs = Difference::Variable { name: "SLURM_ARRAY_TASK_ID".into() };
+        assert_eq!(shell("4").differences(&shell("0")), [differs]);
+        assert_eq!(shell("4").differences(&shell("4")), []);
     }
 }
