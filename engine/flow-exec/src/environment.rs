@@ -5,6 +5,7 @@ use std::{
     collections::BTreeMap,
     env, fs,
     io::Read,
+    iter,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -14,6 +15,8 @@ use flow_core::{
     Digest, Environment, ProgramFile, Python,
     shell::{First, first},
 };
+
+use crate::prefix;
 
 /// Looked for in every environment.
 const PYTHONS: [&str; 2] = ["python", "python3"];
@@ -234,7 +237,12 @@ impl Installation {
     fn read(&self, variables: Variables<'_>) -> Python {
         let path = variables("PYTHONPATH").unwrap_or_default();
         let mut packages = BTreeMap::new();
-        let folders = env::split_paths(&path).filter(|dir| dir.is_absolute()).chain(self.folders(variables));
+        let with_linked = |folder: PathBuf| {
+            let linked = prefix::paths_in(&folder, &folder);
+            iter::once(folder).chain(linked)
+        };
+        let own = self.folders(variables).into_iter().flat_map(with_linked);
+        let folders = env::split_paths(&path).filter(|dir| dir.is_absolute()).chain(own);
         for (name, version) in folders.flat_map(|folder| distributions(&folder)) {
             // The first one is imported.
             packages.entry(name).or_insert(version);
@@ -270,31 +278,45 @@ fn only_version(prefix: &Path) -> Option<String> {
 }
 
 /// What changes if names in a folder change, or if another folder takes its place: device, number and times.
-pub(crate) type FolderStamp = (u64, u64, [i64; 4]);
+type FolderStamp = (u64, u64, [i64; 4]);
 
 /// The stamp of a folder. Its time alone may be that of another: package managers set the times of all folders to one.
-pub(crate) fn folder_stamp(folder: &Path) -> Option<FolderStamp> {
+fn folder_stamp(folder: &Path) -> Option<FolderStamp> {
     let meta = fs::metadata(folder).ok()?;
     Some((meta.dev(), meta.ino(), [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()]))
 }
 
-/// The distributions in a folder, from the names of what describes them; those that were read last, while the stamp of
-/// the folder stays the same.
-pub(crate) fn distributions(folder: &Path) -> Vec<(String, String)> {
-    /// The stamp of a folder, and its distributions.
-    type Listed = (FolderStamp, Vec<(String, String)>);
-    static SEEN: Mutex<BTreeMap<PathBuf, Listed>> = Mutex::new(BTreeMap::new());
-    let Some(stamp) = folder_stamp(folder) else { return Vec::new() };
-    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, found)) = seen.get(folder).filter(|(then, _)| *then == stamp) {
-        return found.clone();
+/// What was read in folders, with the stamp of each at that time.
+pub(crate) struct FolderCache<T>(Mutex<BTreeMap<PathBuf, (FolderStamp, Vec<T>)>>);
+
+impl<T: Clone> FolderCache<T> {
+    pub(crate) const fn new() -> FolderCache<T> {
+        FolderCache(Mutex::new(BTreeMap::new()))
     }
-    let names =
-        fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut found: Vec<(String, String)> = names.filter_map(|name| name_and_version(&name)).collect();
-    found.sort();
-    seen.insert(folder.to_owned(), (stamp, found.clone()));
-    found
+
+    /// The content of a folder. It is read again only if the folder's stamp changes.
+    pub(crate) fn get(&self, folder: &Path, read: impl FnOnce(&Path) -> Vec<T>) -> Vec<T> {
+        let Some(stamp) = folder_stamp(folder) else { return Vec::new() };
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = seen.get(folder).filter(|(then, _)| *then == stamp) {
+            return found.clone();
+        }
+        let found = read(folder);
+        seen.insert(folder.to_owned(), (stamp, found.clone()));
+        found
+    }
+}
+
+/// The distributions in a folder, from the names of what describes them.
+pub(crate) fn distributions(folder: &Path) -> Vec<(String, String)> {
+    static SEEN: FolderCache<(String, String)> = FolderCache::new();
+    SEEN.get(folder, |folder| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut found: Vec<(String, String)> = names.filter_map(|name| name_and_version(&name)).collect();
+        found.sort();
+        found
+    })
 }
 
 /// The normalized name and the version of a distribution, from `NAME-VERSION.dist-info` or
@@ -375,6 +397,23 @@ mod tests {
         fs::rename(site.join("scikit_learn-1.5.2.dist-info"), site.join("scikit_learn-1.9.1.dist-info")).unwrap();
         let (was, is) = (Some("1.5.2".into()), Some("1.9.1".into()));
         let upgraded = flow_core::Difference::Package { name: "scikit-learn".into(), was, is };
+        assert_eq!(found.differences(&again(&found, &variables)), [upgraded]);
+    }
+
+    #[test]
+    fn packages_in_the_folders_of_path_files_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let (at, extra) = (dir.path().join("venv"), dir.path().join("extra"));
+        let site = venv(&at, &["six-1.16"]);
+        fs::create_dir_all(extra.join("torch-2.0.0.dist-info")).unwrap();
+        fs::write(site.join("e.pth"), format!("{}\n", extra.display())).unwrap();
+        let path = format!("{}/bin", at.display());
+        let variables = |name: &str| (name == "PATH").then(|| path.clone());
+        let found = of(&argv(&["python", "train.py"]), &variables);
+        assert_eq!(found.python().unwrap().packages["torch"], "2.0.0");
+        fs::rename(extra.join("torch-2.0.0.dist-info"), extra.join("torch-2.9.0.dist-info")).unwrap();
+        let (was, is) = (Some("2.0.0".into()), Some("2.9.0".into()));
+        let upgraded = flow_core::Difference::Package { name: "torch".into(), was, is };
         assert_eq!(found.differences(&again(&found, &variables)), [upgraded]);
     }
 

@@ -2,15 +2,13 @@
 //! `PYTHONPATH`. Reads the files of an installation, starts nothing.
 
 use std::{
-    collections::BTreeMap,
     env, fs,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
 
 use serde::Deserialize;
 
-use crate::environment::{FolderStamp, Variables, folder_stamp};
+use crate::environment::{FolderCache, Variables};
 
 /// Sources that a program imports from their own folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,19 +55,10 @@ pub(crate) fn inherited(variables: Variables<'_>, root: &Path) -> Vec<LiveSource
     real.map(source).collect()
 }
 
-/// The live sources that a folder of packages names; those that were read last, while its stamp stays the same.
+/// The live sources that a folder of packages names.
 fn of_folder(folder: &Path) -> Vec<LiveSource> {
-    /// The stamp of a folder, and the sources that it names.
-    type Known = (FolderStamp, Vec<LiveSource>);
-    static SEEN: Mutex<BTreeMap<PathBuf, Known>> = Mutex::new(BTreeMap::new());
-    let Some(stamp) = folder_stamp(folder) else { return Vec::new() };
-    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, found)) = seen.get(folder).filter(|(then, _)| *then == stamp) {
-        return found.clone();
-    }
-    let found = read(folder);
-    seen.insert(folder.to_owned(), (stamp, found.clone()));
-    found
+    static SEEN: FolderCache<LiveSource> = FolderCache::new();
+    SEEN.get(folder, read)
 }
 
 fn read(folder: &Path) -> Vec<LiveSource> {

@@ -10,7 +10,7 @@ use std::{
 use flow_core::{Digest, Python};
 
 use crate::{
-    environment::{distributions, interpreter, name_and_version, normalized},
+    environment::{FolderCache, distributions, interpreter, name_and_version, normalized},
     live_sources,
 };
 
@@ -83,15 +83,16 @@ fn is_of(name: &str, version: &str) -> bool {
 }
 
 /// The folders outside a prefix that the `.pth` files of one of its folders add.
-fn paths_in(folder: &Path, prefix: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "pth")).collect();
-    files.sort();
-    let mut found = Vec::new();
-    for text in files.iter().filter_map(|file| fs::read_to_string(file).ok()) {
-        let paths = live_sources::lines(&text).map(|line| folder.join(line));
-        found.extend(paths.filter(|path| path.is_dir() && !path.starts_with(prefix)));
-    }
+pub(crate) fn paths_in(folder: &Path, prefix: &Path) -> Vec<PathBuf> {
+    static SEEN: FolderCache<PathBuf> = FolderCache::new();
+    let mut found = SEEN.get(folder, |folder| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "pth")).collect();
+        files.sort();
+        let texts = files.iter().filter_map(|file| fs::read_to_string(file).ok());
+        texts.flat_map(|text| live_sources::lines(&text).map(|line| folder.join(line)).collect::<Vec<_>>()).collect()
+    });
+    found.retain(|path| path.is_dir() && !path.starts_with(prefix));
     found
 }
 
