@@ -1,6 +1,7 @@
 //! Reasons as text, from any catalogue: as Markdown for reports, otherwise as plain text. This module does not know
 //! reports.
 
+use flow_core::Difference;
 use flow_core::reason::{
     BatchEnd, Cause, Caveat, Damage, ExitHint, Fault, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason,
     Refusal, Spoiled, Stopped, Unmatched,
@@ -205,6 +206,21 @@ impl Reasons<'_> {
             Caveat::FirstValues { kept, printed } => self
                 .say("caveat-first-values", args.with("kept", kept.to_string()).with("printed", printed.to_string())),
             Caveat::OutputUnread { bytes } => self.say("caveat-output-unread", args.with("size", size(*bytes))),
+            Caveat::OtherEnvironment { differences, more } => {
+                let key = if *more == 0 { "caveat-other-environment" } else { "caveat-other-environment-more" };
+                let all: Vec<String> = differences.iter().map(|one| self.difference(one)).collect();
+                let list = all.join(&self.words.mark(&[self.lang], "mark-comma"));
+                self.say(key, args.with("list", list).with("more", more.to_string()))
+            }
+        }
+    }
+
+    fn difference(&self, difference: &Difference) -> String {
+        let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "—".to_owned());
+        match difference {
+            Difference::Python { was, is } => self.text(&format!("Python {was} → {is}")),
+            Difference::Package { name, was, is } => self.text(&format!("{name} {} → {}", version(was), version(is))),
+            Difference::Program { name, .. } | Difference::Variable { name } => self.code(name),
         }
     }
 

@@ -205,7 +205,7 @@ impl Reported {
             Caveat::FirstValues { kept, printed } => Some(format!(
                 "its series keep the first {kept} of {printed} values; last, min and max cover all of them"
             )),
-            Caveat::OutputUnread { .. } => None,
+            Caveat::OutputUnread { .. } | Caveat::OtherEnvironment { .. } => None,
         });
         let parts = self.parts.iter().filter(|(_, more)| **more > 0).map(|(place, more)| {
             let times = if *more == 1 { "once".to_owned() } else { format!("{more} times") };

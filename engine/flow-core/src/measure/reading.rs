@@ -7,7 +7,7 @@ use super::{GpuSamples, HostSamples, Printed, Record, Reported, gather, read_num
 use crate::{
     GpuUsage, Metric, Outcome,
     metrics::{Metrics, NumberFiles},
-    reason::Cause,
+    reason::{Cause, Caveat},
     result::{Series, StepResult},
 };
 
@@ -38,7 +38,9 @@ pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> S
         window.epochs = gathered.in_window;
     }
     result.metrics = gathered.metrics;
-    result.caveats = reported.caveats();
+    // Another reading does not change how the work was done.
+    result.caveats.retain(|caveat| matches!(caveat, Caveat::OtherEnvironment { .. }));
+    result.caveats.extend(reported.caveats());
     result.usage.phases = gathered.phases;
     let load = host.load(&gathered.spans);
     (circumstances.foreign_cpu, circumstances.cpu_saturated) = (load.foreign_cpu, load.cpu_saturated);

@@ -7,7 +7,7 @@ use flow_core::{
     ArtifactKind, AttemptId, Body, CorunWindow, Digest, GpuFacts, Input, Instance, InstanceId, Outcome, StepResult,
     Usage,
     measure::CoRunner,
-    reason::{BatchEnd, Cause, Fault, Spoiled, Stopped},
+    reason::{BatchEnd, Cause, Caveat, Fault, Spoiled, Stopped},
 };
 use flow_protocol::{self as protocol, Exit};
 
@@ -16,7 +16,7 @@ use crate::{
     attempt::{Folder, Said},
     clock,
     driver::{
-        begin::context::RunContext,
+        begin::{context::RunContext, environments},
         executor::{Observed, OutcomeOverride, RemoteObservation, RetryAdvice},
         plan::lookup::drifted,
         reports::builtin,
@@ -243,6 +243,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
         }
     }
     if let Some(checkpoint) = &checkpoint {
+        result.caveats.extend(other_environment(context, checkpoint, result.circumstances.environment));
         let done = result.outcome == Outcome::Ok || instance.record.contains(&result.outcome);
         if again != RetryAdvice::Continues && (done || !instance.resume) {
             checkpoint.remove();
@@ -251,10 +252,20 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
                 // This part of the work was done, whether a retry or a later run continues from it.
                 let _ = continues(instance, Some(checkpoint), &result.usage, &running.folder);
             }
+            // That of a job is complete only now.
+            result.circumstances.environment.into_iter().for_each(|of| checkpoint.is_used_in(of));
             checkpoint.is_left();
         }
     }
     Collected { attempt, instance: id, running, corunners, news, notices, again, result }
+}
+
+/// Whether a result resumed from attempts in another software environment.
+fn other_environment(context: &RunContext, checkpoint: &Checkpoint, own: Option<Digest>) -> Option<Caveat> {
+    let earlier: Vec<Digest> = checkpoint.environments().into_iter().filter(|of| Some(*of) != own).collect();
+    let is_resumed = !earlier.is_empty();
+    let own = own.filter(|_| is_resumed).and_then(|own| environments::load(&own, &context.objects))?;
+    Caveat::resumed(&own, earlier.iter().filter_map(|of| environments::load(of, &context.objects)))
 }
 
 /// Outputs with a secret in a file name. Outputs are stored unchanged, and later listings do not know the secrets.

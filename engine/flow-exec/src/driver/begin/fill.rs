@@ -167,9 +167,10 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let checkpoint = context.checkpoint(fill.fingerprint.unwrap_or(none), fill.claim.unwrap_or(none), instance);
     // Members of a group are measured together from start to end, so none resumes.
     let resumes = instance.resume && instance.corun.is_none();
+    let is_resumed = resumes && checkpoint.found();
     if !resumes {
         checkpoint.remove();
-    } else if checkpoint.found() {
+    } else if is_resumed {
         checkpoint.give_log(&folder).map_err(|e| not_made(&folder.earlier(), e))?;
     }
     let mut launch = start::fill(&start::Start {
@@ -192,7 +193,8 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let metrics = expansion.steps[instance.step.index()].metrics.as_deref();
     // It slows down every start.
     let plugin = matches!(resolved.body, Body::Plugin { .. });
-    if process && resumes && (metrics.is_some() || plugin) {
+    let is_noted = process && resumes && (metrics.is_some() || plugin);
+    if is_noted {
         checkpoint.is_used_by(&folder);
     }
     // After the copies are made: if an input is still unchanged, the copy has the hashed content.
@@ -224,6 +226,9 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         let declared = expansion.environment_of(instance);
         circumstances.environment =
             context.environments.record(argv, env, &resolved.env, declared, is_job, &context.objects);
+        if let Some(environment) = circumstances.environment.filter(|_| is_noted || is_resumed) {
+            checkpoint.is_used_in(environment);
+        }
         live_sources::put_first(&mut launch.env, session, instance, &resolved, &folder.work());
     }
     let place = format!("runs/{}/attempts/{}", context.run, fill.attempt.0);

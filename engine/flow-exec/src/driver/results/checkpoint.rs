@@ -69,6 +69,27 @@ impl Checkpoint {
         self.0.with_extension("attempt")
     }
 
+    /// The recorded environments of the attempts that left something here, and of the one that uses it.
+    fn environments_file(&self) -> PathBuf {
+        self.0.with_extension("environments")
+    }
+
+    pub(crate) fn environments(&self) -> Vec<Digest> {
+        let read = fs::read(self.environments_file()).ok();
+        read.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    /// Notes the environment of an attempt that uses it, in case that flow is killed with the attempt.
+    pub(crate) fn is_used_in(&self, environment: Digest) {
+        let mut all = self.environments();
+        if !all.contains(&environment) {
+            all.push(environment);
+            let written = serde_json::to_vec(&all).map(|all| write_atomically(&self.environments_file(), &all));
+            // Without the note, a later result has no caveat.
+            drop(written);
+        }
+    }
+
     fn noted(&self) -> Option<Noted> {
         serde_json::from_slice(&fs::read(self.note()).ok()?).ok()
     }
@@ -97,7 +118,10 @@ impl Checkpoint {
     /// Called before an attempt starts: true if it has something to continue from. A state without a note comes from an
     /// attempt that was killed together with flow: its time is unknown.
     pub(crate) fn found(&self) -> bool {
-        let Ok(Some(left)) = self.content() else { return false };
+        let Ok(Some(left)) = self.content() else {
+            let _ = fs::remove_file(self.environments_file());
+            return false;
+        };
         let noted = self.noted();
         if noted.as_ref().is_some_and(|noted| noted.left == left) {
             return true;
@@ -134,7 +158,7 @@ impl Checkpoint {
     /// The attempt has ended. An empty folder is removed; otherwise the next attempt continues from it.
     pub(crate) fn is_left(&self) {
         if fs::remove_dir(&self.0).is_ok() {
-            let _ = fs::remove_file(self.attempt());
+            [self.attempt(), self.environments_file()].iter().for_each(|file| _ = fs::remove_file(file));
         }
     }
 
@@ -173,7 +197,8 @@ impl Checkpoint {
     /// Removes it when nothing continues from it any more.
     pub(crate) fn remove(&self) {
         cleanup::remove(&self.0);
-        [self.note(), self.log(), self.attempt()].iter().for_each(|file| _ = fs::remove_file(file));
+        let files = [self.note(), self.log(), self.attempt(), self.environments_file()];
+        files.iter().for_each(|file| _ = fs::remove_file(file));
     }
 
     /// A digest of all its files, or none if there are none.
@@ -268,6 +293,26 @@ mod tests {
         checkpoint.remove();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
+
+    #[test]
+    fn environments_are_noted_while_something_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let checkpoint = Checkpoint::at(dir.path().join("ab12"));
+        let [one, other] = ["one", "other"].map(|name| Digest::of(name.as_bytes()));
+        let start = |environment| {
+            checkpoint.found();
+            checkpoint.is_used_in(environment);
+            checkpoint.environments()
+        };
+        assert_eq!(start(one), [one]);
+        assert_eq!(start(other), [other], "the first attempt left nothing");
+        fs::create_dir_all(checkpoint.folder()).unwrap();
+        fs::write(checkpoint.folder().join("epoch"), "1").unwrap();
+        assert_eq!((start(other), start(one)), (vec![other], vec![other, one]));
+        checkpoint.remove();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
     #[test]
     fn what_was_printed_is_kept_in_parts_and_no_half_line_is_read() {
         let dir = tempfile::tempdir().unwrap();
