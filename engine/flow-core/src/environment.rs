@@ -117,6 +117,11 @@ impl Environment {
         self.python_of(self.programs.get(self.command.as_ref()?)?)
     }
 
+    /// The Python installations that may run the command: its own if it is known, otherwise all that were found.
+    pub fn possible_pythons(&self) -> Vec<&Python> {
+        self.python().map_or_else(|| self.pythons.values().collect(), |own| vec![own])
+    }
+
     fn python_of(&self, program: &ProgramFile) -> Option<&Python> {
         self.pythons.get(program.python.as_ref()?)
     }
@@ -223,6 +228,17 @@ mod tests {
 
     fn package(name: &str, was: Option<&str>, is: Option<&str>) -> Difference {
         Difference::Package { name: name.into(), was: was.map(str::to_owned), is: is.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_command_that_begins_with_another_word_may_use_each_python() {
+        let plain = environment("3.11.2", &[("torch", "2.1")], &[]);
+        let beginning = |word: &str| Environment { command: Some(word.into()), ..plain.clone() };
+        for (word, is_own) in [("python", true), ("sed", false), ("./t.py", false)] {
+            let found = beginning(word);
+            assert_eq!(found.python().is_some(), is_own, "{word}");
+            assert_eq!(found.possible_pythons(), [&plain.pythons["/venv"]], "{word}");
+        }
     }
 
     #[test]
