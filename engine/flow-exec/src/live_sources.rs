@@ -33,12 +33,11 @@ pub(crate) enum Way {
     Variable,
 }
 
-/// The sources below `root` that editable installs in these folders of packages import, except those in the
-/// installation itself.
-pub(crate) fn installed(folders: &[PathBuf], prefix: &Path, root: &Path) -> Vec<LiveSource> {
+/// The sources that editable installs in these folders of packages import, except those in the installation itself.
+pub(crate) fn installed(folders: &[PathBuf], prefix: &Path) -> Vec<LiveSource> {
     let prefix = fs::canonicalize(prefix).unwrap_or_else(|_| prefix.to_owned());
-    let is_own = |path: &Path| path.starts_with(root) && !path.starts_with(&prefix);
-    folders.iter().flat_map(|folder| of_folder(folder)).filter(|source| is_own(&source.folder)).collect()
+    let is_own = |source: &LiveSource| !source.folder.starts_with(&prefix);
+    folders.iter().flat_map(|folder| of_folder(folder)).filter(is_own).collect()
 }
 
 /// The folders below `root` in the `PYTHONPATH` that steps inherit.
@@ -187,7 +186,7 @@ mod tests {
     }
 
     fn found(root: &Path, site: &Path) -> Vec<(String, String, Way)> {
-        let all = installed(&[site.to_owned()], &root.join(".venv"), root);
+        let all = installed(&[site.to_owned()], &root.join(".venv"));
         let below = |path: &Path| path.strip_prefix(root).unwrap().display().to_string();
         all.into_iter()
             .map(|source| {

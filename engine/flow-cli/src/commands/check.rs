@@ -67,7 +67,7 @@ impl Check {
                     }
                     let uncovered =
                         session.uncovered(all.iter().copied()).into_iter().map(|(_, what)| what.to_string());
-                    for warning in uncovered.chain(session.absolute_paths()) {
+                    for warning in uncovered.chain(session.absolute_paths()).chain(session.uncovered_outside()) {
                         output.line(format!("   {} {warning}", styled(NOTE, "warning:")))?;
                     }
                     let unfit = expansion.unfit(&all).map(|(instance, lack)| reasons::unfit(&instance.label, lack));

@@ -149,6 +149,23 @@ fn folders_of_the_shell_are_read_from_the_copy() {
 }
 
 #[test]
+fn an_editable_install_outside_the_project_is_a_warning() {
+    let ((own, site), other) = (project("toy/"), space());
+    other.write("elib/__init__.py", "");
+    let folder = other.path("elib").parent().unwrap().canonicalize().unwrap();
+    fs::write(site.join("__editable__.elib-0.1.pth"), folder.display().to_string()).unwrap();
+    fs::remove_dir_all(site.join("toy-0.1.dist-info")).unwrap();
+    let said = |inputs: &str| {
+        let step = format!("{{run: \"python -c 'import elib'\", inputs: [{inputs}]}}");
+        own.write("w.yaml", &format!("flow: 1\nsteps: {{u: {step}}}\n"));
+        own.flow(["check", "w.yaml"]).expect(0).stdout()
+    };
+    let warning = said("toy");
+    assert!(warning.contains("the Python of `u` imports `elib` from `../"), "{warning}");
+    assert!(!said(&folder.join("elib").display().to_string()).contains("imports"));
+}
+
+#[test]
 fn an_absolute_path_of_the_project_is_a_warning() {
     let space = space();
     space.write("data/x.csv", "1\n").write("lib/a.py", "");

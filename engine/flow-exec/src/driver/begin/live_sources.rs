@@ -17,7 +17,7 @@ use super::start::{Environment, LONGEST_SCRIPT};
 use crate::{
     ExecError, declared,
     driver::session::Session,
-    environment::packages_of,
+    environment::{distributions, packages_of},
     live_sources::{self, LiveSource, Way},
     workspace::relative,
 };
@@ -41,7 +41,7 @@ impl Session {
 
     /// For each step, the live sources that its inputs do not cover.
     pub fn uncovered(&self, wanted: impl IntoIterator<Item = InstanceId>) -> Vec<(String, Diagnostic)> {
-        let mut finder = Finder::of(self);
+        let mut finder = Finder::of(self, Finder::INSIDE);
         let (mut wrong, mut seen) = (Vec::new(), BTreeSet::new());
         for id in wanted {
             let instance = &self.expansion.instances[id.index()];
@@ -55,6 +55,30 @@ impl Session {
             }
         }
         wrong
+    }
+
+    /// Warnings about editable installs outside the project that a step can import and that no input covers.
+    pub fn uncovered_outside(&self) -> Vec<String> {
+        let mut finder = Finder::of(self, Finder::OUTSIDE);
+        let mut steps: BTreeMap<LiveSource, Vec<String>> = BTreeMap::new();
+        for step in &self.expansion.steps {
+            let first = step.instances.clone().next().and_then(|id| self.expansion.instances.get(id as usize));
+            let Some((instance, (line, own))) = first.and_then(|of| Some((of, self.early(of)?))) else { continue };
+            for source in finder.named(&line, &own, &instance.inputs) {
+                if self.copies(&instance.inputs, &source).0.is_empty() {
+                    steps.entry(source).or_default().push(format!("`{}`", step.name));
+                }
+            }
+        }
+        let warning = |(source, steps): (LiveSource, Vec<String>)| {
+            let folder = relative(&self.workspace.folder, &source.folder);
+            format!(
+                "the Python of {} imports `{}` from `{folder}`, which no input covers, so an edit there does not rerun the step; list it under `inputs:`",
+                steps.join(", "),
+                source.name,
+            )
+        };
+        steps.into_iter().map(warning).collect()
     }
 
     /// The command and variables of an instance, as far as they are known before anything runs.
@@ -180,7 +204,7 @@ pub(crate) fn put_first(
 ) {
     let Body::Command { line, .. } = &resolved.body else { return };
     let variables: BTreeMap<String, String> = env.iter().cloned().collect();
-    let mut finder = Finder { session, variables, known: BTreeMap::new() };
+    let mut finder = Finder { session, variables, is_wanted: Finder::INSIDE, known: BTreeMap::new() };
     let mut sources = finder.named(line, &BTreeMap::new(), &instance.inputs);
     sources.extend(finder.all(["python", "python3"].into_iter(), &BTreeMap::new(), None));
     let own = resolved.env.get(PYTHONPATH);
@@ -210,12 +234,21 @@ pub(crate) fn put_first(
 struct Finder<'a> {
     session: &'a Session,
     variables: BTreeMap<String, String>,
+    /// Whether a source counts, given the root of the project.
+    is_wanted: fn(&Path, &LiveSource) -> bool,
     known: BTreeMap<(String, String), Vec<LiveSource>>,
 }
 
 impl Finder<'_> {
-    fn of(session: &Session) -> Finder<'_> {
-        Finder { session, variables: Environment::of(session).inherited().clone(), known: BTreeMap::new() }
+    const INSIDE: fn(&Path, &LiveSource) -> bool = |root, source| source.folder.starts_with(root);
+    /// A folder of installed packages is no source.
+    const OUTSIDE: fn(&Path, &LiveSource) -> bool = |root, source| {
+        let is_source = source.way == Way::Hook || !source.modules.is_empty();
+        is_source && !source.folder.starts_with(root) && distributions(&source.folder).is_empty()
+    };
+
+    fn of(session: &Session, is_wanted: fn(&Path, &LiveSource) -> bool) -> Finder<'_> {
+        Finder { session, variables: Environment::of(session).inherited().clone(), is_wanted, known: BTreeMap::new() }
     }
 
     /// The sources of each Python that a command starts, or that a script among its inputs starts.
@@ -250,15 +283,16 @@ impl Finder<'_> {
         own: &BTreeMap<String, String>,
         activated: Option<&str>,
     ) -> BTreeSet<LiveSource> {
-        let Finder { session, variables, known } = self;
+        let Finder { session, variables, is_wanted, known } = self;
         let variable = |name: &str| own.get(name).or_else(|| variables.get(name)).cloned();
         let path = activated.map(str::to_owned).into_iter().chain(variable("PATH")).collect::<Vec<_>>().join(":");
         let mut found = BTreeSet::new();
         for word in words {
             let of_word = known.entry((path.clone(), word.to_owned())).or_insert_with(|| {
                 let packages = packages_of(word, &path, &variable);
-                packages
-                    .map_or(Vec::new(), |of| live_sources::installed(&of.folders, &of.prefix, &session.workspace.root))
+                let mut all = packages.map_or(Vec::new(), |of| live_sources::installed(&of.folders, &of.prefix));
+                all.retain(|source| is_wanted(&session.workspace.root, source));
+                all
             });
             found.extend(of_word.iter().cloned());
         }
