@@ -118,6 +118,7 @@ note-of-the-whole = { $name } was printed without { $axis ->
    *[epoch] an epoch
 }, so it is in no row.
 note-steps-only = The values have steps and no epochs: `rows: step` gives a row to each step.
+note-start-up = The time before the first printed epoch includes start-up, so it is not an `epoch_time`. If the program prints the time itself, `{"{"}epoch_time:s{"}"}` in the pattern reads it.
 note-spoiled = { $label } is not reliable: { $why }.
 note-no-metrics = { $label } lacks metrics: { $why }
 note-no-metrics-several = { $label } and { $more } more lack metrics: { $why }

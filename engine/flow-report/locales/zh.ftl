@@ -117,6 +117,7 @@ note-of-the-whole = { $name } 没有按{ $axis ->
    *[epoch] 轮次
 }输出，因此不在任何一行中。
 note-steps-only = 各值只有步数（step），没有轮数（epoch）：用 `rows: step` 可按步列出。
+note-start-up = 第一个 epoch 打印之前的时间包含启动时间，因此不计为 `epoch_time`。若程序自行打印用时，可在模式中用 `{"{"}epoch_time:s{"}"}` 读取。
 note-spoiled = { $label } 的测量受到干扰，结果不可靠：{ $why }。
 note-no-metrics = { $label } 缺少指标：{ $why }
 note-no-metrics-several = { $label } 及另外 { $more } 个结果缺少指标：{ $why }

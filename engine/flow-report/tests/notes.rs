@@ -37,6 +37,17 @@ fn a_note_counts_results_and_no_epochs() {
 }
 
 #[test]
+fn a_missing_epoch_time_says_that_start_up_is_in_it() {
+    let mut one = result("train", &[("batch", json!(16))], 1).metric("loss", 0.2, "");
+    one.usage.phases = serde_json::from_value(json!({"before_s": 0, "epochs": 1, "period_s": 2, "after_s": 0})).ok();
+    let with = json!({"from": "train", "rows": "batch", "columns": ["loss", "epoch_time"]});
+    let out = run("table", with, &input(vec![("train", view("torch/train", None, vec![one]))])).expect("a table");
+    let english = text(&out, "table.en.md");
+    assert!(english.contains("includes start-up, so it is not an `epoch_time`"), "{english}");
+    assert!(english.contains("`{epoch_time:s}` in the pattern") && !english.contains("no column"), "{english}");
+}
+
+#[test]
 fn repetitions_that_did_not_end_well_are_said_to_have_failed() {
     let of = |n: u32| {
         let mut one = result("s", &[("batch", json!(16))], 1).epoch_time(16.0 + f64::from(n));

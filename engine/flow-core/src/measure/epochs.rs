@@ -44,6 +44,8 @@ pub struct Reported {
     untimed: u64,
     /// Lines of several epochs arrived at once: their times are those of a buffer, not of the epochs.
     pub at_once: bool,
+    /// The begin of the first epoch is unknown: the time before its line includes start-up.
+    pub(super) start_up: bool,
     /// The value that a metric is summarised to, where declared.
     summary: BTreeMap<String, Summary>,
     /// By file, warnings about the columns of tables.
@@ -343,11 +345,16 @@ pub fn gather(reported: &Reported, began: f64, ended: f64, window: Option<(f64, 
             series.metrics.insert(name.clone(), numbers.points.clone());
         }
     }
-    // If the program reports no epoch time, use the time between the lines that end its epochs.
+    // If the program reports no epoch time, use the time between the lines that end its epochs. The time before the
+    // first line is start-up too, so it is not the time of an epoch.
     if !epochs.is_empty() && !reported.metrics.contains_key("epoch_time") {
         let time = |of: &TimedEpoch| Point { part: of.part, key: Key::of_epoch(of.epoch), value: of.ended - of.began };
-        series.metrics.insert("epoch_time".to_owned(), epochs.iter().map(time).collect());
-        if let Some(metric) = mean(counted.iter().map(|of| of.ended - of.began), "s") {
+        let known: Vec<Point> = epochs.iter().skip(usize::from(reported.start_up)).map(time).collect();
+        if !known.is_empty() {
+            series.metrics.insert("epoch_time".to_owned(), known);
+        }
+        let measured = counted.iter().filter(|of| !reported.start_up || Some((of.part, of.epoch)) != first);
+        if let Some(metric) = mean(measured.map(|of| of.ended - of.began), "s") {
             metrics.insert("epoch_time".to_owned(), metric);
         }
     }

@@ -22,6 +22,8 @@ pub type EndedEpoch = (u32, BTreeMap<String, f64>);
 pub struct Printed {
     /// Start of the present epoch, or of the next one.
     began: f64,
+    /// Whether a barrier separated start-up from the first epoch.
+    released: bool,
     /// Part and epoch of the last lines. It ends with them, or continues.
     epoch: Option<(u32, u32)>,
     /// The key of the last heading, and when that was printed.
@@ -42,9 +44,15 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// The program starts, or its group's barrier is released: its first epoch begins now.
+    /// The program starts. Its first epoch begins later, after start-up.
     pub fn begins(&mut self, at: f64) {
         self.began = at;
+    }
+
+    /// Its group's barrier is released after start-up: its first epoch begins now.
+    pub fn is_released(&mut self, at: f64) {
+        self.began = at;
+        self.released = true;
     }
 
     /// It resumes from a checkpoint of attempts that printed this. Their values count for the epochs that are not
@@ -212,7 +220,9 @@ impl Printed {
             last.ended = if of_it { now } else { last.ended };
         } else if !continues {
             ended.extend(self.end(reported));
-            let began = below.map_or(self.began, |at| if at < now { at } else { self.began });
+            let heading = below.filter(|at| *at < now);
+            let began = heading.unwrap_or(self.began);
+            reported.start_up |= reported.epochs.is_empty() && heading.is_none() && !self.released;
             // With fractional epochs (0.8, 1.6, 2.0), the time since the last whole epoch may span several.
             let is_next = self.whole.map_or(epoch <= 1, |before| before.checked_add(1) == Some(epoch));
             let is_timed = !self.fractions || is_next;
@@ -372,7 +382,7 @@ mod tests {
             "epoch 4 acc 5 rate 20\nepoch 5 acc 6 rate 30\nepoch 6 acc 7 rate 50",
         ];
         let (shown, reported, problem) = read(&patterns, &[("acc", "max")], &parts);
-        let expected = ["acc=9 of 1 2 3 4 5 6", "epoch_time=1 of 4 5 6", "images_per_s=40 of 4 5 6", "lr=0.5 of "];
+        let expected = ["acc=9 of 1 2 3 4 5 6", "epoch_time=1 of 5 6", "images_per_s=40 of 4 5 6", "lr=0.5 of "];
         assert_eq!((shown, problem), (expected.map(str::to_owned).to_vec(), None));
         let times: Vec<_> = reported.epochs.iter().map(|of| (of.epoch, of.began, of.ended)).collect();
         assert_eq!(times, [(4, 0.0, 1.0), (5, 1.0, 2.0), (6, 2.0, 3.0)]);
@@ -471,7 +481,7 @@ mod tests {
     fn a_line_of_the_validation_is_in_the_row_of_its_epoch() {
         let log = "epoch 1 loss 3\nepoch 1 val 4\nepoch 2 loss 2\nepoch 2 val 3";
         let (shown, reported, _) = read(&["epoch {epoch} loss {loss}", "epoch {epoch} val {val}"], &[], &[log]);
-        assert_eq!(shown, ["epoch_time=2 of 1 2", "loss=2 of 1 2", "val=3 of 1 2"]);
+        assert_eq!(shown, ["epoch_time=2 of 2", "loss=2 of 1 2", "val=3 of 1 2"]);
         assert_eq!(reported.remarks(), Vec::<String>::new());
     }
 
@@ -480,12 +490,35 @@ mod tests {
         let log = "loss 2 epoch 0.5\nloss 1.5 epoch 0.99\neval 1.4 epoch 1.0\nloss 1.2 epoch 1.49\nloss 1 epoch 1.98\neval 1.1 epoch 2";
         let patterns = ["loss {loss} epoch {epoch}", "eval {eval} epoch {epoch}"];
         let (shown, reported, _) = read(&patterns, &[], &[log]);
-        assert_eq!(shown, ["epoch_time=3 of 1 2", "eval=1.1 of 1 2", "loss=1 of 0.5 0.99 1.49 1.98"]);
+        assert_eq!(shown, ["epoch_time=3 of 2", "eval=1.1 of 1 2", "loss=1 of 0.5 0.99 1.49 1.98"]);
         assert_eq!(reported.remarks(), Vec::<String>::new());
         // With 0.8, 1.6, 2.4, …, the time between whole epochs spans several.
         let log = "loss 2 epoch 1.2\nloss 2 epoch 2\nloss 2 epoch 2.8\nloss 2 epoch 4";
         let (shown, ..) = read(&patterns[..1], &[], &[log]);
         assert_eq!(shown, ["loss=2 of 1.2 2 2.8 4"]);
+    }
+
+    #[test]
+    fn the_time_before_the_first_line_is_no_time_of_an_epoch() {
+        let loss = "epoch {epoch} loss {loss}";
+        let table: [(&[&str], &str, Option<f64>); 5] = [
+            (&[loss], "start\nepoch 1 loss 3", None),
+            (&[loss], "start\nepoch 10 loss 3\nepoch 20 loss 2", Some(1.0)),
+            (&["epoch {epoch} takes {epoch_time:s}"], "start\nepoch 1 takes 0.25", Some(0.25)),
+            (&["Epoch {epoch}", "loss {loss}"], "start\nEpoch 1\nwait\nloss 3", Some(2.0)),
+            (&[loss], "epoch 1 loss 3\nepoch 1 loss 2", None),
+        ];
+        for (patterns, log, expected) in table {
+            let (_, reported, _) = read(patterns, &[], &[log]);
+            let gathered = gather(&reported, 0.0, 9.0, None);
+            assert_eq!(gathered.metrics.get("epoch_time").map(|time| time.value), expected, "{log}");
+        }
+        // A barrier separates start-up from the first epoch.
+        let (mut printed, mut reported) = (Printed::default(), Reported::default());
+        printed.begins(1.0);
+        printed.is_released(3.0);
+        printed.hear(&[Pattern::new(loss).unwrap()], [&b"epoch 1 loss 3"[..]].into_iter(), 5.0, &mut reported);
+        assert_eq!(gather(&reported, 1.0, 9.0, None).metrics["epoch_time"].value, 2.0);
     }
 
     #[test]

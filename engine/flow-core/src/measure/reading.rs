@@ -89,7 +89,7 @@ pub fn read_again(
         for (at, lines) in record.lines(log).filter(|_| !metrics.stdout.is_empty()) {
             // Output read at the moment of the release was printed before it.
             if let Some(release) = released.take_if(|release| *release < at) {
-                printed.begins(release);
+                printed.is_released(release);
             }
             printed.hear(&metrics.stdout, lines.into_iter(), at, &mut reported);
         }

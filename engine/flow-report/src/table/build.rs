@@ -83,6 +83,9 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
             table.note(Note::StepsOnly);
         }
     }
+    if epochs::lacks_start_up(with, all.iter().enumerate().filter(|(_, result)| meant(result)), &view.series) {
+        table.note(Note::StartUp);
+    }
     tabulate(with, &results, &mut table)?;
     if let Some(note) = environments::note(all.iter().filter(meant), &input.environments) {
         table.note(note);
@@ -265,7 +268,11 @@ fn label_key(table: &mut Table, name: &str, label: Option<Text>) {
 /// Adds a note about a name that no result has, because that is more often a typing error than a missing metric.
 fn known(table: &mut Table, name: &str, results: &[&StepResult]) {
     let any_ok = results.iter().any(|r| r.outcome == Outcome::Ok);
-    let is_explained = |note: &Note| matches!(note, Note::OfTheWhole { name: of, .. } if of == name);
+    let is_explained = |note: &Note| match note {
+        Note::OfTheWhole { name: of, .. } => of == name,
+        Note::StartUp => name == epochs::EPOCH_TIME,
+        _ => false,
+    };
     if table.notes.iter().any(is_explained) {
         return;
     }

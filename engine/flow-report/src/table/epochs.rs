@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use flow_core::{GPU_LOAD_SPAN, GpuUsage, Metric, Outcome, Point, Series, StepResult, Usage};
 use serde_json::Value;
 
-use super::with::{OneOrMany, TableWith};
+use super::with::{OneOrMany, TableWith, parse_column};
 
 /// Names of the row axes for epochs and steps. An axis of the step with the same name takes precedence.
 pub(crate) const EPOCH: &str = "epoch";
 pub(crate) const STEP: &str = "step";
 /// Name of the row axis above epochs or steps, if their numbers start again within a result.
 pub(crate) const PART: &str = "part";
+
+/// The time of an epoch.
+pub(super) const EPOCH_TIME: &str = "epoch_time";
 
 /// The unit of a series row: an epoch or a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,28 @@ impl Along {
         };
         Some(place as i64)
     }
+}
+
+/// Whether `epoch_time` lacks the only epoch of a result, or the first row of its epochs, because that includes
+/// start-up.
+pub(super) fn lacks_start_up<'a>(
+    with: &TableWith,
+    mut results: impl Iterator<Item = (usize, &'a StepResult)>,
+    series: &[Option<Series>],
+) -> bool {
+    let is_shown =
+        with.columns.iter().any(|column| parse_column(column.text()).is_ok_and(|(_, name)| name == EPOCH_TIME));
+    let by_epoch = with.rows.list().iter().any(|axis| axis == EPOCH);
+    let lacks_first = |at: usize| {
+        let Some(Some(series)) = series.get(at) else { return false };
+        let timed = series.metrics.get(EPOCH_TIME).map_or(0, Vec::len);
+        timed > 0 && timed + 1 == series.epoch_times.len()
+    };
+    let lacks_only = |result: &StepResult| {
+        let has_one = result.usage.phases.is_some_and(|phases| phases.epochs == 1);
+        has_one && result.circumstances.corun.is_none() && !result.metrics.contains_key(EPOCH_TIME)
+    };
+    is_shown && results.any(|(at, result)| lacks_only(result) || by_epoch && lacks_first(at))
 }
 
 /// A copy of `with` that has a row for each part of a series, above its epochs or steps.
@@ -97,7 +122,12 @@ fn metrics(result: &StepResult, values: BTreeMap<&str, f64>) -> BTreeMap<String,
 fn usage(result: &StepResult, series: &Series, along: Along, (part, row): (u32, i64)) -> Usage {
     let is_row = |of: &&flow_core::TimedEpoch| along == Along::Epoch && (of.part, i64::from(of.epoch)) == (part, row);
     let epoch = series.epoch_times.iter().find(is_row);
-    epoch.map_or_else(Usage::default, |epoch| used(result, series, epoch.span()))
+    let mut usage = epoch.map_or_else(Usage::default, |epoch| used(result, series, epoch.span()));
+    // The first row has no `epoch_time` if it includes start-up.
+    let times = series.metrics.get(EPOCH_TIME);
+    let is_timed = |times: &Vec<Point>| times.iter().any(|point| (point.part, along.row(point)) == (part, Some(row)));
+    usage.wall_s = usage.wall_s.filter(|_| times.is_none_or(is_timed));
+    usage
 }
 
 /// The usage within a window, computed from its samples.

@@ -379,6 +379,7 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
             let args = args.with("name", safe::code(name)).with("axis", axis.clone());
             words.text(lang, "note-of-the-whole", &args)
         }
+        Note::StartUp => words.text(lang, "note-start-up", &args),
         Note::StepsOnly => words.text(lang, "note-steps-only", &args),
         Note::NoMetrics { label, more, problem } => {
             let why = words.reasons(lang).cause(&Cause::NoMetrics { problem: problem.clone() });

@@ -264,6 +264,8 @@ pub enum Note {
     OfTheWhole { name: String, axis: String },
     /// The rows should be epochs, but the values have only steps.
     StepsOnly,
+    /// An `epoch_time` is missing, because the time before the first line includes start-up.
+    StartUp,
     /// There are fewer usable results than instances.
     Partial {
         used: u32,

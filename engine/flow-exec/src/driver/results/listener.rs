@@ -145,7 +145,7 @@ impl Listener {
     pub(crate) fn released(&mut self, at: f64) {
         let at = kept_time(at);
         self.released = Some(at);
-        self.printed.begins(at);
+        self.printed.is_released(at);
         self.comes_after(at);
     }
 
@@ -257,7 +257,7 @@ impl Listener {
             for (at, lines) in record.lines(&log) {
                 // Lines that are read at the moment of the release were printed before it.
                 if let Some(release) = released.take_if(|release| *release < at) {
-                    self.printed.begins(release);
+                    self.printed.is_released(release);
                 }
                 self.printed.hear(&metrics.stdout, lines.into_iter(), at, &mut self.reported);
             }
