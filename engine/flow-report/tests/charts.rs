@@ -39,6 +39,27 @@ fn report(input: &BuiltinInput, section: Value) -> Result<BuiltinOutput, String>
 }
 
 #[test]
+fn whole_percentages_have_their_own_range_and_a_single_point_is_drawn() {
+    let (mut results, mut all) = (Vec::new(), Vec::new());
+    for n in 1..=3_u32 {
+        let acc = |epoch: u32| (95.0 + f64::from(epoch) + f64::from(n)) / 100.0;
+        results.push(result("s", &[("n", json!(n))], 1).on_cpu().metric("acc", acc(n), "ratio"));
+        let mut of = Series::default();
+        of.metrics.insert("acc".into(), common::curve(&(1..=n).map(|epoch| (epoch, acc(epoch))).collect::<Vec<_>>()));
+        all.push(Some(of));
+    }
+    let mut step = view("torch/train", None, results);
+    step.series = all;
+    let mut input = input(vec![("s", step)]);
+    common::add_table(&mut input, "t", json!({"from": "s", "rows": ["n", "epoch"], "columns": ["acc"]}));
+    let section = json!({"table": "t", "charts": [{"column": "acc", "over": "epoch"}]});
+    let out = run("report", json!({"sections": [section]}), &input).expect("a report");
+    let drawn = text(&out, "charts/t-chart-1.svg");
+    assert!(["n=1", "n=2", "n=3"].iter().all(|name| drawn.contains(&format!(">{name}<"))), "{drawn}");
+    assert!(!drawn.contains(">0<") && drawn.contains(">98<"), "{drawn}");
+}
+
+#[test]
 fn a_chart_of_any_column_and_loss_curves_of_instances_are_a_line_each() {
     let charts = json!({"charts": ["top1", {"column": "val/<loss>", "over": "epoch"}]});
     let out = report(&swept(), charts).expect("a report");

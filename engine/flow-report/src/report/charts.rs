@@ -208,12 +208,15 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
     charts
 }
 
-/// A chart that the author asked for; `None` if no line has two points. Its file name has a number, because the name of
+/// A chart that the author asked for; `None` if no line has two points. A line with one point is then a marker. Its file name has a number, because the name of
 /// a metric may not be a valid file name.
 fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&str], all: &[&str]) -> Option<Chart> {
     let names = Names { table: &section.table, words };
     let axis = |axis: &str| join(all.iter().map(|lang| names.plain(axis, lang)));
-    let lines = drawn.lines.iter().enumerate().filter(|(_, line)| line.points.len() >= 2 || line.gpus.is_some());
+    if drawn.lines.iter().all(|line| line.points.len() < 2 && line.gpus.is_none() && line.earlier.is_empty()) {
+        return None;
+    }
+    let lines = drawn.lines.iter().enumerate().filter(|(_, line)| !line.points.is_empty());
     let lines = lines.map(|(place, line)| chart::Line {
         name: on_gpus(&line.name, line.gpus, words, all),
         points: line.points.clone(),
@@ -298,10 +301,11 @@ fn curves(section: &Section) -> Vec<String> {
     columns
 }
 
-/// Whether the axis of these values need not begin at zero. Axes of times, sizes and counts must.
+/// Whether the axis of these values need not begin at zero. Axes of times, sizes and counts must. Whole percentages are
+/// not counts.
 fn is_free(show: &Format, mut values: impl Iterator<Item = f64>) -> bool {
     let length = ["ns", "µs", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "TiB"];
-    !length.contains(&show.unit.as_str()) && values.any(|value| value.fract() != 0.0)
+    !length.contains(&show.unit.as_str()) && (show.unit == "%" || values.any(|value| value.fract() != 0.0))
 }
 
 /// Merges lines that would cover each other, and says whether there were any.
@@ -516,4 +520,24 @@ fn schedule_charts(schedules: &[Scheduled], words: &Words, langs: &[&str], all: 
         }
     };
     schedules.iter().enumerate().map(chart).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_times_sizes_and_counts_begin_at_zero() {
+        for (unit, values, free) in [
+            ("ratio", [0.96, 0.99], true),
+            ("ratio", [0.973, 0.983], true),
+            ("points", [0.5, 2.0], true),
+            ("", [3.0, 4.0], false),
+            ("s", [1.5, 2.5], false),
+            ("bytes", [4e9, 5e9], false),
+        ] {
+            let show = Format::for_unit(unit, values.into_iter());
+            assert_eq!(is_free(&show, values.into_iter().map(|value| value * show.factor)), free, "{unit} {values:?}");
+        }
+    }
 }
