@@ -29,6 +29,9 @@ const LITTLE: &[&str] = &[
     "ppl",
     "bpc",
     "bpb",
+    "bits",
+    "kl",
+    "regret",
     "wer",
     "cer",
     "fid",
@@ -50,6 +53,7 @@ const MUCH: &[&str] = &[
     "top5",
     "f1",
     "precision",
+    "prec",
     "recall",
     "auc",
     "auroc",
@@ -61,6 +65,7 @@ const MUCH: &[&str] = &[
     "miou",
     "dice",
     "bleu",
+    "chrf",
     "rouge",
     "psnr",
     "ssim",
@@ -68,6 +73,8 @@ const MUCH: &[&str] = &[
     "mcc",
     "score",
     "reward",
+    "return",
+    "hits",
     "throughput",
 ];
 /// Words in names of changes and spreads. They may reverse the other words: less of an `acc_drop` is better, and more of
@@ -142,13 +149,36 @@ mod tests {
 
     #[test]
     fn names_say_what_is_better_or_nothing() {
-        for name in ["loss", "val_loss", "Error", "epoch_time", "wall", "gpu_memory", "rmse", "val_ppl"] {
+        for name in [
+            "loss",
+            "val_loss",
+            "Error",
+            "epoch_time",
+            "wall",
+            "gpu_memory",
+            "rmse",
+            "val_ppl",
+            "bits_per_byte",
+            "kl",
+            "regret",
+        ] {
             assert_eq!(Best::by_name(name), Some(Best::Min), "{name}");
         }
-        for name in ["accuracy", "val_acc", "top1", "f1", "images_per_s", "mean_reward"] {
+        for name in [
+            "accuracy",
+            "val_acc",
+            "top1",
+            "f1",
+            "images_per_s",
+            "mean_reward",
+            "avg_prec",
+            "hits_at_1",
+            "chrf",
+            "return",
+        ] {
             assert_eq!(Best::by_name(name), Some(Best::Max), "{name}");
         }
-        for name in ["", "epochs", "x", "glossy", "accuracy_loss", "top1_error", "lr", "regret"] {
+        for name in ["", "epochs", "x", "glossy", "accuracy_loss", "top1_error", "lr"] {
             assert_eq!(Best::by_name(name), None, "{name}");
         }
     }
