@@ -147,7 +147,7 @@ fn of_a_sweep() {
     |           0.1 |         32 | 91.3 ± 0.2% | 0.1868 ± 0.0018 |
     |           0.1 |        128 | 88.7 ± 0.2% | 0.2128 ± 0.0018 |
 
-    Mean ± standard deviation over seed, of at least 3 results.
+    Cells with ±: mean ± standard deviation over seed, of at least 3 results.
 
     ![val_acc over batch size](charts/t-chart-1.en.svg)\
     Error bars: standard deviation.
@@ -173,7 +173,7 @@ fn of_a_sweep() {
     |    0.1 |     32 | 91.3 ± 0.2% | 0.1868 ± 0.0018 |
     |    0.1 |    128 | 88.7 ± 0.2% | 0.2128 ± 0.0018 |
 
-    对随机种子取均值 ± 标准差，每格至少 3 个结果。
+    带 ± 的格：对随机种子取均值 ± 标准差，每格至少 3 个结果。
 
     ![val_acc 随批大小的变化](charts/t-chart-1.zh.svg)\
     误差线：标准差。

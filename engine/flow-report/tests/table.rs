@@ -191,7 +191,7 @@ fn means_over_seeds_and_medians_of_repetitions() {
     |-----------:|------------:|
     |         16 | 95.0 ± 1.0% |
 
-    Mean ± standard deviation over seed, of at least 3 results.
+    Cells with ±: mean ± standard deviation over seed, of at least 3 results.
     batch,top1 [%],top1 sd [%],top1 n
     16,95,1,3
     ");
