@@ -152,6 +152,7 @@ range-sure = between { $from } and { $to }
 ratio = { $range } times as high
 ratio-of-time = { $range } times as long
 scoped = { $scope }: { $text }
+scoped-words = { $scope } — { $text }
 finding-flattens = { $time } hardly falls beyond { $axis } { $at } ({ $value }).
 finding-flattens-stops = { $time } stops falling at { $axis } { $at } ({ $value }).
 finding-flattens-rises = { $time } stops falling at { $axis } { $at } ({ $value }) and rises to { $to } at { $later }.

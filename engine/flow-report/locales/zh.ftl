@@ -151,6 +151,7 @@ range-sure = { $from } 至 { $to }
 ratio = 原来的 { $range } 倍
 ratio-of-time = 原来的 { $range } 倍
 scoped = { $scope }：{ $text }
+scoped-words = { $scope }：{ $text }
 finding-flattens = { $axis }超过 { $at }（{ $value }）后，{ $time }基本不再下降。
 finding-flattens-stops = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }）。
 finding-flattens-rises = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }），到 { $later } 时回升至 { $to }。

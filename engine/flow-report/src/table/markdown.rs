@@ -523,11 +523,19 @@ impl Names<'_> {
 
     /// A sentence, with its scope unless that is the whole table.
     pub(crate) fn scoped(&self, scope: &Option<String>, text: String, lang: &str) -> String {
-        match scope {
-            Some(scope) => {
-                self.words.text(lang, "scoped", &Args::new().with("scope", safe::text(scope)).with("text", text))
-            }
-            None => text,
-        }
+        let Some(scope) = scope else { return text };
+        // A label in words, such as `the GPU`, begins the sentence. Any other name stays as it is written.
+        let mut letters = scope.chars();
+        let first = letters.next().filter(|first| first.is_lowercase() && is_words(scope));
+        let (key, scope) = match first {
+            Some(first) => ("scoped-words", first.to_uppercase().collect::<String>() + letters.as_str()),
+            None => ("scoped", scope.clone()),
+        };
+        self.words.text(lang, key, &Args::new().with("scope", safe::text(&scope)).with("text", text))
     }
+}
+
+/// Whether a scope consists of words and is not the name or value of an axis.
+fn is_words(scope: &str) -> bool {
+    scope.contains(' ') && scope.chars().all(|c| c.is_alphabetic() || c == ' ')
 }
