@@ -16,16 +16,16 @@ fn what_an_attempt_leaves_to_the_next_one_outlives_the_run_until_there_is_a_resu
     space.write("long.yaml", &workflow);
     let left = || std::fs::read_dir(space.path(".flow/checkpoints")).unwrap().count();
     space.flow(["run", "long.yaml", "train"]).expect(1);
-    assert_eq!(left(), 2, "it, and what was used until then");
+    assert_eq!(left(), 3, "it, what was used until then, and in which environment");
     space.flow(["run", "long.yaml", "train"]).expect(0);
     assert_eq!(left(), 0, "the result is there");
     space.flow(["get", "train", "--to", "n.txt"]).expect(0);
     assert_eq!(std::fs::read_to_string(space.path("n.txt")).unwrap(), "3\n");
 
     space.flow(["run", "long.yaml", "train", "-f"]).expect(1);
-    assert_eq!(left(), 2, "a forced one begins anew, and its retry goes on");
+    assert_eq!(left(), 3, "a forced one begins anew, and its retry goes on");
     space.flow(["run", "long.yaml", "none"]).expect(1);
-    assert_eq!(left(), 2, "an attempt that wrote nothing leaves nothing");
+    assert_eq!(left(), 3, "an attempt that wrote nothing leaves nothing");
     space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
     assert_eq!(left(), 0, "it is older than every run that stays");
 }

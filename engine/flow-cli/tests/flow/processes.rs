@@ -43,7 +43,16 @@ struct Own(Child);
 
 impl Own {
     fn start(command: &mut Command) -> Own {
-        Own(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // A process that another test forks just then may hold a copied program open for writing.
+        loop {
+            match command.spawn() {
+                Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                started => return Own(started.unwrap()),
+            }
+        }
     }
 
     fn is_alive(&mut self) -> bool {
