@@ -3,7 +3,7 @@
 use flow_testkit::{TestSpace, until};
 use nix::sys::signal::Signal;
 
-use crate::space;
+use crate::{environments::with_venv, space};
 
 #[test]
 fn what_an_attempt_leaves_to_the_next_one_outlives_the_run_until_there_is_a_result() {
@@ -16,7 +16,7 @@ fn what_an_attempt_leaves_to_the_next_one_outlives_the_run_until_there_is_a_resu
     space.write("long.yaml", &workflow);
     let left = || std::fs::read_dir(space.path(".flow/checkpoints")).unwrap().count();
     space.flow(["run", "long.yaml", "train"]).expect(1);
-    assert_eq!(left(), 3, "it, what was used until then, and in which environment");
+    assert_eq!(left(), 3, "it, what was used until then, and its environments");
     space.flow(["run", "long.yaml", "train"]).expect(0);
     assert_eq!(left(), 0, "the result is there");
     space.flow(["get", "train", "--to", "n.txt"]).expect(0);
@@ -28,6 +28,19 @@ fn what_an_attempt_leaves_to_the_next_one_outlives_the_run_until_there_is_a_resu
     assert_eq!(left(), 3, "an attempt that wrote nothing leaves nothing");
     space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
     assert_eq!(left(), 0, "it is older than every run that stays");
+}
+
+#[test]
+fn a_result_that_resumed_after_an_upgrade_names_the_packages() {
+    let (space, site) = with_venv(&["packaging-23.0"]);
+    let run = "n=$(cat $FLOW_CHECKPOINT/n || echo 0); echo $((n+1)) > $FLOW_CHECKPOINT/n; test $n -ge 1";
+    space.write("w.yaml", &format!("flow: 1\nsteps: {{a: {{run: '{run}'}}}}\n"));
+    space.flow(["run", "w.yaml"]).expect(1);
+    std::fs::rename(site.join("packaging-23.0.dist-info"), site.join("packaging-26.4.dist-info")).unwrap();
+    space.flow(["run", "w.yaml"]).expect(0);
+    let shown = space.flow(["show", "a"]).expect(0).stdout();
+    let caveat = "it resumed from a checkpoint of another software environment: packaging 23.0 → 26.4";
+    assert!(shown.contains(caveat), "{shown}");
 }
 
 #[test]
