@@ -76,7 +76,7 @@ pub(crate) struct WorkflowArg {
     pub(crate) workflow: Option<PathBuf>,
 }
 
-/// The workflow whose store and runs a command uses, if it is named.
+/// The workflow that selects a store, for a command about the store.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct About {
     /// The workflow file whose store and runs to use, also without -w [default: all runs in this folder's store]
@@ -138,7 +138,7 @@ fn takes_next(arg: &Arg, word: &str) -> bool {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OfRun {
     #[command(flatten)]
-    pub(crate) about: About,
+    pub(crate) about: WorkflowArg,
     /// The run, by its id or the end of it [default: the workflow's last]
     #[arg(long, value_name = "ID")]
     pub(crate) run: Option<String>,

@@ -9,12 +9,16 @@ use flow_core::{InstanceId, JournalLine, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
 use flow_store::{Holder, Import, ProcessIdentity, Rebuilt, Results, RunDir, Store, StoreDir};
 
-use crate::args::{About, Global, OfRun, Selection, WorkflowArg};
+use crate::args::{Global, OfRun, Selection, WorkflowArg};
 use crate::at_hand;
 use crate::error::{self, CliError};
 use crate::output::{self, NOTE, Output, styled};
 use crate::screen::{Shown, View};
 use crate::words;
+
+mod living;
+
+pub(crate) use living::{LivingRun, kept, left_in_slurm, may_have_left};
 
 /// A shorter end of an id does not select an imported run.
 const SHORTEST: usize = 4;
@@ -28,9 +32,9 @@ pub(crate) struct StoreLocation {
 }
 
 impl StoreLocation {
-    /// The store of the named workflow, else of the current folder.
-    pub(crate) fn find(global: &Global, about: &About) -> Result<StoreLocation, CliError> {
-        let workspace = workspace(global, about.workflow.as_deref())?;
+    /// The store of this workflow, else of the current folder.
+    pub(crate) fn find(global: &Global, workflow: Option<&Path>) -> Result<StoreLocation, CliError> {
+        let workspace = workspace(global, workflow)?;
         let store = workspace.existing_store()?.ok_or_else(|| {
             let error =
                 CliError::usage(format!("nothing has run here yet: there is no store `{}`", workspace.store.display()));
@@ -41,8 +45,25 @@ impl StoreLocation {
                 None => error.hint("`flow run FILE` creates one; --store or FLOW_STORE selects another one"),
             }
         })?;
-        let file = about.workflow.is_some().then(|| workspace.name(&workspace.file));
+        let file = workflow.is_some().then(|| workspace.name(&workspace.file));
         Ok(StoreLocation { workspace, store, file })
+    }
+
+    /// The store for a command about one workflow: the named one, else the only one in this folder.
+    /// If there is none or several, the command uses the last run; prints its workflow. A requested
+    /// run needs no workflow.
+    pub(crate) fn of_workflow(global: &Global, of: &OfRun, output: &mut Output) -> Result<StoreLocation, CliError> {
+        let named = of.about.workflow.clone();
+        let file = named.or_else(|| if of.run.is_some() { None } else { at_hand::only(Path::new(".")) });
+        let place = StoreLocation::find(global, file.as_deref())?;
+        if file.is_none()
+            && of.run.is_none()
+            && let Ok(last) = place.run(None)
+            && let Some(start) = start(&place.store.run(&last))?
+        {
+            print_workflow(&place.workspace.root.join(start.file), output)?;
+        }
+        Ok(place)
     }
 
     /// The runs of the named workflow, or all runs, oldest first, with their first events. A run
@@ -121,7 +142,11 @@ impl StoreLocation {
                 return Ok(import.id);
             }
             let whose = self.file.as_ref().map(|file| format!(" of {file}")).unwrap_or_default();
-            return Err(CliError::usage(format!("there is no run{whose} in `{}`", self.store.path().display())));
+            let error = CliError::usage(format!("there is no run{whose} in `{}`", self.store.path().display()));
+            return Err(match &self.file {
+                Some(_) => error.hint("`flow runs` lists the store's runs; use --run ID, or -w FILE"),
+                None => error,
+            });
         };
         let runs = self.store.runs()?;
         let matching: Vec<&RunId> = runs.iter().filter(|run| run.0 == asked || run.0.ends_with(asked)).collect();
@@ -188,74 +213,6 @@ impl StoreLocation {
     }
 }
 
-/// An active run and its owner.
-pub(crate) struct LivingRun {
-    pub(crate) run: RunId,
-    pub(crate) holder: Holder,
-    pub(crate) dir: RunDir,
-}
-
-impl StoreLocation {
-    /// The active runs of the store, oldest first.
-    pub(crate) fn living(&self) -> Result<Vec<LivingRun>, CliError> {
-        let living = self.store.living()?.into_iter();
-        let of = |holder: Holder| Some((holder.run.clone()?, holder));
-        Ok(living.filter_map(of).map(|(run, holder)| LivingRun { dir: self.store.run(&run), run, holder }).collect())
-    }
-
-    /// The active run that is meant: by its id or the end of it; else the only one, or this user's
-    /// only one.
-    pub(crate) fn living_run(&self, asked: Option<&str>) -> Result<LivingRun, CliError> {
-        let mut living = self.living()?;
-        if let Some(asked) = asked {
-            let run = self.run(Some(asked))?;
-            let found = living.into_iter().find(|one| one.run == run);
-            return found.ok_or_else(|| {
-                CliError::usage(format!("run {run} has ended")).hint("`flow status` shows the active runs")
-            });
-        }
-        let nothing = || CliError::usage(format!("nothing is running in the store `{}`", self.store.path().display()));
-        if living.len() > 1 {
-            let names: Vec<String> = living.iter().map(|one| format!("{} (`{}`)", one.run, one.holder.doing)).collect();
-            living.retain(|one| one.dir.others().is_none());
-            if living.len() != 1 {
-                return Err(CliError::usage(format!("several runs are active: {}", names.join(", ")))
-                    .hint("name one, by its id or the end of it"));
-            }
-        }
-        match (living.pop(), self.store.holder()?) {
-            (Some(one), _) => Ok(one),
-            (None, Some(holder)) if holder.run.is_none() => {
-                Err(CliError::usage(format!("{holder} uses the store, but is not a run")))
-            }
-            (None, _) => Err(nothing().hint("`flow status` shows the last run")),
-        }
-    }
-}
-
-/// Runs that may have left something, active or not, oldest first. Old runs are checked only once.
-pub(crate) fn may_have_left(store: &StoreDir) -> Result<Vec<(RunId, RunDir)>, CliError> {
-    let all = store.runs()?.into_iter().map(|run| (store.run(&run), run));
-    Ok(all.filter(|(dir, _)| dir.has_jobs()).map(|(dir, run)| (run, dir)).collect())
-}
-
-/// Work that ended runs left running: labels of steps, by run.
-pub(crate) fn kept(store: &StoreDir, runs: &[(RunId, RunDir)]) -> Vec<(RunId, Vec<String>)> {
-    let of = |(run, dir): &(RunId, RunDir)| {
-        let steps = flow_exec::going_on(store, dir);
-        (!steps.is_empty()).then(|| (run.clone(), steps))
-    };
-    runs.iter().filter_map(of).collect()
-}
-
-/// Jobs in Slurm that this user's ended runs left: how many, if Slurm answers.
-pub(crate) fn left_in_slurm(runs: &[(RunId, RunDir)]) -> Vec<(RunId, Option<usize>)> {
-    let may = |(_, dir): &&(RunId, RunDir)| dir.lives().is_none() && dir.others().is_none();
-    let (runs, dirs): (Vec<&RunId>, Vec<&RunDir>) = runs.iter().filter(may).map(|(run, dir)| (run, dir)).unzip();
-    let left = runs.into_iter().zip(flow_exec::jobs_left(&dirs)).filter(|(_, jobs)| *jobs != Some(0));
-    left.map(|(run, jobs)| (run.clone(), jobs)).collect()
-}
-
 /// A store in a subfolder, made by a workflow there that has no root.
 fn below(folder: &Path) -> Option<String> {
     let folders = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path().join(".flow"));
@@ -263,8 +220,8 @@ fn below(folder: &Path) -> Option<String> {
 }
 
 /// The place and the run that a command is about.
-pub(crate) fn run(global: &Global, of: &OfRun) -> Result<(StoreLocation, RunDir, View), CliError> {
-    let mut place = StoreLocation::find(global, &of.about)?;
+pub(crate) fn run(global: &Global, of: &OfRun, output: &mut Output) -> Result<(StoreLocation, RunDir, View), CliError> {
+    let mut place = StoreLocation::of_workflow(global, of, output)?;
     let (dir, view) = place.view(of.run.as_deref())?;
     place.store = dir.store().clone();
     Ok((place, dir, view))
@@ -279,26 +236,38 @@ pub(crate) fn run_with(
     did: impl Fn(&Shown) -> bool,
     output: &mut Output,
 ) -> Result<(StoreLocation, RunDir, View), CliError> {
-    let mut place = StoreLocation::find(global, &of.about)?;
-    let (last, view) = place.view(of.run.as_deref())?;
-    if view.imported.is_some() {
-        place.store = last.store().clone();
-        return Ok((place, last, view));
+    let mut place = StoreLocation::of_workflow(global, of, output)?;
+    let (dir, view) = place.view_with(of.run.as_deref(), step, did, output)?;
+    place.store = dir.store().clone();
+    Ok((place, dir, view))
+}
+
+impl StoreLocation {
+    /// The requested run. Without a request: the last run, or the last one that included this step
+    /// and did something with it.
+    pub(crate) fn view_with(
+        &self,
+        run: Option<&str>,
+        step: &str,
+        did: impl Fn(&Shown) -> bool,
+        output: &mut Output,
+    ) -> Result<(RunDir, View), CliError> {
+        let (last, view) = self.view(run)?;
+        let named = |view: &View, did: &dyn Fn(&Shown) -> bool| {
+            view.instances.values().any(|shown| flow_core::selects(step, &shown.label) && did(shown))
+        };
+        let has = |view: &View| named(view, &did);
+        let why = if named(&view, &|_| true) { "did not start" } else { "has no" };
+        let Some(of_last) = start(&last)?.filter(|_| run.is_none() && view.imported.is_none() && !has(&view)) else {
+            return Ok((last, view));
+        };
+        let earlier = self.earlier(&of_last)?.find(|(_, _, view)| has(view));
+        if let Some((run, dir, view)) = earlier {
+            output.note(format!("{} the last run {why} `{step}`: showing run {run}", styled(NOTE, "note:")))?;
+            return Ok((dir, view));
+        }
+        Ok((last, view))
     }
-    let named = |view: &View, did: &dyn Fn(&Shown) -> bool| {
-        view.instances.values().any(|shown| flow_core::selects(step, &shown.label) && did(shown))
-    };
-    let has = |view: &View| named(view, &did);
-    let why = if named(&view, &|_| true) { "did not start" } else { "has no" };
-    let Some(of_last) = start(&last)?.filter(|_| of.run.is_none() && !has(&view)) else {
-        return Ok((place, last, view));
-    };
-    let earlier = place.earlier(&of_last)?.find(|(_, _, view)| has(view));
-    if let Some((run, dir, view)) = earlier {
-        output.note(format!("{} the last run {why} `{step}`: showing run {run}", styled(NOTE, "note:")))?;
-        return Ok((place, dir, view));
-    }
-    Ok((place, last, view))
 }
 
 /// Attempts of an earlier run that the last run did not start again, by label.
@@ -431,36 +400,14 @@ pub(crate) fn session(
 ) -> Result<SessionRequest, CliError> {
     let file = match &named.workflow {
         Some(file) => file.clone(),
-        None => workflow_at_hand(global, output)?,
+        None => at_hand::workflow(global, output)?,
     };
     Ok(request(global, file, selection))
 }
 
-/// The default workflow, if none is named; prints its name.
-pub(crate) fn workflow_at_hand(global: &Global, output: &mut Output) -> Result<PathBuf, CliError> {
-    let last = || {
-        let place = StoreLocation::find(global, &About { workflow: None }).ok()?;
-        let start = start(&place.store.run(&place.run(None).ok()?)).ok()??;
-        let file = PathBuf::from(near(&place.workspace.root.join(start.file)));
-        file.is_file().then_some(file)
-    };
-    let imported = || {
-        let place = StoreLocation::find(global, &About { workflow: None }).ok()?;
-        place.imports().ok()?.pop()
-    };
-    let file = at_hand::choose(Path::new("."), last).map_err(|error| match &error {
-        CliError::Usage { hint: Some(hint), .. } if hint == at_hand::NONE => match imported() {
-            Some(import) => error.hint(format!(
-                "name one with -w FILE. The workflow of an imported run comes with its bundle: `flow report`, \
-                 `flow plan --run {0}` and `flow predict --run {0}` use it",
-                import.origin.run
-            )),
-            None => error,
-        },
-        _ => error,
-    })?;
-    output.note(format!("workflow: {}", file.display()))?;
-    Ok(file)
+/// Prints the workflow that nobody named.
+pub(crate) fn print_workflow(file: &Path, output: &mut Output) -> Result<(), CliError> {
+    Ok(output.note(format!("workflow: {}", near(file)))?)
 }
 
 /// The request to open the workflow in `file`.
@@ -498,7 +445,7 @@ pub(crate) fn workspace(global: &Global, workflow: Option<&Path>) -> Result<Work
 }
 
 /// The first line of a run's journal; `None` if there is none.
-fn start(run: &RunDir) -> Result<Option<RunStart>, CliError> {
+pub(crate) fn start(run: &RunDir) -> Result<Option<RunStart>, CliError> {
     match run.first_line()? {
         Some(JournalLine { event: RunEvent::RunStarted(start), .. }) => Ok(Some(*start)),
         _ => Ok(None),

@@ -36,7 +36,7 @@ pub(crate) struct Attach {
 
 impl Attach {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let place = StoreLocation::find(global, &self.about)?;
+        let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let run = place.living_run(self.run.as_deref())?;
         let (view, exit) = follow(&place, &run, Screen::new(output, self.json))?;
         if self.json {

@@ -79,7 +79,7 @@ impl Cancel {
     }
 
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let place = StoreLocation::find(global, &self.about)?;
+        let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let dead = match &self.run {
             Some(run) => Some(place.run(Some(run))?),
             // A killed run is meant only if no run is active.

@@ -36,7 +36,7 @@ impl Doctor {
             let mended = "the file with the store's format was damaged";
             output.line(format!("{} {mended} ({was}); flow restored it from the runs", styled(NOTE, "repaired:")))?;
         }
-        let place = StoreLocation::find(global, &self.about)?;
+        let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let (store, found) = doctor(place.store.path(), &place::me(), |_| ControlFlow::Break(()), self.contents)?;
         if let Some(strays) = flow_exec::end_strays(&place.store) {
             output.line(format!("{} {strays}", styled(NOTE, "repaired:")))?;

@@ -13,7 +13,7 @@ use flow_exec::hardware::host_name;
 use flow_exec::{Private, Session};
 
 use super::Done;
-use crate::args::{About, Global, OfRun, Selection};
+use crate::args::{Global, OfRun, Selection, WorkflowArg};
 use crate::builtins::Steps;
 use crate::error::CliError;
 use crate::output::{GOOD, NOTE, Output, styled};
@@ -43,7 +43,7 @@ pub(crate) struct Export {
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
-    about: About,
+    about: WorkflowArg,
 }
 
 /// Whether the path is free, or a bundle that may be replaced.
@@ -159,7 +159,7 @@ fn workflow(
 
 impl Export {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let (place, dir, view) = place::run(global, &OfRun { about: self.about, run: self.run })?;
+        let (place, dir, view) = place::run(global, &OfRun { about: self.about, run: self.run }, output)?;
         let began = dir.first_line()?.map_or(0, |line| line.at);
         if let Some(origin) = &view.imported {
             let text =

@@ -55,11 +55,11 @@ impl Named<'_> {
 
 impl Forget {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let place = StoreLocation::find(global, &self.of.about)?;
+        let place = StoreLocation::of_workflow(global, &self.of, output)?;
         let (mut steps, mut imports, mut errors) = (Vec::new(), BTreeMap::new(), Vec::new());
         for name in &self.steps {
-            let found = place::run_with(global, &self.of, name, |_| true, output);
-            match found.and_then(|(_, _, view)| find(&view, name).map(drop).map(|()| view)) {
+            let found = place.view_with(self.of.run.as_deref(), name, |_| true, output);
+            match found.and_then(|(_, view)| find(&view, name).map(drop).map(|()| view)) {
                 Ok(view) => steps.push(Named { name, view }),
                 Err(unknown) => {
                     let of_machine = flow_exec::named(&place.store, name)?;

@@ -46,7 +46,7 @@ pub(crate) struct Gc {
 
 impl Gc {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let place = StoreLocation::find(global, &self.about)?;
+        let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let keep = kept(self.runs, self.days);
         let since = keep.since;
         // After a run is removed, nobody could find the steps that it left running. Errors of

@@ -9,10 +9,11 @@ use flow_core::{Builtins, Outcome, Place, PublishJob, PublishWhat, Replace, RunE
 use flow_exec::{Knowledge, Made, Session, SessionRequest};
 use flow_store::{Import, RunDir};
 
-use crate::args::{About, Global, OfRun, Selection};
+use crate::args::{Global, Selection};
 use crate::builtins::Steps;
 use crate::error::CliError;
 use crate::output::{NOTE, Output, styled};
+use crate::place::StoreLocation;
 use crate::screen::{InstanceState, View, each_result};
 use crate::{at_hand, place, words};
 
@@ -104,9 +105,8 @@ pub(super) fn asked(
     if run.is_none() && (named.is_some() || at_hand::choose(Path::new("."), nothing).is_ok()) {
         return Ok(None);
     }
-    let of = OfRun { about: About { workflow: None }, run: run.map(str::to_owned) };
-    let (dir, view) = match place::run(global, &of) {
-        Ok((_, dir, view)) => (dir, view),
+    let (dir, view) = match StoreLocation::find(global, None).and_then(|place| place.view(run)) {
+        Ok(found) => found,
         Err(_) if run.is_none() => return Ok(None),
         Err(error) => return Err(error),
     };

@@ -55,10 +55,11 @@ impl Report {
         // A step is hardly named like the end of a run's id.
         let is_id = |word: &String| word.len() >= 4 && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
         if self.of.run.is_none() && self.step.as_ref().is_some_and(is_id) {
-            let named = StoreLocation::find(global, &self.of.about)?.run(self.step.as_deref()).is_ok();
+            let named =
+                StoreLocation::find(global, self.of.about.workflow.as_deref())?.run(self.step.as_deref()).is_ok();
             self.of.run = if named { self.step.take() } else { None };
         }
-        let (place, dir, view) = place::run(global, &self.of)?;
+        let (place, dir, view) = place::run(global, &self.of, output)?;
         if view.imported.is_some() && view.start.is_some() {
             return self.remade(&dir, &view, global, output);
         }

@@ -92,7 +92,7 @@ impl Results {
         let wanted = |label: &str| self.steps.is_empty() || self.steps.iter().any(|s| flow_core::selects(s, label));
         let mut found = Vec::new();
         if self.all {
-            let place = place::StoreLocation::find(global, &self.of.about)?;
+            let place = place::StoreLocation::of_workflow(global, &self.of, output)?;
             for (run, _) in place.runs()? {
                 let mut params = Rc::new(Params::new());
                 let mut recorded = BTreeMap::new();
@@ -123,7 +123,7 @@ impl Results {
             }
             return Ok(found);
         }
-        let (place, _, view) = place::run(global, &self.of)?;
+        let (place, _, view) = place::run(global, &self.of, output)?;
         for step in &self.steps {
             find(&view, step)?;
         }

@@ -11,13 +11,13 @@ use flow_core::{AttemptId, JournalLine, RunEvent};
 use flow_exec::{ForceRequest, PublishRequest, RunEnd, RunOptions, Workspace, attempt, hardware};
 
 use super::{Done, detach, plan, report};
-use crate::args::{About, Global, Selection, is_workflow};
+use crate::args::{Global, Selection, is_workflow};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place::{self, StoreLocation};
 use crate::reasons::{self, Because};
 use crate::screen::{Ended, FURTHER, InstanceState, Length, Screen, View, summary};
-use crate::terminal;
+use crate::{at_hand, terminal};
 
 /// Lines of a log that are printed with a failure.
 const LOG_LINES: usize = 12;
@@ -96,7 +96,7 @@ impl Run {
         let (file, targets, force) = sort_out(self.file, self.targets, self.force);
         let file = match file {
             Some(file) => file,
-            None => place::workflow_at_hand(global, output)?,
+            None => at_hand::workflow(global, output)?,
         };
         let session = place::request(global, file, &self.selection);
         if let Some(name) = self.policy.as_deref().filter(|name| policy::named(name).is_none()) {
@@ -181,7 +181,7 @@ fn has_forced(view: &View) -> bool {
 
 /// True if the same workflow file ran before.
 fn has_earlier(view: &View, workflow: Option<PathBuf>, global: &Global) -> bool {
-    let place = StoreLocation::find(global, &About { workflow });
+    let place = StoreLocation::find(global, workflow.as_deref());
     let earlier = |place: StoreLocation| Some(place.earlier(view.start.as_ref()?).ok()?.next().is_some());
     place.ok().and_then(earlier).unwrap_or_default()
 }

@@ -50,7 +50,7 @@ enum Listed {
 
 impl Runs {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let place = StoreLocation::find(global, &self.about)?;
+        let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let living = place.living()?;
         let runs = place.runs()?;
         let mut rows = vec![

@@ -41,7 +41,7 @@ pub(crate) struct Status {
 impl Status {
     pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
         self.of.run = self.of.run.or(self.asked.take());
-        let place = StoreLocation::find(global, &self.of.about)?;
+        let place = StoreLocation::find(global, self.of.about.workflow.as_deref())?;
         if self.watch
             && let Some(run) = self.active(&place)?
         {
@@ -65,6 +65,7 @@ impl Status {
             which = living.first().map(|one| one.run.to_string());
         }
         let others = if self.of.run.is_none() { elsewhere(&place, &living) } else { None };
+        let place = if which.is_none() { StoreLocation::of_workflow(global, &self.of, output)? } else { place };
         let (dir, mut view) = place.view(which.as_deref())?;
         if let Some(origin) = &view.imported {
             let has_result = |shown: &&Shown| matches!(shown.state, InstanceState::Cached(..) | InstanceState::Done(_));

@@ -13,7 +13,7 @@ use flow_core::RunId;
 use nix::unistd::Uid;
 
 use super::Done;
-use crate::args::{About, Global};
+use crate::args::{Global, OfRun, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{NOTE, Output, styled};
 use crate::place::StoreLocation;
@@ -41,7 +41,7 @@ pub(crate) struct View {
     #[arg(value_name = "RUN|BUNDLE", num_args = 0..=2)]
     what: Vec<String>,
     #[command(flatten)]
-    about: About,
+    about: WorkflowArg,
     /// The port of the page [default: a free one]
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     port: u16,
@@ -53,8 +53,8 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let mut arguments: Vec<OsString> = match &self.what[..] {
-            [] => vec![self.run(None, global)?],
-            named => named.iter().map(|what| self.named(what, global)).collect::<Result<_, _>>()?,
+            [] => vec![self.run(None, global, output)?],
+            named => named.iter().map(|what| self.named(what, global, output)).collect::<Result<_, _>>()?,
         };
         match self.socket {
             Some(file) => arguments.extend(["--socket".into(), file.into()]),
@@ -66,7 +66,7 @@ impl View {
     }
 
     /// A bundle, or the folder of a run.
-    fn named(&self, what: &str, global: &Global) -> Result<OsString, CliError> {
+    fn named(&self, what: &str, global: &Global, output: &mut Output) -> Result<OsString, CliError> {
         let file = Path::new(what);
         if file.is_file() {
             return Ok(file.into());
@@ -74,14 +74,16 @@ impl View {
         if file.components().count() > 1 || file.extension().is_some_and(|end| end == "bundle") {
             return Err(CliError::usage(format!("there is no bundle `{}`", file.display())));
         }
-        self.run(Some(what), global)
+        self.run(Some(what), global, output)
     }
 
     /// The folder of the requested run; without one, of the active or the last run.
-    fn run(&self, asked: Option<&str>, global: &Global) -> Result<OsString, CliError> {
-        let place = StoreLocation::find(global, &self.about)?;
+    fn run(&self, asked: Option<&str>, global: &Global, output: &mut Output) -> Result<OsString, CliError> {
+        let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let active = if asked.is_none() { place.living()?.pop().map(|one| one.run.0) } else { None };
-        let run: RunId = place.run(active.as_deref().or(asked))?;
+        let of = OfRun { about: self.about.clone(), run: active.or_else(|| asked.map(str::to_owned)) };
+        let place = StoreLocation::of_workflow(global, &of, output)?;
+        let run: RunId = place.run(of.run.as_deref())?;
         let dir = place.store.run(&run);
         let dir = dir.imported()?.map_or(dir, |(_, inside)| inside);
         Ok(dir.path().into())

@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 
 use super::past::Past;
 use super::{Done, find};
-use crate::args::{About, Global};
+use crate::args::Global;
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::place::StoreLocation;
@@ -28,7 +28,7 @@ pub(super) fn of_run(
     steps: &[String],
     output: &mut Output,
 ) -> Done {
-    let place = StoreLocation::find(global, &About { workflow })?;
+    let place = StoreLocation::find(global, workflow.as_deref())?;
     let (_, view) = place.view(Some(run))?;
     let mut past = Past::of(&place.store);
     let mut told: IndexMap<(&str, String), Vec<(&Shown, Because)>> = IndexMap::new();

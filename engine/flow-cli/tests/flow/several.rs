@@ -35,6 +35,30 @@ fn lab(steps: usize, seconds: &str) -> TestSpace {
     space
 }
 
+/// In a folder with one workflow, every command is about that workflow, whichever one ran last.
+#[test]
+fn the_workflow_of_the_folder_goes_before_the_last_run() {
+    let space = space();
+    for (folder, loss) in [(".", 1), ("child", 2)] {
+        let train = format!("{{run: echo loss {loss}, metrics: {{stdout: 'loss {{loss}}'}}}}");
+        let text = format!("flow: 1\nname: loss{loss}\nsteps: {{train: {train}}}\n");
+        space.write(format!("{folder}/flow.yaml"), &text);
+        assert_eq!(space.flow_in(folder, ["run"]).code(), Some(0));
+    }
+    let shown = |folder: &str| {
+        let found = space.flow_in(folder, ["logs", "train"]);
+        (found.stdout().contains("loss 1"), found.stderr().contains("workflow: "))
+    };
+    assert_eq!(shown("."), (true, false));
+    assert_eq!(shown("child"), (false, false));
+    // Without a workflow in the folder, the last run counts, and its workflow is printed.
+    space.write("empty/note.txt", "");
+    assert_eq!(shown("empty"), (false, true));
+    assert_eq!(space.flow(["forget", "train"]).code(), Some(0));
+    assert!(space.flow(["plan"]).text().contains("forget"));
+    assert!(!space.flow_in("child", ["plan"]).text().contains("forget"));
+}
+
 /// How often each step began, and how often it came to its end.
 fn times(space: &TestSpace) -> BTreeMap<String, (u32, u32)> {
     let mut times: BTreeMap<String, (u32, u32)> = BTreeMap::new();

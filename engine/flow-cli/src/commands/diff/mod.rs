@@ -4,6 +4,7 @@ mod causes;
 mod results;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -17,12 +18,12 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::Done;
-use crate::args::{About, Global, Selection};
+use crate::args::{Global, OfRun, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{FAINT, NOTE, Output, STRONG, styled};
 use crate::place::{self, StoreLocation};
 use crate::screen::{InstanceState, View, each_result};
-use crate::words;
+use crate::{at_hand, words};
 
 /// The present workflow, files and settings, as the next run would use them.
 const NOW: &str = "now";
@@ -47,7 +48,7 @@ pub(crate) struct Diff {
     /// Another run, or `now`: the present workflow, files and settings [default: now]
     after: Option<String>,
     #[command(flatten)]
-    about: About,
+    about: WorkflowArg,
 }
 
 /// The compared parts of a run, or of the next run.
@@ -70,7 +71,9 @@ struct Side {
 
 impl Diff {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let place = StoreLocation::find(global, &self.about)?;
+        let run = self.before.clone().filter(|run| run != NOW);
+        let of = OfRun { about: self.about, run };
+        let place = StoreLocation::of_workflow(global, &of, output)?;
         let last = if self.before.is_none() { Some(last_two(&place, output)?) } else { None };
         let (before, after) = match (self.before.as_deref(), self.after.as_deref()) {
             (Some(NOW), None) => (None, NOW),
@@ -90,7 +93,7 @@ impl Diff {
         };
         let (after, mut present) = match after {
             Some(after) => (after, None),
-            None => now(global, &self.about, &place, &before, output)?,
+            None => now(global, of.about.workflow.as_deref(), &place, &before, output)?,
         };
         // A bundle has no folders: one's own are not another command.
         let (before, after) = match (&before.origin, &after.origin) {
@@ -248,14 +251,14 @@ fn nothing() -> RunStart {
 /// What a bare `flow run` would run now: the named workflow, else that of the run `before`.
 fn now(
     global: &Global,
-    about: &About,
+    named: Option<&Path>,
     place: &StoreLocation,
     before: &Side,
     output: &mut Output,
 ) -> Result<(Side, Option<PresentEnvironment>), CliError> {
-    let file = match &about.workflow {
-        Some(file) => file.clone(),
-        None if before.start.file.is_empty() => place::workflow_at_hand(global, output)?,
+    let file = match named {
+        Some(file) => file.to_owned(),
+        None if before.start.file.is_empty() => at_hand::workflow(global, output)?,
         None => place::near(&place.workspace.root.join(&before.start.file)).into(),
     };
     let session = place::open(&place::request(global, file, &Selection::default()), output)?;

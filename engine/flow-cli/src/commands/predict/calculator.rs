@@ -11,7 +11,7 @@ use flow_store::{Results, StoreDir};
 use serde_json::{Value, json};
 
 use super::{Done, Predict, accuracy, check_prices, far, interval, money, percent, price_of};
-use crate::args::{About, Global};
+use crate::args::Global;
 use crate::error::CliError;
 use crate::output::{FAINT, NOTE, Output, STRONG, styled};
 use crate::place::StoreLocation;
@@ -35,7 +35,7 @@ impl Predict {
             gpus: self.selection.gpus.as_deref().map(count).transpose()?,
             size: self.size,
         };
-        let place = StoreLocation::find(global, &About { workflow: self.about.workflow.clone() })?;
+        let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let known = of_store(&*place::results(&place.store, output)?, &place.store)?;
         let planned = known.plan(&ask).map_err(|wrong| told(&ask, &wrong))?;
         check_prices(&self.price, known.experiments.iter().map(|of| &*of.machine))?;
