@@ -188,7 +188,7 @@ fn has_earlier(view: &View, workflow: Option<PathBuf>, global: &Global) -> bool 
 
 /// The file, if it is named, the targets, and the forced steps. `-f` takes a step or nothing, so
 /// clap may take the file for its value: `flow run -f w.yaml`. A word in the file's place that is
-/// not a file is a target of the default workflow.
+/// a folder, or nothing, is a target of the default workflow.
 fn sort_out(
     file: Option<PathBuf>,
     mut targets: Vec<String>,
@@ -197,7 +197,7 @@ fn sort_out(
     let taken = force.iter().position(|name| is_workflow(name));
     let taken = taken.map(|taken| PathBuf::from(std::mem::take(&mut force[taken])));
     let file = match file {
-        Some(file) if !is_workflow(&file.to_string_lossy()) && !file.exists() => {
+        Some(file) if !is_workflow(&file.to_string_lossy()) && (!file.exists() || file.is_dir()) => {
             targets.insert(0, file.to_string_lossy().into_owned());
             taken
         }
@@ -280,6 +280,8 @@ mod tests {
         assert_eq!(sort(Some("w.yaml"), &[], &[""]), (w(), vec![], ForceRequest::All));
         assert_eq!(sort(None, &[], &["w.yaml"]), (w(), vec![], ForceRequest::All));
         assert_eq!(sort(Some("solo"), &["b"], &["w.yaml"]), (w(), vec!["solo".into(), "b".into()], ForceRequest::All));
+        // `src` is a folder here.
+        assert_eq!(sort(Some("src"), &[], &[]), (None, vec!["src".into()], ForceRequest::Nothing));
         assert_eq!(sort(Some("solo"), &[], &[]), (None, vec!["solo".into()], ForceRequest::Nothing));
         assert_eq!(sort(None, &[], &[]), (None, vec![], ForceRequest::Nothing));
     }
