@@ -30,9 +30,11 @@ pub(crate) fn why_within(why: &Why, columns: usize) -> String {
     if all < 2 || words::wide(&whole) <= columns {
         return whole;
     }
-    let mut short: Vec<String> = why.first.iter().map(without_values).collect();
+    let mut short: Vec<(bool, String)> =
+        why.first.iter().map(|one| (one.is_of_metrics(), without_values(one))).collect();
     // More of these fit.
-    short.sort_by_key(|words| !has_changed(words));
+    short.sort_by_key(|(of_metrics, words)| (*of_metrics, !has_changed(words)));
+    let short: Vec<String> = short.into_iter().map(|(_, words)| words).collect();
     let said = |shown: usize| match short.len() - shown + why.more as usize {
         0 => together(&short[..shown]),
         rest => format!("{}; {}", together(&short[..shown]), words::count(rest, "more reason")),
@@ -413,6 +415,10 @@ mod tests {
         );
         assert_eq!(within(&all, 50), "command, input `a.txt` changed; 3 more reasons");
         assert_eq!(within(&all, 9), "the command changed; 4 more reasons");
+        let patterns =
+            Reason::Value { kind: PartKind::Metrics, name: "stdout[0]".into(), was: None, is: Some(json!("x")) };
+        let said = within(&[input("a.txt"), patterns.clone(), patterns], 30);
+        assert!(said.starts_with("input `a.txt` changed"), "{said}");
         let one = [value("", "cat a.txt b.txt", "cat -n a.txt b.txt")];
         assert_eq!(within(&one, 9), "the command was `cat a.txt b.txt`, is `cat -n a.txt b.txt`");
     }

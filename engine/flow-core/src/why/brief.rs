@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{InputChange, Reason, Unfit};
+use crate::fingerprint::PartKind;
 use crate::reason::Texts;
 
 /// Maximum number of named reasons.
@@ -42,6 +43,11 @@ impl Texts for Why {
 }
 
 impl Reason {
+    /// Whether only the patterns for numbers differ. Alone, they make flow read the stored output again.
+    pub fn is_of_metrics(&self) -> bool {
+        matches!(self, Reason::Value { kind: PartKind::Metrics, .. } | Reason::Many(PartKind::Metrics))
+    }
+
     /// The same with a few of many files, and of long values the part that differs.
     pub fn brief(self) -> Reason {
         self.brief_within(LONGEST)

@@ -66,6 +66,8 @@ pub fn compare(old: &Parts, new: &Parts, listed: &mut dyn FnMut(&Digest) -> Opti
         // Equal parts but another fingerprint: the group differs, or the encoding of another version of flow.
         reasons.push(if old.group == new.group { Reason::Format } else { Reason::Group });
     }
+    // New patterns alone run nothing: the cause of a run comes before them.
+    reasons.sort_by_key(Reason::is_of_metrics);
     reasons
 }
 

@@ -37,6 +37,12 @@ fn each_change_is_one_reason() {
     let mode = value(PartKind::Measured, "mode", json!("alone"), json!("plain"));
     assert_eq!(why(|s| s.instance.exclusive = Exclusive::No), [mode]);
     assert_eq!(why(|s| s.instance.measured = false), [Reason::Measurement(false)]);
+    let patterns_and_input = why(|s| {
+        s.metrics = json!({"csv": "metrics.jsonl"});
+        s.inputs[0].digest = Digest::of(b"x");
+    });
+    let of_metrics: Vec<bool> = patterns_and_input.iter().map(Reason::is_of_metrics).collect();
+    assert_eq!(of_metrics, [false, true, true], "new patterns are named last");
     let command = |s: &mut Sample| {
         s.resolved.body = Body::Command { line: "python train.py".into(), shell: Shell::Bash };
         s.plugin = None;
