@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::shell::{Runner, Script, runner};
+use flow_core::shell::{Runner, Script, Shell, runner};
 use flow_core::{Expansion, InstanceId, StepFacts};
 use flow_exec::{LinkedInput, Session};
 use flow_store::{ALL_BYTES, ALL_FILES, CAPTURE_BYTES, CAPTURE_FILES};
@@ -86,6 +86,12 @@ impl Check {
                             styled(NOTE, "note:")
                         ))?;
                     }
+                    for step in piped_in_sh(expansion) {
+                        output.line(format!(
+                            "   {} step `{step}`: in sh, a pipe hides the failure of all but its last command; without `shell: sh`, flow uses bash with pipefail",
+                            styled(NOTE, "warning:")
+                        ))?;
+                    }
                     for linked in session.linked_inputs(all.iter().copied()) {
                         output.line(format!("   {} {}", styled(NOTE, "note:"), too_large(&linked)))?;
                     }
@@ -144,6 +150,34 @@ fn too_far_above(expansion: &Expansion) -> BTreeSet<(&str, &str)> {
         .collect()
 }
 
+/// Steps with a pipe in a command for sh, which has no pipefail.
+fn piped_in_sh(expansion: &Expansion) -> impl Iterator<Item = &str> {
+    let is_piped = |id: u32| {
+        let command = expansion.command(InstanceId(id));
+        command.is_some_and(|(line, shell)| matches!(runner(&line, shell), Runner::Shell(Shell::Sh)) && has_pipe(&line))
+    };
+    expansion.steps.iter().filter(move |step| step.instances.clone().any(is_piped)).map(|step| &*step.name)
+}
+
+/// Whether a command has an unquoted `|`, and does not set pipefail itself.
+fn has_pipe(command: &str) -> bool {
+    let (mut quote, mut before) = (None, ' ');
+    let mut chars = command.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (None | Some('"'), '\\') => drop(chars.next()),
+            (Some(open), _) if open == c => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '|') if !matches!(before, '|' | '>') && chars.peek() != Some(&'|') => {
+                return !command.contains("pipefail");
+            }
+            _ => {}
+        }
+        before = c;
+    }
+    false
+}
+
 /// An input that a run does not copy, and what to do.
 fn too_large(LinkedInput { path, size, may_be_copied }: &LinkedInput) -> String {
     let files = |n: u64| words::count(usize::try_from(n).unwrap_or(usize::MAX), "file");
@@ -183,5 +217,19 @@ fn in_words(runner: &Runner<'_>) -> String {
         Runner::Script(Script { interpreter, argument, .. }) => {
             ["#!", interpreter, argument.map_or("", |_| " "), argument.unwrap_or_default()].concat()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_pipe;
+
+    #[test]
+    fn only_a_pipe_outside_quotes_counts() {
+        let piped = ["a | tee b", "a|b", "echo 'x' | cat", "echo \"it's\" | cat", "a || b | c", "a |& b"];
+        let others =
+            ["a || b", "echo 'a | b'", "echo \"a \\\" | b\"", "echo a >| b", "echo \\| b", "set -o pipefail; a | b"];
+        assert!(piped.iter().all(|command| has_pipe(command)));
+        assert!(others.iter().all(|command| !has_pipe(command)), "{others:?}");
     }
 }
