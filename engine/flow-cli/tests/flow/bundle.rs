@@ -255,6 +255,7 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
     let own = there.journal()[0]["run"].as_str().unwrap().to_owned();
     here.write("v.yaml", &REPORTED.replace("name: sweep", "name: other").replace("[acc, loss]", "[acc]"));
     has(&["report", "--run", &own, "-w", "v.yaml"], "# other");
+    fs::remove_file(here.path("v.yaml")).unwrap();
     // Results that an earlier run made there do not name it, but lead to it.
     there.flow(["run", "w.yaml", "-f", "table"]).expect(0);
     there.flow(["export", "--bundle", "y.bundle", "--as", "lab4"]).expect(0);
