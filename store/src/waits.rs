@@ -11,7 +11,9 @@ use crate::{Result, RunDir, StoreError, Waiting, file, journal::Tail};
 
 /// Shortest time between two lines, in milliseconds.
 const EVERY: u64 = 1_000;
-/// Where the file ends, in bytes: hours of a busy run.
+/// Between two lines passes this part of the run's time, so that a long run has few lines.
+const PART: u64 = 300;
+/// Where the file ends, in bytes.
 const LONGEST: u64 = 8 << 20;
 
 /// What changed at a moment.
@@ -19,8 +21,8 @@ const LONGEST: u64 = 8 << 20;
 pub struct WaitsLine {
     /// Milliseconds since 1970.
     pub at: u64,
-    /// By label: what an instance waits for from now on, as [`Waits`]; `None` if for nothing.
-    pub waits: BTreeMap<String, Option<Value>>,
+    /// What the instances with these labels wait for from now on, as [`Waits`]; `None` if for nothing.
+    pub waits: Vec<(Option<Value>, Vec<String>)>,
 }
 
 /// Writes the changes of a run's reasons.
@@ -28,7 +30,8 @@ pub struct WaitsLine {
 pub struct WaitsLog {
     path: PathBuf,
     known: BTreeMap<String, Waits>,
-    /// When the last line was written, milliseconds since 1970.
+    /// When the first and the last line were written, milliseconds since 1970.
+    began: u64,
     at: u64,
     length: u64,
 }
@@ -43,7 +46,7 @@ impl RunDir {
     }
 
     pub fn waits_log(&self) -> WaitsLog {
-        WaitsLog { path: self.waits_path(), known: BTreeMap::new(), at: 0, length: 0 }
+        WaitsLog { path: self.waits_path(), known: BTreeMap::new(), began: 0, at: 0, length: 0 }
     }
 
     pub fn follow_waits(&self) -> FollowWaits {
@@ -52,39 +55,56 @@ impl RunDir {
 }
 
 impl WaitsLog {
-    /// Writes what differs from the last line, unless that was a moment ago.
+    /// Writes what differs from the last line, unless that was a moment ago. The last line says that nothing is known any
+    /// more.
     ///
     /// # Errors
     /// The disk is full.
     pub fn note(&mut self, now: u64, waiting: &[Waiting]) -> Result<()> {
-        if now.saturating_sub(self.at) < EVERY || self.length >= LONGEST {
+        let pause = EVERY.max(self.at.saturating_sub(self.began) / PART);
+        if self.length >= LONGEST || now.saturating_sub(self.at) < pause {
             return Ok(());
         }
+        let is_last = self.length >= LONGEST / 2 + LONGEST / 4;
+        let shown = if is_last { &[] } else { waiting };
         let present: BTreeMap<String, Waits> =
-            waiting.iter().map(|one| (one.label.clone(), lasting(&one.reason))).collect();
+            shown.iter().map(|one| (one.label.clone(), lasting(&one.reason))).collect();
+        let mut waits: Vec<(Option<Value>, Vec<String>)> = Vec::new();
+        let ended: Vec<String> = self.known.keys().filter(|label| !present.contains_key(*label)).cloned().collect();
+        if !ended.is_empty() {
+            waits.push((None, ended));
+        }
         let failed = |e| StoreError::io(StoreAction::Write, &self.path)(e);
-        let ended = self.known.keys().filter(|label| !present.contains_key(*label)).map(|label| (label.clone(), None));
-        let mut waits: BTreeMap<String, Option<Value>> = ended.collect();
         for (label, reason) in present.iter().filter(|(label, reason)| self.known.get(*label) != Some(reason)) {
-            waits.insert(label.clone(), Some(serde_json::to_value(reason).map_err(|e| failed(e.into()))?));
+            let reason = Some(serde_json::to_value(reason).map_err(|e| failed(e.into()))?);
+            match waits.iter_mut().find(|(of, _)| *of == reason) {
+                Some((_, labels)) => labels.push(label.clone()),
+                None => waits.push((reason, vec![label.clone()])),
+            }
         }
         if waits.is_empty() {
             return Ok(());
         }
-        let mut line = serde_json::to_vec(&WaitsLine { at: now, waits }).map_err(|e| failed(e.into()))?;
+        // What a full disk left of an earlier line ends here.
+        let mut line = b"\n".to_vec();
+        serde_json::to_writer(&mut line, &WaitsLine { at: now, waits }).map_err(|e| failed(e.into()))?;
         line.push(b'\n');
         let file = file::open(File::options().append(true).create(true), &self.path);
         file.and_then(|mut file| file.write_all(&line)).map_err(failed)?;
-        (self.known, self.at, self.length) = (present, now, self.length + line.len() as u64);
+        self.began = if self.began == 0 { now } else { self.began };
+        let length = if is_last { LONGEST } else { self.length + line.len() as u64 };
+        (self.known, self.at, self.length) = (present, now, length);
         Ok(())
     }
 }
 
-/// Without the estimated end, which changes with every estimate.
+/// Without times, which change with every estimate.
 fn lasting(reason: &Waits) -> Waits {
     let mut reason = reason.clone();
-    if let Waits::Resources { short } = &mut reason {
-        short.iter_mut().for_each(|scarce| scarce.until = None);
+    match &mut reason {
+        Waits::Resources { short } => short.iter_mut().for_each(|scarce| scarce.until = None),
+        Waits::Retry { at, .. } => *at = 0,
+        _ => {}
     }
     reason
 }
@@ -121,15 +141,15 @@ mod tests {
         log.note(6_000, &[turn("a", "x"), turn("b", "x")]).unwrap();
         log.note(7_000, &[turn("b", "y"), turn("c", "x")]).unwrap();
         let told = |line: &WaitsLine| {
-            let of = |(label, of): (&String, &Option<Value>)| match of {
-                Some(of) => format!("{label}: {}", of["label"]),
-                None => format!("{label}: -"),
+            let of = |(of, labels): &(Option<Value>, Vec<String>)| match of {
+                Some(of) => format!("{}: {}", labels.join(" "), of["label"]),
+                None => format!("{}: -", labels.join(" ")),
             };
             (line.at, line.waits.iter().map(of).collect::<Vec<_>>().join(", "))
         };
         let lines = follow.poll().unwrap();
         let told: Vec<(u64, String)> = lines.iter().map(told).collect();
-        assert_eq!(told, [(5_000, r#"a: "x", b: "x""#.to_owned()), (7_000, r#"a: -, b: "y", c: "x""#.to_owned())]);
+        assert_eq!(told, [(5_000, r#"a b: "x""#.to_owned()), (7_000, r#"a: -, b: "y", c: "x""#.to_owned())]);
         assert_eq!(follow.poll().unwrap(), []);
     }
 }

@@ -62,7 +62,7 @@ const APPLY = {
   }),
   settled: (fold, { unneeded, outcome, cause }, one) => one && Object.assign(one, { state: unneeded ? "not_needed" : outcome, cause }),
   interrupted: (fold) => Object.assign(fold, { interrupted: true }),
-  waits: (fold, { of }) => Object.entries(of).forEach(([label, why]) => (why ? fold.waits.set(label, why) : fold.waits.delete(label))),
+  waits: (fold, { of }) => of.forEach(([why, labels]) => labels.forEach((one) => (why ? fold.waits.set(one, why) : fold.waits.delete(one)))),
   notice: (fold, { t, i, text }) => fold.notices.push({ t, i, text }),
   end: (fold, e) => Object.assign(fold, { end: e }),
 };

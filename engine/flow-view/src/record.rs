@@ -114,8 +114,8 @@ impl Record {
             self.add(line, &reused);
         }
         for line in self.source.waits() {
-            let of = line.waits.into_iter().map(|(label, why)| (label, json!(why.map(|why| sentences::waits(&why)))));
-            let of: serde_json::Map<String, Value> = of.collect();
+            let of = line.waits.into_iter().map(|(why, labels)| json!([why.map(|why| sentences::waits(&why)), labels]));
+            let of: Vec<Value> = of.collect();
             self.events.push(json!({"t": line.at, "e": "waits", "of": of}).to_string());
         }
         let now = status.as_ref().map_or(0, |status| status.updated_at);

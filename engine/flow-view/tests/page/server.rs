@@ -201,7 +201,7 @@ pub(crate) fn hostile() -> tempfile::TempDir {
     lines.push(at(6, json!({"event": "notice", "instance": 0, "text": MARKUP})));
     journal.append(&lines).unwrap();
     // It waited for one thing, then for another.
-    let turn = |of: &str| json!({label(6): {"kind": "turn", "label": of}});
+    let turn = |of: &str| json!([[{"kind": "turn", "label": of}, [label(6)]]]);
     let waits = [(1, turn(MARKUP)), (4, turn("another"))]
         .map(|(second, waits)| json!({"at": 1_795_824_227_000_u64 + 1000 * second, "waits": waits}).to_string() + "\n");
     fs::write(dir.path().join("waits.jsonl"), waits.concat()).unwrap();
