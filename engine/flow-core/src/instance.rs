@@ -281,6 +281,11 @@ impl Input {
         if self.path.starts_with('/') { 0 } else { most }
     }
 
+    /// Whether it is also next to the work folder, as `../data/x`. Another folder `work` would be the work folder itself.
+    pub fn is_beside(&self) -> bool {
+        self.folders_above() == 1 && self.place().split('/').next() != Some("work")
+    }
+
     /// True if a program can find the author's file under the written path, so that the copy does not protect it.
     pub fn is_absolute(&self) -> bool {
         self.path.starts_with('/') && !self.in_place

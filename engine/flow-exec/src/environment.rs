@@ -238,7 +238,7 @@ impl Installation {
         let path = variables("PYTHONPATH").unwrap_or_default();
         let mut packages = BTreeMap::new();
         let with_linked = |folder: PathBuf| {
-            let linked = prefix::paths_in(&folder, &folder);
+            let linked = prefix::paths_of(&folder);
             iter::once(folder).chain(linked)
         };
         let own = self.folders(variables).into_iter().flat_map(with_linked);

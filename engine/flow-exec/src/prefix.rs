@@ -30,7 +30,8 @@ pub(crate) fn packages(prefix: &Path) -> Option<(Python, Vec<PathBuf>)> {
     let version = known.as_ref().map(|known| known.version.clone()).or_else(unknown);
     let mut python = Python { version, ..Python::default() };
     let mut folders: Vec<PathBuf> = own.into_iter().map(|(_, folder)| folder).collect();
-    let linked: Vec<PathBuf> = folders.iter().flat_map(|folder| paths_in(folder, prefix)).collect();
+    let linked: Vec<PathBuf> =
+        folders.iter().flat_map(|folder| paths_of(folder)).filter(|path| !path.starts_with(prefix)).collect();
     folders.extend(linked);
     if let Some(known) = known {
         python.abi = known.abi;
@@ -82,8 +83,8 @@ fn is_of(name: &str, version: &str) -> bool {
     name.strip_prefix("python").is_some_and(|name| name.trim_end_matches(|c: char| c.is_alphabetic()) == minor)
 }
 
-/// The folders outside a prefix that the `.pth` files of one of its folders add.
-pub(crate) fn paths_in(folder: &Path, prefix: &Path) -> Vec<PathBuf> {
+/// The folders that the `.pth` files of a folder of packages add.
+pub(crate) fn paths_of(folder: &Path) -> Vec<PathBuf> {
     static SEEN: FolderCache<PathBuf> = FolderCache::new();
     let mut found = SEEN.get(folder, |folder| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -92,7 +93,7 @@ pub(crate) fn paths_in(folder: &Path, prefix: &Path) -> Vec<PathBuf> {
         let texts = files.iter().filter_map(|file| fs::read_to_string(file).ok());
         texts.flat_map(|text| live_sources::lines(&text).map(|line| folder.join(line)).collect::<Vec<_>>()).collect()
     });
-    found.retain(|path| path.is_dir() && !path.starts_with(prefix));
+    found.retain(|path| path.is_dir() && path != folder);
     found
 }
 

@@ -82,7 +82,7 @@ impl Check {
                     }
                     for (step, path) in too_far_above(expansion) {
                         output.line(format!(
-                            "   {} the input `{path}` of `{step}` lies inside the work folder, so a script that opens `{path}` does not find it",
+                            "   {} in `{step}`, the input `{path}` is inside the work folder; a script that opens `{path}` does not find it",
                             styled(NOTE, "note:")
                         ))?;
                     }

@@ -164,5 +164,5 @@ fn an_input_above_the_workflow_is_found_where_the_script_looks() {
     space.write("p/q/w.yaml", "flow: 1\nsteps:\n  a: {run: cat c.txt, inputs: [../../c.txt]}\n");
     let said = space.flow_in("p/q", ["check", "w.yaml"]).expect(0).stdout();
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("note: the input `../../c.txt` of `a` lies inside the work folder"), "{said}");
+    assert!(said.contains("note: in `a`, the input `../../c.txt` is inside the work folder"), "{said}");
 }

@@ -166,7 +166,7 @@ impl Session {
         let warnings = found.into_iter().map(|(step, place, path)| {
             if Path::new(&path) == root {
                 return format!(
-                    "{place} of `{step}` has the absolute path `{path}` of the project, so the step reads the files that you edit, not the run's copies; a step starts in its work folder, which has its `inputs:`"
+                    "{place} of `{step}` has the absolute path `{path}` of the project, so the step reads the files that you edit, not the run's copies; use a path relative to the work folder, where the step starts"
                 );
             }
             let near = relative(&self.workspace.folder, Path::new(&path));
@@ -256,23 +256,25 @@ impl Finder<'_> {
         let First { activated, .. } = first(&["bash", "-c", line].map(str::to_owned));
         let mut sources = self.all(words(line), own, activated.as_deref());
         for word in words(line) {
-            let places = if word == "make" { &MAKEFILES[..] } else { &[word.trim_start_matches("./")] };
-            let files: Vec<PathBuf> = places.iter().filter_map(|place| self.input(place, inputs)).collect();
-            for file in files {
+            let place = word.trim_start_matches(['.', '/']);
+            let places = if word == "make" { &MAKEFILES[..] } else { &[word.trim_start_matches("./"), place] };
+            let files: Vec<(PathBuf, bool)> = places.iter().filter_map(|place| self.input(place, inputs)).collect();
+            for (file, is_itself) in files {
                 if fs::metadata(&file).is_ok_and(|meta| meta.is_file() && meta.len() <= LONGEST_SCRIPT) {
                     let text = fs::read_to_string(&file).unwrap_or_default();
-                    sources.extend(self.all(words(commands(&file, &text)), own, activated.as_deref()));
+                    sources.extend(self.all(words(commands(&file, &text, is_itself)), own, activated.as_deref()));
                 }
             }
         }
         sources
     }
 
-    /// The file at a place in the work folder, if an input puts it there.
-    fn input(&self, place: &str, inputs: &[Input]) -> Option<PathBuf> {
+    /// The file at a place in the work folder, if an input puts it there, and whether it is the input itself.
+    fn input(&self, place: &str, inputs: &[Input]) -> Option<(PathBuf, bool)> {
         inputs.iter().find_map(|input| {
             let inside = Path::new(place).strip_prefix(&*input.place()).ok()?;
-            Some(self.session.path(&input.path).join(inside).components().collect())
+            let file = self.session.path(&input.path).join(inside).components().collect();
+            Some((file, inside.as_os_str().is_empty()))
         })
     }
 
@@ -303,11 +305,16 @@ impl Finder<'_> {
 /// What `make` reads.
 const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
 
-/// The part of a script that starts programs: of Python, the line that names its interpreter.
-fn commands<'t>(file: &Path, text: &'t str) -> &'t str {
-    match file.extension() {
-        Some(extension) if extension == "py" => text.lines().next().filter(|line| line.starts_with("#!")).unwrap_or(""),
-        _ => text,
+/// The part of a file that starts programs: of Python, the line that names its interpreter. A file in an input folder may
+/// be data, so it counts only if it looks like a script.
+fn commands<'t>(file: &Path, text: &'t str, is_input: bool) -> &'t str {
+    let has = |extension: &str| file.extension().is_some_and(|of| of == extension);
+    let is_interpreted = text.starts_with("#!");
+    match () {
+        () if has("py") && is_interpreted => text.lines().next().unwrap_or_default(),
+        () if has("py") => "",
+        () if is_input || is_interpreted || has("sh") || file.ends_with("Makefile") => text,
+        () => "",
     }
 }
 

@@ -130,11 +130,11 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
         let from = given.as_ref().map_or(author.clone(), |given| given.path().to_owned());
         captured.extend(given);
         let to = work.join(input.place());
-        if input.folders_above() == 1 && start.folder.is_work_outside() {
-            beside(&work, &input.place(), &to)?;
-        }
         if appears(&work, &input.place(), &author, &folders)? {
             continue;
+        }
+        if input.is_beside() && start.folder.is_work_outside() {
+            beside(&work, &input.place(), &to)?;
         }
         parent(&to)?;
         let not_brought = |e: io::Error| Filling::Input { path: input.path.clone(), error: e.into() };
