@@ -367,7 +367,7 @@ fn predicted(
         |result: &StepResult| -> Vec<Value> { result.axes.values().filter(|v| !v.is_number()).cloned().collect() };
     let work = |result: &StepResult| Some(result.usage.cpu_cores? * number(result, measure)?);
     let (mut loads, mut times, mut next, mut cores) = (Vec::new(), Vec::new(), 0, 0);
-    for ((_, alone), usual) in pairs.iter().zip(usual) {
+    for ((member, alone), usual) in pairs.iter().zip(usual) {
         let alone = (*alone)?;
         let time = usual.filter(|time| *time > 0.0)?;
         alone.usage.cpu_cores?;
@@ -378,7 +378,7 @@ fn predicted(
         let works: Vec<f64> = solo.iter().filter(like).filter_map(work).collect();
         let first = if placement == CorunGpus::Own { next } else { 0 };
         next += gpus;
-        cores = cores.max(alone.circumstances.usable_cpus());
+        cores = cores.max(member.circumstances.usable_cpus());
         loads.push(Load {
             cores: works.iter().sum::<f64>() / works.len().max(1) as f64 / time,
             gpu_busy: alone.usage.gpus.iter().filter_map(GpuUsage::load).fold(0.0, f64::max),

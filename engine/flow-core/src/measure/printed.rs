@@ -222,7 +222,8 @@ impl Printed {
             ended.extend(self.end(reported));
             let heading = below.filter(|at| *at < now);
             let began = heading.unwrap_or(self.began);
-            reported.start_up |= reported.epochs.is_empty() && heading.is_none() && !self.released;
+            reported.start_up |=
+                reported.epochs.is_empty() && self.whole.is_none() && heading.is_none() && !self.released;
             // With fractional epochs (0.8, 1.6, 2.0), the time since the last whole epoch may span several.
             let is_next = self.whole.map_or(epoch <= 1, |before| before.checked_add(1) == Some(epoch));
             let is_timed = !self.fractions || is_next;

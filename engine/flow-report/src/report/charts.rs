@@ -208,8 +208,8 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
     charts
 }
 
-/// A chart that the author asked for; `None` if no line has two points. A line with one point is then a marker. Its file name has a number, because the name of
-/// a metric may not be a valid file name.
+/// A chart that the author asked for; `None` if no line has two points. Beside others, a line with one point is a marker.
+/// Its file name has a number, because the name of a metric may not be a valid file name.
 fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&str], all: &[&str]) -> Option<Chart> {
     let names = Names { table: &section.table, words };
     let axis = |axis: &str| join(all.iter().map(|lang| names.plain(axis, lang)));

@@ -126,9 +126,8 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
         }
         let entry = cpus.entry(c.cpu_model.clone()).or_default();
         *entry = (*entry).max(c.usable_cpus());
-        if c.allowed_cpus.is_some() {
-            host_cpus.insert(c.cpu_model.clone(), c.host_cpus);
-        }
+        let host = host_cpus.entry(c.cpu_model.clone()).or_default();
+        *host = (*host).max(c.host_cpus);
         for (at, name) in VERSIONS.iter().enumerate() {
             let known = versions.entry(at).or_default();
             if let Some(version) = c.facts.get(*name).filter(|v| !known.contains(v)) {
@@ -187,8 +186,11 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
         set: input.set.iter().map(|(name, value)| (name.clone(), value_without_folders(&written(value)))).collect(),
         machine_gpus,
         gpus: gpus.into_iter().map(|(model, (count, memory))| (model, count, memory)).collect(),
+        host_cpus: host_cpus
+            .into_iter()
+            .filter(|(model, host)| cpus.get(model).is_some_and(|cpus| cpus < host))
+            .collect(),
         cpus: cpus.into_iter().collect(),
-        host_cpus,
         slurm: SlurmJobs::of(measured),
         versions: known,
         profile: input.profile.clone(),
