@@ -89,11 +89,19 @@ pub fn conclude(ended: &Ended<'_>) -> (Outcome, Option<Cause>) {
         Said::Outcome(..) => Cause::SaidOk { end },
         Said::Nothing if clean => Cause::SaidNothing { end },
         Said::Nothing | Said::Command | Said::Builtin(_) => {
-            let last_line = log_tail.iter().rev().map(|line| line.trim()).find(|line| !line.is_empty());
-            Cause::Exited { end, last_line: last_line.map(str::to_owned) }
+            Cause::Exited { end, last_line: telling_line(log_tail).map(str::to_owned) }
         }
     };
     (Outcome::Failed, Some(cause))
+}
+
+/// The exception of the last Python traceback, else the last line. An exception may have several lines, and programs print
+/// advice after it.
+fn telling_line(tail: &[String]) -> Option<&str> {
+    let traceback = tail.iter().rposition(|line| line.starts_with("Traceback (most recent call last)"));
+    let is_exception = |line: &&String| !line.is_empty() && !line.starts_with(char::is_whitespace);
+    let exception = traceback.and_then(|at| tail[at + 1..].iter().find(is_exception));
+    exception.or_else(|| tail.iter().rfind(|line| !line.trim().is_empty())).map(|line| line.trim())
 }
 
 fn process_end(exit: &Exit) -> ProcessEnd {
@@ -142,6 +150,7 @@ mod tests {
             ("command done", &done, Said::Command, None, quiet, Ok, None),
             ("command that recovered", &done, Said::Command, None, cuda, Ok, None),
             ("command failed", &one, Said::Command, None, quiet, Failed, exited(code(1), Some("ValueError: no"))),
+            ("an exception of two lines", &one, Said::Command, None, &["Traceback (most recent call last):", "  File \"t.py\", line 1", "ValueError: first", "second", "", "Set HYDRA_FULL_ERROR=1"], Failed, exited(code(1), Some("ValueError: first"))),
             ("silent command", &one, Said::Command, None, &[], Failed, exited(code(1), None)),
             ("command crashed", &segv, Said::Command, None, &[], Failed, exited(segv_end(), None)),
             ("command ran out", &one, Said::Command, None, cuda, OutOfMemory, ran_out(Memory::Gpu, lines)),
