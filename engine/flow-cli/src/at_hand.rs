@@ -8,10 +8,7 @@ use std::path::{Path, PathBuf};
 use flow_core::{Diagnostic, Source, parse_with};
 use flow_exec::text;
 
-use crate::args::Global;
 use crate::error::CliError;
-use crate::output::Output;
-use crate::place::{self, StoreLocation};
 
 /// A file must show within this many bytes that it is a workflow.
 const HEAD: u64 = 64 << 10;
@@ -20,33 +17,6 @@ const LONGEST: u64 = 1 << 20;
 
 /// The hint if there is no workflow.
 pub(crate) const NONE: &str = "name one, or write a small one with `flow init`";
-
-/// The default workflow, if none is named; prints its name.
-pub(crate) fn workflow(global: &Global, output: &mut Output) -> Result<PathBuf, CliError> {
-    let last = || {
-        let place = StoreLocation::find(global, None).ok()?;
-        let start = place::start(&place.store.run(&place.run(None).ok()?)).ok()??;
-        let file = PathBuf::from(place::near(&place.workspace.root.join(start.file)));
-        file.is_file().then_some(file)
-    };
-    let imported = || {
-        let place = StoreLocation::find(global, None).ok()?;
-        place.imports().ok()?.pop()
-    };
-    let file = choose(Path::new("."), last).map_err(|error| match &error {
-        CliError::Usage { hint: Some(hint), .. } if hint == NONE => match imported() {
-            Some(import) => error.hint(format!(
-                "name one with -w FILE. The workflow of an imported run comes with its bundle: `flow report`, \
-                 `flow plan --run {0}` and `flow predict --run {0}` use it",
-                import.origin.run
-            )),
-            None => error,
-        },
-        _ => error,
-    })?;
-    place::print_workflow(&file, output)?;
-    Ok(file)
-}
 
 /// The only workflow in `folder`, as a path relative to it.
 pub(crate) fn only(folder: &Path) -> Option<PathBuf> {

@@ -23,6 +23,33 @@ pub(crate) use living::{LivingRun, kept, left_in_slurm, may_have_left};
 /// A shorter end of an id does not select an imported run.
 const SHORTEST: usize = 4;
 
+/// The default workflow, if none is named; prints its name.
+pub(crate) fn default_workflow(global: &Global, output: &mut Output) -> Result<PathBuf, CliError> {
+    let last = || {
+        let place = StoreLocation::find(global, None).ok()?;
+        let start = start(&place.store.run(&place.run(None).ok()?)).ok()??;
+        let file = PathBuf::from(near(&place.workspace.root.join(start.file)));
+        file.is_file().then_some(file)
+    };
+    let imported = || {
+        let place = StoreLocation::find(global, None).ok()?;
+        place.imports().ok()?.pop()
+    };
+    let file = at_hand::choose(Path::new("."), last).map_err(|error| match &error {
+        CliError::Usage { hint: Some(hint), .. } if hint == at_hand::NONE => match imported() {
+            Some(import) => error.hint(format!(
+                "name one with -w FILE. The workflow of an imported run comes with its bundle: `flow report`, \
+                 `flow plan --run {0}` and `flow predict --run {0}` use it",
+                import.origin.run
+            )),
+            None => error,
+        },
+        _ => error,
+    })?;
+    print_workflow(&file, output)?;
+    Ok(file)
+}
+
 /// A store that exists, and its workspace.
 pub(crate) struct StoreLocation {
     pub(crate) workspace: Workspace,
@@ -400,7 +427,7 @@ pub(crate) fn session(
 ) -> Result<SessionRequest, CliError> {
     let file = match &named.workflow {
         Some(file) => file.clone(),
-        None => at_hand::workflow(global, output)?,
+        None => default_workflow(global, output)?,
     };
     Ok(request(global, file, selection))
 }

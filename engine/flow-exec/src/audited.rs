@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    environment,
+    site_packages,
     trace::{Access, Kind},
     workspace::relative,
 };
@@ -112,7 +112,7 @@ pub(crate) fn findings(accesses: impl IntoIterator<Item = Access>, places: &Plac
     let near = |path: &Path| relative(places.workflow, path);
     let absolute = |path: &Path| path.display().to_string();
     let installed: BTreeMap<&Path, _> =
-        modules.iter().map(|(folder, _)| (&**folder, environment::modules(folder))).collect();
+        modules.iter().map(|(folder, _)| (&**folder, site_packages::modules(folder))).collect();
     let distribution = |(folder, module): &(PathBuf, String)| installed[&**folder].get(module).cloned();
     let packages = modules.iter().filter(|(_, module)| module != STARTER).filter_map(distribution).collect();
     Audited {

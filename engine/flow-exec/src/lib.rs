@@ -19,6 +19,7 @@ pub mod plugins;
 mod prefix;
 pub mod sampler;
 mod secrets;
+mod site_packages;
 pub mod text;
 mod trace;
 mod trust;

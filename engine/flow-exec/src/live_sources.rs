@@ -8,7 +8,10 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::environment::{FolderCache, Variables};
+use crate::{
+    environment::Variables,
+    site_packages::{FolderCache, lines},
+};
 
 /// Sources that a program imports from their own folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,12 +85,6 @@ fn read(folder: &Path) -> Vec<LiveSource> {
         }
     }
     found
-}
-
-/// The lines of a `.pth` file that Python adds to its path.
-pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
-    let is_code = |line: &str| line.starts_with("import ") || line.starts_with("import\t");
-    text.lines().map(str::trim_end).filter(move |line| !line.is_empty() && !line.starts_with('#') && !is_code(line))
 }
 
 fn of_path(folder: &Path) -> Option<LiveSource> {

@@ -10,8 +10,8 @@ use std::{
 use flow_core::{Digest, Python};
 
 use crate::{
-    environment::{FolderCache, distributions, interpreter, name_and_version, normalized},
-    live_sources,
+    environment::interpreter,
+    site_packages::{distributions, name_and_version, normalized, paths_of},
 };
 
 /// The interpreter and the packages of a prefix without the user's own, and the folders that hold them. `None` if it
@@ -81,20 +81,6 @@ fn site_folders(prefix: &Path) -> Vec<(String, PathBuf)> {
 fn is_of(name: &str, version: &str) -> bool {
     let minor = version.split('.').take(2).collect::<Vec<_>>().join(".");
     name.strip_prefix("python").is_some_and(|name| name.trim_end_matches(|c: char| c.is_alphabetic()) == minor)
-}
-
-/// The folders that the `.pth` files of a folder of packages add.
-pub(crate) fn paths_of(folder: &Path) -> Vec<PathBuf> {
-    static SEEN: FolderCache<PathBuf> = FolderCache::new();
-    let mut found = SEEN.get(folder, |folder| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "pth")).collect();
-        files.sort();
-        let texts = files.iter().filter_map(|file| fs::read_to_string(file).ok());
-        texts.flat_map(|text| live_sources::lines(&text).map(|line| folder.join(line)).collect::<Vec<_>>()).collect()
-    });
-    found.retain(|path| path.is_dir() && path != folder);
-    found
 }
 
 /// The normalized names of packages that something other than conda installed.

@@ -17,7 +17,7 @@ use crate::output::Output;
 use crate::place::{self, StoreLocation};
 use crate::reasons::{self, Because};
 use crate::screen::{Ended, FURTHER, InstanceState, Length, Screen, View, summary};
-use crate::{at_hand, terminal};
+use crate::terminal;
 
 /// Lines of a log that are printed with a failure.
 const LOG_LINES: usize = 12;
@@ -96,7 +96,7 @@ impl Run {
         let (file, targets, force) = sort_out(self.file, self.targets, self.force);
         let file = match file {
             Some(file) => file,
-            None => at_hand::workflow(global, output)?,
+            None => place::default_workflow(global, output)?,
         };
         let session = place::request(global, file, &self.selection);
         if let Some(name) = self.policy.as_deref().filter(|name| policy::named(name).is_none()) {

@@ -23,7 +23,7 @@ use crate::error::CliError;
 use crate::output::{FAINT, NOTE, Output, STRONG, styled};
 use crate::place::{self, StoreLocation};
 use crate::screen::{InstanceState, View, each_result};
-use crate::{at_hand, words};
+use crate::words;
 
 /// The present workflow, files and settings, as the next run would use them.
 const NOW: &str = "now";
@@ -258,7 +258,7 @@ fn now(
 ) -> Result<(Side, Option<PresentEnvironment>), CliError> {
     let file = match named {
         Some(file) => file.to_owned(),
-        None if before.start.file.is_empty() => at_hand::workflow(global, output)?,
+        None if before.start.file.is_empty() => place::default_workflow(global, output)?,
         None => place::near(&place.workspace.root.join(&before.start.file)).into(),
     };
     let session = place::open(&place::request(global, file, &Selection::default()), output)?;

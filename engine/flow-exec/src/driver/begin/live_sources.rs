@@ -17,8 +17,9 @@ use super::start::{Environment, LONGEST_SCRIPT};
 use crate::{
     ExecError, declared,
     driver::session::Session,
-    environment::{distributions, packages_of},
+    environment::packages_of,
     live_sources::{self, LiveSource, Way},
+    site_packages::distributions,
     workspace::relative,
 };
 
