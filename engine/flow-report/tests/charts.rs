@@ -66,9 +66,9 @@ fn a_chart_of_any_column_and_loss_curves_of_instances_are_a_line_each() {
     let shown = whole(&out, "report.md");
     let pictures: Vec<&str> = shown.lines().filter(|line| line.contains("t-chart-")).collect();
     insta::assert_snapshot!(pictures.join("\n"), @r"
-    ![Top-1 over learning rate](charts/t-chart-1.en.svg)\
+    ![Top-1 over learning rate](charts/t-chart-1.en.svg)
     ![val/\<loss> over epoch](charts/t-chart-2.en.svg)\
-    ![Top-1 准确率随学习率的变化](charts/t-chart-1.zh.svg)\
+    ![Top-1 准确率随学习率的变化](charts/t-chart-1.zh.svg)
     ![val/\<loss>随轮次的变化](charts/t-chart-2.zh.svg)\
     ");
     for (lang, axis) in [("en", "Learning rate"), ("zh", "学习率")] {

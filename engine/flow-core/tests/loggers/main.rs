@@ -79,7 +79,9 @@ fn read(written: &serde_yaml::Value, left: &mut Left<'_>) -> (String, usize, Opt
     let of_program = gathered.metrics.iter().filter(|(name, _)| *name != "epoch_time");
     let numbers: Vec<String> = of_program.map(|(name, metric)| format!("{name}={:.4}", metric.value)).collect();
     let keyed = |points: &Vec<flow_core::Point>| points.iter().filter(|p| p.key != flow_core::Key::default()).count();
-    let epochs = gathered.series.metrics.values().map(keyed).find(|values| *values > 0).unwrap_or(0);
+    // The time of the first epoch may be unknown.
+    let series = gathered.series.metrics.iter().filter(|(name, _)| *name != "epoch_time");
+    let epochs = series.map(|(_, points)| keyed(points)).find(|values| *values > 0).unwrap_or(0);
     (numbers.join(" "), epochs, problem)
 }
 
