@@ -228,7 +228,7 @@ impl Export {
             words::bytes(bytes.len() as u64)
         ))?;
         output
-            .line("  with the workflow file; of scripts and data only digests, so send them too if they are needed")?;
+            .line("  with the workflow file; of scripts and data only digests: send the scripts too, else a colleague sees that they differ, but not where")?;
         if let Some(how) = unfinished(&view, dir.lives().is_some(), bundle.results.len()) {
             output.note(format!("{} run {run} {how}", styled(NOTE, "note:")))?;
         }
