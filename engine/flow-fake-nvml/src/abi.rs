@@ -1,4 +1,4 @@
-//! The calls of the library as C programs see them, as far as flow asks them. Each answers from the text file as it is then.
+//! The calls of the library that flow uses, with their C interface. Each call reads the text file again.
 #![expect(unsafe_code, reason = "a C interface: the caller hands over where answers go")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! The text file, read. Knows no call of the library.
+//! Reads the text file that describes the GPUs. Knows no call of the library.
 
 use std::{env, fs, path::Path};
 
