@@ -9,7 +9,10 @@ cd "$(dirname "$0")"
 for name in "$@"; do
   store=$(mktemp -d)
   rm -rf "$name"
-  "$flow" --store "$store/store" import "../runs/$name.bundle"
+  # Runs of the same experiment on other machines stand beside it in tables with `machines: true`.
+  for bundle in $(ls ../runs/"${name%%-*}"-*.bundle 2>/dev/null | grep -vxF "../runs/$name.bundle") "../runs/$name.bundle"; do
+    "$flow" --store "$store/store" import "$bundle"
+  done
   "$flow" --store "$store/store" report --to "$name.md"
   rm -rf "$store"
 done

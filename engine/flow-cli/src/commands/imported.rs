@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flow_core::reason::ProfileReason;
 use flow_core::{Builtins, Outcome, Place, PublishJob, PublishWhat, Replace, RunEvent, RunStart, StepResult};
 use flow_exec::{Knowledge, Made, Session, SessionRequest};
-use flow_store::{Import, RunDir};
+use flow_store::{Import, RunDir, StoreDir};
 
 use crate::args::{Global, Selection};
 use crate::builtins::Steps;
@@ -18,16 +18,19 @@ use crate::screen::{InstanceState, View, each_result};
 use crate::{at_hand, place, words};
 
 /// Every report of the run, by step name. The workflow is the bundle's, or the named one, which may
-/// show the same results in other tables.
+/// show the same results in other tables. Tables with `machines: true` also show what `store` has
+/// from other machines.
 pub(super) fn reports(
+    store: &StoreDir,
     dir: &RunDir,
     view: &View,
     named: Option<&Path>,
     output: &mut Output,
 ) -> Result<Vec<(String, Made)>, CliError> {
-    let Some(start) = &view.start else { return Ok(Vec::new()) };
+    let (Some(start), Some(origin)) = (&view.start, &view.imported) else { return Ok(Vec::new()) };
     let builtins = Steps::new();
-    let session = session(dir, start, named, &Selection::default(), &builtins)?;
+    let mut session = session(dir, start, named, &Selection::default(), &builtins)?;
+    session.expansion.imported = flow_exec::beside(store, &session.expansion.workflow, &origin.host)?;
     let mut results: BTreeMap<String, StepResult> = BTreeMap::new();
     let mut observed: BTreeMap<String, StepResult> = BTreeMap::new();
     let kept = place::results(dir.store(), output)?;

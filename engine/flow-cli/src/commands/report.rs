@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::ArtifactKind;
 use flow_exec::Workspace;
-use flow_store::RunDir;
+use flow_store::{RunDir, StoreDir};
 
 use super::{Done, find, imported};
 use crate::args::{Global, OfRun};
@@ -61,7 +61,9 @@ impl Report {
         }
         let (place, dir, view) = place::run(global, &self.of, output)?;
         if view.imported.is_some() && view.start.is_some() {
-            return self.remade(&dir, &view, global, output);
+            // The store of the place is that of the import itself.
+            let around = place.workspace.existing_store()?.unwrap_or_else(|| place.store.clone());
+            return self.remade(&around, &dir, &view, global, output);
         }
         if self.to.is_some() {
             return Err(CliError::usage("`--to` is for the report of an imported run")
@@ -87,8 +89,8 @@ impl Report {
     }
 
     /// The report of an imported run, remade by this flow from its results.
-    fn remade(&self, dir: &RunDir, view: &View, global: &Global, output: &mut Output) -> Done {
-        let mut made = imported::reports(dir, view, self.of.about.workflow.as_deref(), output)?;
+    fn remade(&self, store: &StoreDir, dir: &RunDir, view: &View, global: &Global, output: &mut Output) -> Done {
+        let mut made = imported::reports(store, dir, view, self.of.about.workflow.as_deref(), output)?;
         if let Some(step) = &self.step {
             made.retain(|(label, _)| flow_core::selects(step, label));
         }

@@ -39,6 +39,6 @@ pub use reports::publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use reports::remake::{Made, Remade, remake};
 pub use request::{ForceRequest, RunEnd, RunOptions};
 pub use run::run;
-pub use session::imports::{import, named};
+pub use session::imports::{beside, import, named};
 pub use session::{Session, SessionRequest};
 pub use updates::Update;

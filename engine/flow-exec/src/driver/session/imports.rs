@@ -28,6 +28,16 @@ pub fn named(dir: &StoreDir, name: &str) -> Result<Vec<Import>, ExecError> {
     Ok(dir.imports()?.into_iter().filter(meant).collect())
 }
 
+/// Results of a workflow that were imported from machines other than this host.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn beside(dir: &StoreDir, workflow: &str, host: &str) -> Result<Vec<Foreign>, ExecError> {
+    let mut found = of_workflow(dir, workflow)?;
+    found.retain(|foreign| foreign.host != host);
+    Ok(found)
+}
+
 /// Results of a workflow from other machines.
 pub(crate) fn of_workflow(dir: &StoreDir, workflow: &str) -> Result<Vec<Foreign>, ExecError> {
     let mut imports = dir.imports()?;
