@@ -5,6 +5,8 @@
 //! Copies are laid out like the inputs, `runs/ID/inputs/0/src` next to `runs/ID/inputs/0/conf.yaml`, so that a script
 //! finds its neighbours. An input that would be inside another one goes into the next number.
 
+mod attempt_copy;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File, FileTimes, Permissions},
@@ -50,6 +52,8 @@ pub struct Captured {
     path: PathBuf,
     author: PathBuf,
     is_copy: bool,
+    /// Made for one attempt, which alone could write into it.
+    is_of_attempt: bool,
     digest: Digest,
     /// In order of path.
     made: Vec<Made>,
@@ -61,6 +65,8 @@ struct Made {
     path: PathBuf,
     stamp: Stamp,
     is_folder: bool,
+    /// Of a file whose content counts.
+    digest: Option<Digest>,
 }
 
 /// The captured inputs of one run. Dropping it removes the copies.
@@ -354,13 +360,15 @@ impl Captured {
             }
             let path = if below.as_os_str().is_empty() { target.to_owned() } else { target.join(below) };
             let meta = fs::symlink_metadata(&path)?;
-            made.push(Made { path, stamp: Stamp::of(&meta), is_folder: meta.is_dir() });
+            let digest = if let SeenKind::Content(digest) = file.what { Some(digest) } else { None };
+            made.push(Made { path, stamp: Stamp::of(&meta), is_folder: meta.is_dir(), digest });
         }
         made.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(Some(Captured {
             path: target.to_owned(),
             author: wanted.path.clone(),
             is_copy,
+            is_of_attempt: false,
             digest: seen.tree.digest,
             made,
             rules: seen.rules.clone(),
@@ -382,22 +390,35 @@ impl Captured {
         self.is_copy
     }
 
+    /// True if no other attempt could write into it.
+    pub fn is_of_attempt(&self) -> bool {
+        self.is_of_attempt
+    }
+
     /// Makes a folder of its own for an attempt: what the step adds or removes there is not seen by others. Its files
     /// are hard links to this read-only copy.
     ///
     /// # Errors
     /// The file system has no hard links; the disk is full.
     pub fn link_to(&self, to: &Path) -> io::Result<()> {
+        self.make_at(to, |from, to| fs::hard_link(from, to))
+    }
+
+    /// Makes its folders at `to`, and its files with `make`.
+    fn make_at(&self, to: &Path, make: impl Fn(&Path, &Path) -> io::Result<()>) -> io::Result<()> {
         // A folder comes before its content.
-        for made in &self.made {
-            let below = made.path.strip_prefix(&self.path).unwrap_or(&made.path);
-            let to = if below.as_os_str().is_empty() { to.to_owned() } else { to.join(below) };
-            match made.is_folder {
-                true => fs::create_dir(&to)?,
-                false => fs::hard_link(&made.path, &to)?,
-            }
+        self.made.iter().try_for_each(|made| {
+            let to = self.moved(made, to);
+            if made.is_folder { fs::create_dir(&to) } else { make(&made.path, &to) }
+        })
+    }
+
+    /// The path of a file if this input were at `to`.
+    fn moved(&self, made: &Made, to: &Path) -> PathBuf {
+        match made.path.strip_prefix(&self.path) {
+            Ok(below) if !below.as_os_str().is_empty() => to.join(below),
+            _ => to.to_owned(),
         }
-        Ok(())
     }
 
     /// The first path that a step has written in it, as a path of the author, if any. It is not given to other attempts
@@ -405,13 +426,13 @@ impl Captured {
     pub fn written(&self) -> Option<PathBuf> {
         let written = self.made.iter().find(|made| !self.is_as_made(made))?;
         self.is_written.store(true, Ordering::Relaxed);
-        Some(match written.path.strip_prefix(&self.path) {
-            Ok(below) if !below.as_os_str().is_empty() => self.author.join(below),
-            _ => self.author.clone(),
-        })
+        Some(self.moved(written, &self.author))
     }
 
     fn is_as_made(&self, made: &Made) -> bool {
+        if self.is_of_attempt {
+            return made.is_in_copy();
+        }
         let Ok(meta) = fs::symlink_metadata(&made.path) else { return false };
         if made.is_folder {
             return Stamp::of(&meta) == made.stamp || (meta.is_dir() && self.has_no_more(&made.path));

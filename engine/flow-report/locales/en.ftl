@@ -730,6 +730,7 @@ spoiled-gpu-silent = GPU { $gpu } did not answer for { $seconds } s during the r
 spoiled-other-runs = it required the whole machine, but other runs had steps on it, up to { $attempts } at once
 spoiled-input-changed = { $path } changed while it ran
 spoiled-input-written = a step wrote into the read-only copy of { $path }; your own files are unchanged
+spoiled-input-written-itself = it wrote into its read-only copy of { $path }; your own files are unchanged
 spoiled-artifact-changed = { $path } is read-only, but { $damage }
 spoiled-artifact-unseen = flow cannot check whether { $path } is unchanged: { $error }
 caveat-first-values = its series keep the first { $kept } of { $printed } values; last, min and max cover all of them

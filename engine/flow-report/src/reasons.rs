@@ -181,7 +181,10 @@ impl Reasons<'_> {
             Spoiled::OtherRuns { attempts } => {
                 self.say("spoiled-other-runs", args.with("attempts", attempts.to_string()))
             }
-            Spoiled::InputWritten { path, .. } => self.say("spoiled-input-written", args.with("path", self.code(path))),
+            Spoiled::InputWritten { path, itself, .. } => {
+                let key = if *itself { "spoiled-input-written-itself" } else { "spoiled-input-written" };
+                self.say(key, args.with("path", self.code(path)))
+            }
             Spoiled::InputChanged { path } => self.say("spoiled-input-changed", args.with("path", self.code(path))),
             Spoiled::ArtifactChanged { path, damage } => {
                 let args = args.with("path", self.code(path)).with("damage", self.damage(damage));

@@ -134,7 +134,7 @@ fn everything(mut all: BuiltinInput) -> BuiltinInput {
     solo[0].accepted = Some("a comment changed".into());
     solo[1].spoiled = vec![
         Spoiled::InputChanged { path: "photos".into() },
-        Spoiled::InputWritten { path: "photos".into(), folder: None },
+        Spoiled::InputWritten { path: "photos".into(), folder: None, itself: false },
         Spoiled::Stranger { pid: 7, name: "python".into(), gpu: "0".into() },
     ];
     solo[2].circumstances.foreign_cpu = Some(0.17);

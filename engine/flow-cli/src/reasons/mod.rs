@@ -56,7 +56,7 @@ pub(crate) fn spoiled(spoiled: &Spoiled) -> String {
 /// Why a result is not kept, and what to do. `writer`: "it", if no other step had the input.
 pub(crate) fn not_kept(why: &Spoiled, writer: &str) -> String {
     match why {
-        Spoiled::InputWritten { path, folder } => {
+        Spoiled::InputWritten { path, folder, .. } => {
             let remedy = folder.as_ref().map(|folder| {
                 format!("; `{{path: {folder}, copy: true}}` under `inputs:` gives a step a copy that it may change")
             });

@@ -213,6 +213,13 @@ fn not_kept(view: &View, out: &mut Vec<String>) {
         let writer = match (lost.len(), had.len()) {
             (0, _) => continue,
             (1, 1) => "it",
+            (lost, _) if matches!(why, Spoiled::InputWritten { itself: true, .. }) => {
+                if lost == 1 {
+                    "it"
+                } else {
+                    "each of them"
+                }
+            }
             (lost, had) if lost == had => "at least one of them",
             // A step that failed.
             _ => "a step",

@@ -212,6 +212,7 @@ fn a_step_that_wrote_into_its_input_is_named_with_the_remedy() {
         view.event(&serde_json::from_value(event).unwrap());
     };
     let written = |path: &str, folder: Value| json!({"kind": "input_written", "path": path, "folder": folder});
+    let itself = |path: &str| json!({"kind": "input_written", "path": path, "itself": true});
     let changed = json!({"kind": "input_changed", "path": "raw/c"});
     let ends = [
         ("a", "ok", json!([written("data/x", json!("data"))])),
@@ -220,6 +221,11 @@ fn a_step_that_wrote_into_its_input_is_named_with_the_remedy() {
         ("d", "ok", json!([written("data/z", json!("data"))])),
         ("e", "failed", json!([written("data/z", json!("data"))])),
         ("f", "ok", json!([{"kind": "gpu_silent", "gpu": "0", "seconds": 3}])),
+        ("g", "ok", json!([itself("own/x")])),
+        ("h", "ok", json!([itself("own/y")])),
+        ("i", "ok", json!([itself("own/y")])),
+        ("j", "ok", json!([itself("own/z")])),
+        ("k", "failed", json!([itself("own/z")])),
     ];
     for (n, (step, outcome, spoiled)) in ends.into_iter().enumerate() {
         let why = json!({"first": [{"kind": "never_ran"}]});
@@ -252,12 +258,16 @@ fn a_step_that_wrote_into_its_input_is_named_with_the_remedy() {
     let words: Vec<String> =
         summary(&view, &ended, short, &mut |_, _| Vec::new()).iter().map(|line| plain(line)).collect();
     insta::assert_snapshot!(words.join("\n"), @r"
-    failed: 1 ran, 4 not kept, 1 failed in 0 ms (run 1)
+    failed: 1 ran, 8 not kept, 2 failed in 0 ms (run 1)
       failed e: failed
+      failed k: failed
       not kept  b: `raw/c` changed while it ran; run again, with `copy: true` for this input if the step itself writes there
       not kept  a: it wrote into the read-only copy of `data/x`; `{path: data, copy: true}` under `inputs:` gives a step a copy that it may change
       not kept  b, c: at least one of them wrote into the read-only copy of `data/y`
       not kept  d: a step wrote into the read-only copy of `data/z`; `{path: data, copy: true}` under `inputs:` gives a step a copy that it may change
+      not kept  g: it wrote into the read-only copy of `own/x`
+      not kept  h, i: each of them wrote into the read-only copy of `own/y`
+      not kept  j: it wrote into the read-only copy of `own/z`
     ");
 }
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, thread, time::Duration};
 use flow_testkit::{TestSpace, until};
 use nix::{
     sys::signal::{Signal, kill},
-    unistd::Pid,
+    unistd::{Pid, Uid},
 };
 use serde_json::Value;
 
@@ -120,6 +120,37 @@ fn what_a_forced_run_left_is_collected_by_the_next_run_forced_or_not() {
         let text = space.flow(["run", "w.yaml"]).expect(0).stdout();
         assert!(text.contains("nothing to do"), "{text}");
     });
+}
+
+#[test]
+fn root_that_writes_into_its_input_is_named_by_the_run_that_follows() {
+    if !Uid::effective().is_root() {
+        return;
+    }
+    let space = space();
+    let wait = "echo $1 >> $HOME/began; until [ -e $HOME/gate ]; do sleep 0.02; done";
+    space.write("wait.sh", wait).write("d/a.txt", "a").write("e/a.txt", "a").write(
+        "w.yaml",
+        "\
+flow: 1
+name: w
+steps:
+  writes: {run: 'sh wait.sh 0; echo b > d/a.txt', inputs: [wait.sh, d, e]}
+  reads: {run: 'sh wait.sh 1; cat d/a.txt', inputs: [wait.sh, d]}
+",
+    );
+    let pid = detach(&space, &["-j", "2"]);
+    until("both run", || lines(&space, "began").len() == 2);
+    kill_it(pid);
+    // Another time with the same content is no edit.
+    let (file, now) = (fs::File::open(space.path("e/a.txt")).unwrap(), std::time::SystemTime::now());
+    file.set_modified(now + Duration::from_secs(9)).unwrap();
+    space.write("gate", "");
+    let text = space.flow(["run", "w.yaml"]).expect(1).text();
+    let line = "not kept  writes: it wrote into the read-only copy of `d/a.txt`";
+    assert!(text.contains("running since run") && text.contains("failed: 1 ran, 1 not kept"), "{text}");
+    assert!(text.contains(line), "{text}");
+    nobody_is_left(&space);
 }
 
 #[test]

@@ -41,6 +41,9 @@ pub enum Spoiled {
         /// The folder under `inputs:`; absent if it cannot have `copy: true`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         folder: Option<String>,
+        /// Its copy was its own, so it wrote into it itself.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        itself: bool,
     },
     /// An artifact that it read in place has changed.
     ArtifactChanged {
@@ -105,7 +108,7 @@ crate::compiled_once::compiled_once!(Spoiled);
 texts! {
     Spoiled {
         Stranger { pid, name, gpu }, GpuSilent { gpu, seconds }, OtherRuns { attempts }, InputChanged { path },
-        InputWritten { path, folder },
+        InputWritten { path, folder, itself },
         ArtifactChanged { path, damage }, ArtifactUnseen { path, error },
         OtherHardware { declared, found }, Said { text },
     }

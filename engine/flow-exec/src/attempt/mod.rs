@@ -35,6 +35,8 @@ const HEARD: &str = "heard.jsonl";
 const EARLIER: &str = "earlier.log";
 /// The values of `env:`, for `flow shell`.
 const VARIABLES: &str = "variables.json";
+/// Its own copies of input folders, if it runs as root. The files in the work folder are hard links to them.
+const INPUTS: &str = "inputs";
 
 /// The folder of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +105,11 @@ impl Folder {
             Some(outside) if self.is_work_outside() => vec![outside.to_owned(), self.work_in_store()],
             _ => vec![self.work()],
         }
+    }
+
+    /// The folder of its own copies of input folders.
+    pub(crate) fn inputs(&self) -> PathBuf {
+        self.path.join(INPUTS)
     }
 
     /// The program's standard output and error.

@@ -302,7 +302,7 @@ fn continues(
 }
 
 /// Inputs that the attempt read in place, or could have read under an absolute path, and that changed during it. Its own
-/// copies cannot change; the run's captured copies change only if a step writes into its inputs.
+/// copies of files cannot change; the read-only copies of folders change only if a step writes into its inputs.
 fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     let session = &context.session;
     let mut why = Vec::new();
@@ -325,7 +325,11 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
             changed = changed.or_else(|| context.inputs.changed(&path, input.by_listing));
         }
         why.extend(changed.map(near).map(|path| match is_copy {
-            true => Spoiled::InputWritten { path, folder: session.may_be_copied(input).then(|| input.path.clone()) },
+            true => Spoiled::InputWritten {
+                path,
+                folder: session.may_be_copied(input).then(|| input.path.clone()),
+                itself: captured.is_some_and(|captured| captured.is_of_attempt()),
+            },
             false => Spoiled::InputChanged { path },
         }));
     }

@@ -29,7 +29,9 @@ fn needed(running: &Running, good: bool) -> Vec<PathBuf> {
     let observed = running.observations.is_some() || running.rejoined;
     let observations = observed.then(|| observations::path(running.folder.path()));
     let work = if good { running.folder.all_of_work() } else { Vec::new() };
-    work.into_iter().chain(observations).collect()
+    // The work folder holds the same files.
+    let inputs = Some(running.folder.inputs()).filter(|inputs| inputs.exists());
+    work.into_iter().chain(observations).chain(inputs).collect()
 }
 
 impl Ends {

@@ -4,6 +4,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use flow_core::{
@@ -375,8 +376,12 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
     circumstances.revision.clone_from(&context.revision);
     let job = batch_work(context, instance).map(|job| BatchWork { intent: intent.clone(), joined: true, ..job });
     // It has the same fingerprint, so it read the same content.
-    let copies = instance.inputs.iter().map(|input| capture::one(&context.session, input));
-    let captured = copies.filter_map(|copy| context.captures.get(&copy.path, copy.by_listing)).collect();
+    let captured = |input: &Input| {
+        let wanted = capture::one(&context.session, input);
+        let shared = context.captures.get(&wanted.path, wanted.by_listing)?;
+        Some(shared.copy_of_attempt(&folder.inputs().join(input.place())).map_or(shared, Arc::new))
+    };
+    let captured = instance.inputs.iter().filter_map(captured).collect();
     Ok(Prepared {
         placement,
         launch: start::Launch {

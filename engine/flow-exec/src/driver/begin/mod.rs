@@ -5,6 +5,7 @@ pub(super) mod capture;
 pub(super) mod context;
 pub(super) mod environments;
 pub(super) mod fill;
+mod input_folder;
 pub(super) mod live_sources;
 pub(super) mod revision;
 pub(super) mod run_claims;

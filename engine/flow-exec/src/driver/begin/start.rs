@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fs, io,
     net::TcpListener,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -21,7 +21,10 @@ use flow_store::{Captured, Captures, Inputs, Materialised, Objects, StoreError};
 use serde_json::Value;
 use walkdir::WalkDir;
 
-use super::capture;
+use super::{
+    capture,
+    input_folder::{copy_folder, link_folder},
+};
 use crate::{ExecError, attempt::Folder, declared, driver::session::Session, plugins::Plugin};
 
 /// A larger file is not read as a script.
@@ -146,16 +149,9 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
             copy_folder(&from, &to, true).map_err(not_brought)?;
             continue;
         }
-        let done = match captured.last().filter(|captured| captured.is_copy() && captured.path() == from) {
-            Some(copy) if is_folder => copy.link_to(&to).or_else(|_| {
-                let _ = fs::remove_dir_all(&to);
-                match start.folder.is_work_outside() {
-                    // A link would lead back into the project.
-                    true => copy_folder(&from, &to, false),
-                    // The file system has no hard links: the step shares the folder with others.
-                    false => symlink(&from, &to),
-                }
-            }),
+        let copy = captured.last_mut().filter(|captured| captured.is_copy() && captured.path() == from);
+        let done = match copy {
+            Some(copy) if is_folder => link_folder(start, input, copy, &to),
             _ if is_folder => symlink(&from, &to),
             _ => fs::copy(&from, &to).map(|_| ()),
         };
@@ -277,24 +273,6 @@ fn replace(value: &mut Value, by: &BTreeMap<String, Arc<Captured>>, given: &mut 
         Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, by, given)),
         _ => {}
     }
-}
-
-/// Copies a folder, with what its links lead to. A step may change everything in a `writable` copy.
-fn copy_folder(from: &Path, to: &Path, writable: bool) -> io::Result<()> {
-    for entry in WalkDir::new(from).follow_links(true) {
-        let entry = entry?;
-        let to = to.join(entry.path().strip_prefix(from).unwrap_or(entry.path()));
-        if entry.file_type().is_dir() {
-            fs::create_dir(&to)?;
-        } else {
-            fs::copy(entry.path(), &to)?;
-            if writable {
-                let mode = fs::metadata(&to)?.permissions().mode();
-                fs::set_permissions(&to, fs::Permissions::from_mode(mode | 0o200))?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// True if an input is already at its path inside another input's folder. `folders`: the authors' folders by their

@@ -1,0 +1,189 @@
+//! Copies of a captured folder for single attempts. Root can write into read-only files, so the copy of an attempt shows
+//! whether that attempt did. Decides nothing.
+
+use std::{
+    fs::{self, File, FileTimes},
+    io,
+    path::Path,
+    sync::atomic::AtomicBool,
+};
+
+use super::{Captured, Made};
+use crate::{Activity, hash, objects::remove_tree, sparse};
+
+/// Larger folders are copied only if the file system can share the blocks.
+const COPY_BYTES: u64 = 64 << 20;
+const COPY_FILES: usize = 1_000;
+
+impl Captured {
+    /// Copies the files to `to`, with their modes and times. `None` if that would delay the attempt, or if it fails: the
+    /// attempt then shares this copy with others.
+    pub fn copy_for_attempt(&self, to: &Path) -> Option<Captured> {
+        let files = || self.made.iter().filter(|made| !made.is_folder);
+        let is_small = files().count() <= COPY_FILES && files().map(|made| made.stamp.bytes).sum::<u64>() <= COPY_BYTES;
+        let copy = if is_small { copy_file } else { share_blocks };
+        let made = fs::create_dir_all(to.parent()?).and_then(|()| self.make_at(to, copy));
+        // A step may have written into this copy.
+        if made.is_ok() && self.made.iter().all(|made| self.is_as_made(made)) {
+            return Some(self.at(to));
+        }
+        let _ = remove_tree(to);
+        None
+    }
+
+    /// The copy that an earlier run made at `at` for one of its attempts, if it did. It must have had the same content.
+    pub fn copy_of_attempt(&self, at: &Path) -> Option<Captured> {
+        at.is_dir().then(|| self.at(at))
+    }
+
+    fn at(&self, path: &Path) -> Captured {
+        let moved = |made: &Made| Made { path: self.moved(made, path), ..*made };
+        Captured {
+            path: path.to_owned(),
+            author: self.author.clone(),
+            is_of_attempt: true,
+            made: self.made.iter().map(moved).collect(),
+            rules: self.rules.clone(),
+            is_written: AtomicBool::new(false),
+            ..*self
+        }
+    }
+}
+
+impl Made {
+    /// True if the copy of an attempt still has its size and time, or its content: the author's file may have another
+    /// time in the run that checks the copy of an earlier run.
+    pub(super) fn is_in_copy(&self) -> bool {
+        let Ok(meta) = fs::symlink_metadata(&self.path) else { return false };
+        let stamp = crate::stamp::Stamp::of(&meta);
+        self.is_folder
+            || (stamp.bytes, stamp.modified) == (self.stamp.bytes, self.stamp.modified)
+            || hash::file(&self.path, &Activity::default()).is_ok_and(|digest| Some(digest) == self.digest)
+    }
+}
+
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    sparse::copy(from, to, &Activity::default())?;
+    settle(from, &File::open(to)?)
+}
+
+fn share_blocks(from: &Path, to: &Path) -> io::Result<()> {
+    let file = File::create_new(to)?;
+    rustix::fs::ioctl_ficlone(&file, File::open(from)?)?;
+    settle(from, &file)
+}
+
+/// Gives a copy the mode and the time of its source.
+fn settle(from: &Path, copy: &File) -> io::Result<()> {
+    let meta = fs::metadata(from)?;
+    copy.set_permissions(meta.permissions())?;
+    copy.set_times(FileTimes::new().set_modified(meta.modified()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeSet,
+        fs::Permissions,
+        os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
+        sync::Arc,
+        time::{Duration, SystemTime},
+    };
+
+    use super::*;
+    use crate::{Captures, Inputs, Wanted};
+
+    struct Scratch {
+        dir: tempfile::TempDir,
+        captures: Captures,
+    }
+
+    impl Scratch {
+        /// A folder with files of these sizes and this time.
+        fn new(sizes: &[u64], modified: SystemTime) -> Scratch {
+            let dir = tempfile::tempdir().unwrap();
+            fs::create_dir_all(dir.path().join("data/sub")).unwrap();
+            for (n, size) in sizes.iter().enumerate() {
+                let file = File::create(dir.path().join(format!("data/sub/{n}"))).unwrap();
+                file.set_len(*size).unwrap();
+                file.set_modified(modified).unwrap();
+            }
+            Scratch { captures: Captures::new(dir.path().join("inputs")), dir }
+        }
+
+        fn captured(&self) -> Arc<Captured> {
+            let path = self.dir.path().join("data");
+            let inputs = Inputs::knowing(Default::default(), None, SystemTime::UNIX_EPOCH)
+                .of_workflow(self.dir.path().to_owned(), BTreeSet::new());
+            self.captures
+                .capture(&inputs, [Wanted { path: path.clone(), place: "data".into(), by_listing: false }])
+                .unwrap();
+            self.captures.get(&path, false).unwrap()
+        }
+    }
+
+    /// Opens a file that is read-only.
+    fn open(path: &Path) -> File {
+        fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
+        File::options().write(true).open(path).unwrap()
+    }
+
+    #[test]
+    fn the_copy_of_an_attempt_shows_what_that_attempt_wrote() {
+        type Write = fn(&Path);
+        let writes: [(&str, bool, Write); 7] = [
+            ("nothing", false, |_| {}),
+            ("in place", true, |path| open(path).write_all_at(b"x", 1).unwrap()),
+            ("truncated", true, |path| open(path).set_len(1).unwrap()),
+            ("the same content", false, |path| open(path).write_all_at(b"\0", 1).unwrap()),
+            ("another time", false, |path| open(path).set_modified(SystemTime::UNIX_EPOCH).unwrap()),
+            ("replaced", false, |path| {
+                fs::remove_file(path).unwrap();
+                fs::write(path, "new").unwrap();
+            }),
+            ("removed", false, |path| fs::remove_file(path).unwrap()),
+        ];
+        let scratch = Scratch::new(&[3, 5], SystemTime::now());
+        let (shared, long_ago) = (scratch.captured(), SystemTime::UNIX_EPOCH + Duration::from_secs(1));
+        for (n, (what, is_written, write)) in writes.into_iter().enumerate() {
+            let (inputs, work) =
+                (scratch.dir.path().join(format!("{n}/in/data")), scratch.dir.path().join(n.to_string()));
+            let copy = shared.copy_for_attempt(&inputs).unwrap();
+            copy.link_to(&work.join("data")).unwrap();
+            let file = work.join("data/sub/0");
+            let [own, captured] = [&file, &shared.path().join("sub/0")].map(|path| fs::metadata(path).unwrap());
+            assert_ne!(own.ino(), captured.ino());
+            assert_eq!((own.mode(), own.mtime_nsec()), (captured.mode(), captured.mtime_nsec()));
+            fs::write(work.join("data/new"), "new").unwrap();
+            write(&file);
+            let expected = is_written.then(|| scratch.dir.path().join("data/sub/0"));
+            assert_eq!(copy.written(), expected, "{what}");
+            // Another run knows the content, but not the times.
+            let found = Scratch { captures: Captures::new(work.join("inputs")), ..Scratch::new(&[3, 5], long_ago) };
+            let found = found.captured().copy_of_attempt(&inputs).unwrap();
+            assert_eq!(found.written().is_some(), is_written, "{what}");
+            assert_eq!(shared.written(), None, "{what}");
+        }
+        assert!(shared.copy_of_attempt(&scratch.dir.path().join("none")).is_none());
+    }
+
+    #[test]
+    fn what_takes_long_or_is_not_as_captured_is_shared() {
+        let all = [vec![COPY_BYTES, 1], vec![0; COPY_FILES + 1]];
+        for sizes in all {
+            let scratch = Scratch::new(&sizes, SystemTime::now());
+            let to = scratch.dir.path().join("attempt/data");
+            match scratch.captured().copy_for_attempt(&to) {
+                // The file system shares blocks.
+                Some(copy) => assert_eq!(copy.written(), None),
+                None => assert!(!to.exists()),
+            }
+        }
+        let scratch = Scratch::new(&[3], SystemTime::now());
+        let shared = scratch.captured();
+        let file = shared.path().join("sub/0");
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, "new").unwrap();
+        assert!(shared.copy_for_attempt(&scratch.dir.path().join("attempt/data")).is_none());
+    }
+}
