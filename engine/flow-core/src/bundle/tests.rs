@@ -103,6 +103,34 @@ fn sealed(content: &str) -> Vec<u8> {
 }
 
 #[test]
+fn a_result_without_a_limit_of_cpus_gets_that_of_its_run() {
+    let own = origin().run;
+    let limited = |run: &RunId, model: &str, host: u32, allowed: Option<u32>, node: Option<&str>| {
+        let mut one = result("limited");
+        let seen = &mut one.circumstances;
+        (seen.cpu_model, seen.host_cpus, seen.allowed_cpus) = (model.into(), host, allowed);
+        seen.facts.extend(node.map(|node| ("node".to_owned(), node.to_owned())));
+        let mut carried = carried();
+        carried.journals.get_mut(run).unwrap().push(told(recorded(9, one)));
+        carried.check(&own).unwrap();
+        let RunEvent::Recorded { result, .. } = &carried.journals[run].last().unwrap().event else { panic!() };
+        result.circumstances.allowed_cpus
+    };
+    // The machine has 64 CPUs for flow. The journal of the other run lacks its beginning.
+    let (here, other) = ("AMD EPYC", RunId("20260207-101010-77aa".into()));
+    for (what, found, expected) in [
+        ("fewer than the host has", limited(&own, here, 128, None, None), Some(64)),
+        ("all of the host", limited(&own, here, 64, None, None), None),
+        ("recorded", limited(&own, here, 128, Some(4), None), Some(4)),
+        ("another machine", limited(&own, "Intel Xeon", 128, None, None), None),
+        ("a node of a cluster", limited(&own, here, 128, None, Some("n1")), None),
+        ("an unknown machine", limited(&other, here, 128, None, None), None),
+    ] {
+        assert_eq!(found, expected, "{what}");
+    }
+}
+
+#[test]
 fn what_was_written_is_read_and_nothing_of_the_machine_but_what_it_is() {
     let bundle = bundle();
     let bytes = bundle.bytes();
