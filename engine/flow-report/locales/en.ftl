@@ -82,6 +82,7 @@ column-cpu_saturated = Time with the CPU saturated
 column-gpus = GPUs
 column-cpus = CPUs
 column-host_cpus = CPUs of the host
+column-allowed_cpus = CPUs that flow could use
 column-gpu_model = GPU model
 column-cpu_model = CPU model
 column-pcie = PCIe link

@@ -81,6 +81,7 @@ column-cpu_saturated = CPU 饱和的时间占比
 column-gpus = GPU 数
 column-cpus = CPU 数
 column-host_cpus = 主机 CPU 数
+column-allowed_cpus = flow 可用的 CPU 数
 column-gpu_model = GPU 型号
 column-cpu_model = CPU 型号
 column-pcie = PCIe 链路
