@@ -123,10 +123,10 @@ fn usage(result: &StepResult, series: &Series, along: Along, (part, row): (u32, 
     let is_row = |of: &&flow_core::TimedEpoch| along == Along::Epoch && (of.part, i64::from(of.epoch)) == (part, row);
     let epoch = series.epoch_times.iter().find(is_row);
     let mut usage = epoch.map_or_else(Usage::default, |epoch| used(result, series, epoch.span()));
-    // The first row has no `epoch_time` if it includes start-up.
+    // The first row has no `epoch_time` if it includes start-up, nor has the only one.
     let times = series.metrics.get(EPOCH_TIME);
     let is_timed = |times: &Vec<Point>| times.iter().any(|point| (point.part, along.row(point)) == (part, Some(row)));
-    usage.wall_s = usage.wall_s.filter(|_| times.is_none_or(is_timed));
+    usage.wall_s = usage.wall_s.filter(|_| times.is_some_and(is_timed));
     usage
 }
 
@@ -171,4 +171,35 @@ fn used(result: &StepResult, series: &Series, (from, to): (f64, f64)) -> Usage {
 fn forget_whole(of_epoch: &mut StepResult) {
     let seen = &mut of_epoch.circumstances;
     (seen.foreign_cpu, seen.cpu_saturated, seen.gpu_shared) = (None, None, None);
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::{Key, TimedEpoch};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_wall_time_of_an_epoch_never_includes_start_up() {
+        let result: StepResult = serde_json::from_value(json!({
+            "fingerprint": "0".repeat(64), "workflow": "w", "step": "s", "label": "s", "axes": {}, "outcome": "ok",
+            "run": "1", "started_at": 0, "ended_at": 1,
+        }))
+        .unwrap();
+        let walls = |epochs: u32, timed: std::ops::RangeInclusive<u32>| {
+            let span = |epoch: u32| (f64::from(epoch) - 1.0, f64::from(epoch));
+            let epoch = |epoch| TimedEpoch { part: 0, epoch, began: span(epoch).0, ended: span(epoch).1 };
+            let point = |epoch| Point { part: 0, key: Key::of_epoch(epoch), value: 1.0 };
+            let mut series = Series { epoch_times: (1..=epochs).map(epoch).collect(), ..Series::default() };
+            if !timed.is_empty() {
+                series.metrics.insert(EPOCH_TIME.to_owned(), timed.map(point).collect());
+            }
+            let wall = |epoch: u32| usage(&result, &series, Along::Epoch, (0, i64::from(epoch))).wall_s;
+            (1..=epochs).map(wall).collect::<Vec<_>>()
+        };
+        assert_eq!(walls(3, 2..=3), [None, Some(1.0), Some(1.0)]);
+        assert_eq!(walls(2, 1..=2), [Some(1.0), Some(1.0)], "it said when it was ready");
+        assert_eq!(walls(1, 2..=1), [None]);
+    }
 }
