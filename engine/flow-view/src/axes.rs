@@ -1,7 +1,10 @@
 //! The instances of a step over their axes, as a picture: a heat map of a value over two axes, or parallel coordinates of axes
 //! and values. The page's style sheet has the colours. Knows no files.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
 
 use flow_core::{InstanceId, StepResult};
 use serde_json::Value;
@@ -47,6 +50,8 @@ pub(crate) struct Drawn {
 struct Axis {
     name: String,
     values: Vec<String>,
+    /// The place of each value.
+    places: BTreeMap<String, usize>,
 }
 
 /// The picture of these rows, if they have an axis and a value. `values` are sorted, the most important first.
@@ -71,12 +76,13 @@ fn unit(rows: &[Row<'_>], value: &str) -> String {
 /// Axes with more than one value, the longest first.
 fn axes(rows: &[Row<'_>]) -> Vec<Axis> {
     let mut all: Vec<(String, Vec<&Value>)> = Vec::new();
+    let mut known_values = BTreeSet::new();
     for (name, value) in rows.iter().flat_map(|row| &row.result.axes) {
         let at = all.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
             all.push((name.clone(), Vec::new()));
             all.len() - 1
         });
-        if !all[at].1.contains(&value) {
+        if known_values.insert((at, value.to_string())) {
             all[at].1.push(value);
         }
     }
@@ -87,7 +93,7 @@ fn axes(rows: &[Row<'_>]) -> Vec<Axis> {
             (Some(a), Some(b)) => a.total_cmp(&b),
             (a, b) => b.is_some().cmp(&a.is_some()),
         });
-        axes.push(Axis { name, values: values.into_iter().map(text).collect() });
+        axes.push(Axis::new(name, values.into_iter().map(text).collect()));
     }
     axes.sort_by_key(|axis| std::cmp::Reverse(axis.values.len()));
     axes
@@ -98,10 +104,15 @@ fn text(value: &Value) -> String {
 }
 
 impl Axis {
+    fn new(name: String, values: Vec<String>) -> Axis {
+        // Of equal texts the first counts.
+        let places = values.iter().enumerate().rev().map(|(at, value)| (value.clone(), at)).collect();
+        Axis { name, values, places }
+    }
+
     /// The place of a row's value.
     fn place(&self, row: &Row<'_>) -> Option<usize> {
-        let own = text(row.result.axes.get(&self.name)?);
-        self.values.iter().position(|value| *value == own)
+        self.places.get(&text(row.result.axes.get(&self.name)?)).copied()
     }
 }
 

@@ -8,7 +8,9 @@ use std::{
     path::{Component, Path},
 };
 
-use flow_core::{Bundle, Digest, JournalLine, LONGEST_BUNDLE, Program, RunEvent, RunId, Series, StepResult};
+use flow_core::{
+    AttemptId, Bundle, Digest, InstanceId, JournalLine, LONGEST_BUNDLE, Program, RunEvent, RunId, Series, StepResult,
+};
 use flow_store::{Follow, FollowWaits, RunDir, Status, StoreDir, WaitsLine, regular};
 use nix::fcntl::OFlag;
 
@@ -79,7 +81,13 @@ impl Source {
             }
         };
         if self.is_carried() {
-            let epochs = lines.iter().flat_map(|line| self.epochs(line, &lines)).collect::<Vec<_>>();
+            let started = lines.iter().filter_map(|line| match &line.event {
+                RunEvent::Started { instance, attempt, .. } => Some((*instance, *attempt)),
+                _ => None,
+            });
+            // The last attempt of an instance made its result.
+            let attempts: BTreeMap<InstanceId, AttemptId> = started.collect();
+            let epochs = lines.iter().flat_map(|line| self.epochs(line, &attempts)).collect::<Vec<_>>();
             lines.extend(epochs);
             lines.sort_by_key(|line| line.at);
         }
@@ -103,21 +111,19 @@ impl Source {
     }
 
     /// The epochs of a recorded result as journal lines, from its series.
-    fn epochs(&self, line: &JournalLine, lines: &[JournalLine]) -> Vec<JournalLine> {
+    fn epochs(&self, line: &JournalLine, attempts: &BTreeMap<InstanceId, AttemptId>) -> Vec<JournalLine> {
         let RunEvent::Recorded { instance, result, read_again: false, .. } = &line.event else { return Vec::new() };
-        let attempt = lines.iter().rev().find_map(|line| match &line.event {
-            RunEvent::Started { instance: of, attempt, .. } if of == instance => Some(*attempt),
-            _ => None,
-        });
         let series = result.series.and_then(|digest| self.series(&digest));
-        let (Some(attempt), Some(series)) = (attempt, series) else { return Vec::new() };
+        let (Some(&attempt), Some(series)) = (attempts.get(instance), series) else { return Vec::new() };
+        let mut values: BTreeMap<(u32, u32), BTreeMap<String, f64>> = BTreeMap::new();
+        for (name, points) in &series.metrics {
+            for point in points.iter().filter(|point| point.key.step.is_none()) {
+                let Some(epoch) = point.key.whole_epoch() else { continue };
+                values.entry((point.part, epoch)).or_default().insert(name.clone(), point.value);
+            }
+        }
         let epoch = |timed: &flow_core::TimedEpoch| {
-            let here = |point: &&flow_core::Point| {
-                point.part == timed.part && point.key.epoch == Some(f64::from(timed.epoch)) && point.key.step.is_none()
-            };
-            let values = series.metrics.iter();
-            let metrics = values.filter_map(|(name, points)| Some((name.clone(), points.iter().rfind(here)?.value)));
-            let metrics: BTreeMap<String, f64> = metrics.collect();
+            let metrics = values.get(&(timed.part, timed.epoch)).cloned().unwrap_or_default();
             let at = result.started_at + (timed.ended.max(0.0) * 1e3) as u64;
             let event = RunEvent::Epoch { attempt, epoch: timed.epoch, metrics, units: BTreeMap::new() };
             JournalLine { at: at.min(line.at), event }
