@@ -17,6 +17,7 @@ use crate::{
         at::{At, On, Problems},
         hints,
         raw::Profile,
+        step::Step,
         unread::ReadParams,
     },
 };
@@ -62,7 +63,8 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
     let reads = (!request.set.is_empty()).then(|| ReadParams::of(workflow));
     for (at, given) in request.set.iter().enumerate() {
         let Some(reads) = &reads else { break };
-        if let Err(what) = set(&mut params, given, request.files.get(at), request.shell_folder, reads) {
+        let axis = |name: &str| axis(&workflow.steps, name);
+        if let Err(what) = set(&mut params, given, request.files.get(at), request.shell_folder, reads, &axis) {
             problems.add(&At::root(), On::Nothing, what);
         }
     }
@@ -142,6 +144,7 @@ fn set(
     file: Option<&String>,
     folder: &str,
     reads: &ReadParams,
+    axis: &dyn Fn(&str) -> Option<Axis>,
 ) -> Result<(), Diagnostic> {
     let Some((name, text)) = given.split_once('=') else {
         return Err(Diagnostic::new(format!("`--set {given}` sets nothing")).label("expected NAME=VALUE"));
@@ -169,6 +172,10 @@ fn set(
         }
     };
     let Some(param) = within(params, &path) else {
+        if let Some(axis) = axis(name) {
+            let what = wrong(format!("`{name}` is an axis of `{}`, not a parameter", axis.step));
+            return Err(what.help(axis.help(name, text)));
+        }
         let what = wrong(format!("the workflow has no parameter `{name}`"));
         return Err(known(params, what, name));
     };
@@ -222,6 +229,41 @@ fn set(
         *param = merge(param, &value);
     }
     Ok(())
+}
+
+/// An axis that `--set` names as if it were a parameter.
+struct Axis {
+    step: String,
+    /// The parameter that has its values: `lrs` for `lr: "${{ lrs }}"`.
+    param: Option<String>,
+}
+
+fn axis(steps: &[Step], name: &str) -> Option<Axis> {
+    steps.iter().find_map(|step| {
+        let (_, template) = step.axes.iter().find(|(axis, _)| **axis == *name)?;
+        let mut param = None;
+        template.visit(&mut |expr, _| {
+            param = expr.reads.names.iter().find(|read| **read == *expr.text.trim()).cloned();
+        });
+        Some(Axis { step: step.name.to_string(), param })
+    })
+}
+
+impl Axis {
+    fn help(&self, name: &str, text: &str) -> String {
+        let value = text.trim().trim_start_matches('[').trim_end_matches(']');
+        let select = match value.contains(',') {
+            true => String::new(),
+            false => format!("'{}[{name}={value}]' selects its instances with this value; ", self.step),
+        };
+        match &self.param {
+            Some(param) => format!("{select}--set '{param}=[{value}]' replaces its values"),
+            None => format!(
+                "{select}for other values, write `params: {{{name}s: [{value}]}}` and `matrix: {{{name}: \"${{{{ {name}s \
+                 }}}}\"}}`; then --set '{name}s=[{value}]' replaces them"
+            ),
+        }
+    }
 }
 
 /// The value at a path of keys, `opt.momentum`.

@@ -157,6 +157,23 @@ fn what_is_set_and_not_read_is_refused() {
 }
 
 #[test]
+fn an_axis_is_not_set_like_a_parameter() {
+    let text = "flow: 1\nparams: {batches: [4]}\nsteps:\n  a: {matrix: {lr: [1, 2], batch: '${{ batches }}'}, run: 'x ${{ lr }} ${{ batch }}'}\n";
+    for (set, expected) in [
+        (
+            "lr=3",
+            "-: `--set lr=3`: `lr` is an axis of `a`, not a parameter; 'a[lr=3]' selects its instances with this value; for other values, write `params: {lrs: [3]}` and `matrix: {lr: \"${{ lrs }}\"}`; then --set 'lrs=[3]' replaces them",
+        ),
+        (
+            "batch=8,16",
+            "-: `--set batch=8,16`: `batch` is an axis of `a`, not a parameter; --set 'batches=[8,16]' replaces its values",
+        ),
+    ] {
+        assert_eq!(wrong(text, &[set]).trim(), expected, "{set}");
+    }
+}
+
+#[test]
 fn a_matrix_has_points_more_and_less() {
     let labels = |matrix: &str| {
         let text = format!(
