@@ -1,5 +1,7 @@
 //! `flow plan`, and `flow run -n`.
 
+mod narrow;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -221,10 +223,12 @@ fn render(
             }));
         }
     }
-    if let Some(columns) = columns {
-        narrow(&mut rows, columns);
+    let below = columns.map(|columns| narrow::narrow(&mut rows, columns)).unwrap_or_default();
+    let mut below = below.into_iter();
+    for line in words::columns(&rows) {
+        out.push(format!("  {line}"));
+        out.extend(below.next().into_iter().flatten());
     }
-    out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
     // A part of the workflow may not include them.
     if plan.items.len() == expansion.instances.len() {
         let remarks = expansion.remarks.iter().map(reasons::remark);
@@ -255,26 +259,6 @@ fn unfollowed(expansion: &Expansion, plan: &CorePlan, tasks: &[Task]) -> Vec<Unf
         _ => false,
     };
     expansion.unfollowed(kept, |id| matches!(states.get(&id), Some(State::Run(_) | State::GoesOn { .. })))
-}
-
-/// Shortens reasons and the basis of estimates to the width of a terminal.
-fn narrow(rows: &mut [Vec<String>], columns: usize) {
-    // In fewer columns a reason is unreadable.
-    const LEAST: usize = 16;
-    let widest = |rows: &[Vec<String>], at: usize| {
-        rows.iter().filter_map(|row| row.get(at)).map(|cell| words::wide(cell) + 2).max().unwrap_or(0)
-    };
-    let room =
-        |rows: &[Vec<String>]| columns.saturating_sub(2 + [0, 1, 3].map(|at| widest(rows, at)).iter().sum::<usize>());
-    if room(rows) < widest(rows, 2) {
-        for cell in rows.iter_mut().filter_map(|row| row.get_mut(3)) {
-            cell.truncate(cell.find(" (").unwrap_or(cell.len()));
-        }
-    }
-    let room = room(rows).max(LEAST);
-    for cell in rows.iter_mut().filter_map(|row| row.get_mut(2)) {
-        *cell = words::fit(cell, room);
-    }
 }
 
 /// Instances of a step with the same planned outcome, in order of first appearance.
@@ -461,38 +445,4 @@ fn total(expansion: &Expansion, plan: &CorePlan, left: &Left) -> String {
         parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", words::thousands(*n))).collect();
     let all = words::count(plan.items.len() - count(|s| matches!(s, State::NotNeeded { .. })), "instance");
     if parts.is_empty() { all } else { format!("{all}: {}", parts.join(", ")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_have_room_in_a_narrow_terminal() {
-        let rows = || {
-            [
-                [
-                    "run",
-                    "train × 100",
-                    "input `a-script-with-a-long-name.py` changed",
-                    "1 s to 2 s each (up to 3 runs)",
-                ],
-                ["decided after", "table", "train", "about 5 ms, 4 ms to 9 ms (3 runs of this instance)"],
-            ]
-            .map(|row| row.map(str::to_owned).to_vec())
-        };
-        let told = |columns| {
-            let mut rows = rows();
-            narrow(&mut rows, columns);
-            words::columns(&rows)
-        };
-        assert_eq!(told(160), words::columns(&rows()));
-        assert_eq!(
-            told(80),
-            [
-                "run            train × 100  input `a-script-with-a-…  1 s to 2 s each",
-                "decided after  table        train                     about 5 ms, 4 ms to 9 ms",
-            ]
-        );
-    }
 }

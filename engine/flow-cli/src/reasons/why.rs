@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use crate::words;
 
+/// Fewer columns show too little of a value.
+const LEAST: usize = 10;
 /// The end of most short reasons.
 const CHANGED: &str = " changed";
 
@@ -22,13 +24,15 @@ pub(crate) fn why(why: &Why) -> String {
     words.join("; ")
 }
 
-/// The same in a limited number of columns. Values are left out first, then whole reasons, which
+/// The same in a limited number of columns. Of several reasons, values are left out first, then whole reasons, which
 /// are counted.
 pub(crate) fn why_within(why: &Why, columns: usize) -> String {
     let whole = self::why(why);
-    let all = why.first.len() + why.more as usize;
-    if all < 2 || words::wide(&whole) <= columns {
+    if words::wide(&whole) <= columns {
         return whole;
+    }
+    if let ([only], 0) = (&*why.first, why.more) {
+        return reason_within(only, columns);
     }
     let mut short: Vec<(bool, String)> =
         why.first.iter().map(|one| (one.is_of_metrics(), without_values(one))).collect();
@@ -74,17 +78,22 @@ pub(crate) fn reason(reason: &Reason) -> String {
     whole_reason(&reason.clone().brief())
 }
 
-/// The same in a limited number of columns, with the first difference.
+/// The same in a limited number of columns, with the first difference. Without room for two values, it has the new one.
 pub(crate) fn reason_within(one: &Reason, columns: usize) -> String {
-    let mut said = reason(one);
     // The room of each value: there may be two, and a name.
-    for longest in [columns / 3, columns / 4, columns / 6] {
-        if words::wide(&said) <= columns {
-            break;
-        }
-        said = whole_reason(&one.clone().brief_within(longest));
-    }
-    words::fit(&said, columns)
+    let room = [columns / 3, columns / 4, columns / 6].into_iter().filter(|longest| *longest >= LEAST);
+    let shorter = room.map(|longest| whole_reason(&one.clone().brief_within(longest)));
+    let news = [columns / 2, columns / 3, columns / 4].map(|longest| new_value(&one.clone().brief_within(longest)));
+    let mut forms = [reason(one)].into_iter().chain(shorter).chain(news.into_iter().flatten());
+    let fits = forms.find(|said| words::wide(said) <= columns);
+    words::fit(&fits.unwrap_or_else(|| without_values(one)), columns)
+}
+
+/// `the command is now …`.
+fn new_value(one: &Reason) -> Option<String> {
+    let Reason::Value { was: Some(_), is: Some(is), .. } = one else { return None };
+    let changed = without_values(one);
+    Some(format!("{} is now {}", changed.strip_suffix(CHANGED)?, short(is)))
 }
 
 /// A reason with whole values.
@@ -420,7 +429,9 @@ mod tests {
         let said = within(&[input("a.txt"), patterns.clone(), patterns], 30);
         assert!(said.starts_with("input `a.txt` changed"), "{said}");
         let one = [value("", "cat a.txt b.txt", "cat -n a.txt b.txt")];
-        assert_eq!(within(&one, 9), "the command was `cat a.txt b.txt`, is `cat -n a.txt b.txt`");
+        assert_eq!(within(&one, 60), "the command was `cat a.txt b.txt`, is `cat -n a.txt b.txt`");
+        assert_eq!(within(&one, 40), "the command is now `cat -n a.txt b.txt`");
+        assert_eq!(within(&one, 9), "the comm…");
     }
 
     #[test]
@@ -433,6 +444,7 @@ mod tests {
             reason_within(&one, 80),
             "the command was `…pochs 3 --out xxxxxxxxxxx…`, is `…pochs 10 --out xxxxxxxxxx…`"
         );
+        assert_eq!(reason_within(&one, 40), "the command is now `…hs 10 --out …`");
         assert!(whole_reason(&one).len() > 200);
     }
 
