@@ -1035,6 +1035,10 @@ answer-undecided-more = { $group }: undecided after { $looks ->
     [one] 1 more run
    *[other] { $more } more runs
 } of each would decide.
+answer-more-groups = { $more ->
+    [one] 1 more verdict in the report.
+   *[other] { $more } more verdicts in the report.
+}
 answer-limit = Bottleneck: { $limit }.
 front-worst = Worst slowdown
 front-together = { $column }, { $n } together

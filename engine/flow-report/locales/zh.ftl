@@ -1302,6 +1302,9 @@ answer-undecided-more = { $group }：{ $looks ->
 }后尚无法判断：{ $members } 个任务同时运行，吞吐量是串行执行的 { $gain } 倍。{ $more ->
    *[other] 各再运行约 { $more } 次
 }即可判断。
+answer-more-groups = { $more ->
+   *[other] 报告中另有 { $more } 组的结论。
+}
 answer-limit = 瓶颈：{ $limit }。
 front-worst = 最大减速
 front-together = { $n } 个任务同时运行的{ $column }

@@ -102,6 +102,26 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
 }
 
 #[test]
+fn an_answer_says_how_many_groups_it_leaves_out() {
+    let names = ["a", "b", "c", "d"];
+    let point = |step: &str, name: &str, batch: u32| {
+        result(step, &[("dataset", json!(name)), ("batch", json!(batch))], 1).epoch_time(f64::from(batch))
+    };
+    let points = || names.iter().flat_map(|name| [8, 16].map(|batch| (*name, batch)));
+    let alone = points().map(|(name, batch)| point("solo", name, batch)).collect();
+    let together =
+        points().map(|(name, batch)| point("together", name, batch).corun(name, CorunGpus::Shared, 2, 2)).collect();
+    let mut input = input(vec![
+        ("solo", view("torch/train", None, alone)),
+        ("together", view("torch/train", Some("solo"), together)),
+    ]);
+    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "split": "dataset", "columns": ["epoch_time"]}));
+    let with = json!({"sections": [{"table": "t", "corun": "together"}]});
+    let entry = text(&run("report", with, &input).expect("a report"), "entry.md");
+    assert!(entry.contains("1 more verdict in the report."), "{entry}");
+}
+
+#[test]
 fn no_more_of_the_cpus_is_said_to_be_used_than_there_is() {
     // The sum over three slightly different windows.
     let used = |together: &mut Vec<flow_core::StepResult>| {

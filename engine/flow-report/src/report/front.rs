@@ -68,7 +68,20 @@ pub(super) fn lead(section: &Section, answer: &Answer, words: &Words, lang: &str
     if let Some(own) = &section.with.answer {
         return safe::authors(own.of(lang));
     }
-    together_said(answer.lead.iter().map(|said| sentence(*said, section, words, lang)), section, words, lang)
+    let said = answer.lead.iter().map(|said| sentence(*said, section, words, lang));
+    together_said(said.chain(more_groups(section, &answer.lead, words, lang)), section, words, lang)
+}
+
+/// How many groups the answer leaves out.
+fn more_groups(
+    section: &Section,
+    said: &[Said],
+    words: &Words,
+    lang: &str,
+) -> Option<(String, Option<&'static Beside>)> {
+    let shown = said.iter().filter(|said| matches!(said, Said::Group(_))).count();
+    let more = section.together.len() - shown;
+    (shown > 0 && more > 0).then(|| (words.text(lang, "answer-more-groups", &Args::new().count("more", more)), None))
 }
 
 /// The answer in short, for a list of several sections.
@@ -85,7 +98,8 @@ pub(super) fn headline(section: &Section, answer: &Answer, words: &Words, lang: 
         (false, false) => 2,
         (false, true) => 3,
     };
-    together_said(answer.lead.iter().take(most).map(short), section, words, lang)
+    let said = &answer.lead[..answer.lead.len().min(most)];
+    together_said(said.iter().map(short).chain(more_groups(section, said, words, lang)), section, words, lang)
 }
 
 /// That results come from different environments or programs, and the limits of each of several groups.
