@@ -531,6 +531,7 @@ remark-fake-gpus = The GPUs of this report were declared, not real.
 remark-left-out = Left out: { $step } ({ $why }).
 remark-foreign-cpu = { $label } ran while other programs used { $used } of the CPU.
 remark-foreign-cpu-several = { $count } results were measured while other programs used the CPU: up to { $used } of it, during { $label }.
+remark-measure-again = On a quiet machine, { $command } measures again.
 remark-unwatched = { $count ->
     [1] While { $label } ran, flow could not see the steps of other runs on its machine.
    *[other] While { $count } results were measured, flow could not see the steps of other runs on their machine; one of them is { $label }.

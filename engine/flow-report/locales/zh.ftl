@@ -514,6 +514,7 @@ remark-fake-gpus = 本报告中的 GPU 是声明的，并非真实设备。
 remark-left-out = 未包含：{ $step }（{ $why }）。
 remark-foreign-cpu = { $label } 运行时，其他程序占用了 { $used } 的 CPU。
 remark-foreign-cpu-several = 有 { $count } 个结果在测量时受到其他程序占用 CPU 的影响，最多达 { $used }（{ $label }）。
+remark-measure-again = 机器空闲时，可用 { $command } 重新测量。
 remark-unwatched = { $count ->
     [1] { $label } 运行时，flow 无法得知该机器上的其他运行是否同时执行了步骤。
    *[other] 有 { $count } 个结果（其中有 { $label }）在测量时，flow 无法得知该机器上的其他运行是否同时执行了步骤。

@@ -1,6 +1,6 @@
 //! Observations during a result that may explain its numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::StepResult;
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,17 @@ impl Caveats {
             gpu_shared: gpu_shared(result),
             beside_own: gpu_shared(result).is_some() && !seen.corunners.is_empty() && seen.strangers.is_empty(),
         }
+    }
+
+    /// The names for `flow run -f` that measures the results with much foreign CPU use again: the only one, else steps.
+    pub(crate) fn to_repeat(results: &[&StepResult]) -> Vec<String> {
+        let disturbed = results.iter().filter(|result| Caveats::of(result).foreign_cpu.is_some());
+        let labels: BTreeMap<&str, &StepResult> = disturbed.map(|result| (&*result.label, *result)).collect();
+        if let ([label], true) = (&*labels.keys().collect::<Vec<_>>(), labels.values().all(|r| r.repetition.is_none()))
+        {
+            return vec![(**label).to_owned()];
+        }
+        labels.values().map(|result| result.step.clone()).collect::<BTreeSet<String>>().into_iter().collect()
     }
 
     /// Caveats by label, for results that have any.

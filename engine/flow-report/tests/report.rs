@@ -282,7 +282,7 @@ fn what_is_not_there_is_said() {
     insta::assert_snapshot!(remarks(&report).concat().join("\n\n"), @r"
     The GPUs of this report were declared, not real.
 
-    `solo[version=v7,batch=32]` ran while other programs used 17.0% of the CPU.
+    `solo[version=v7,batch=32]` ran while other programs used 17.0% of the CPU. On a quiet machine, `flow run -f 'solo[version=v7,batch=32]'` measures again.
 
     `solo[version=v11,batch=8]` shared its GPU with other programs: python3.
 
@@ -298,7 +298,7 @@ fn what_is_not_there_is_said() {
 
     本报告中的 GPU 是声明的，并非真实设备。
 
-    `solo[version=v7,batch=32]` 运行时，其他程序占用了 17.0% 的 CPU。
+    `solo[version=v7,batch=32]` 运行时，其他程序占用了 17.0% 的 CPU。机器空闲时，可用 `flow run -f 'solo[version=v7,batch=32]'` 重新测量。
 
     `solo[version=v11,batch=8]` 运行时，其所用的 GPU 上还有其他程序：python3。
 
@@ -433,7 +433,7 @@ fn odd_names_and_values_read_as_they_were_written() {
     - 运行编号：`20260208-153012-3f2a`
     - 用语含义：“相同”“持平”：相差不超过 3%，占比类指标不足 2 个百分点。“上升”“下降”：变化超过上述范围，且回调不超过全程的 20%。“线性”：R² 不低于 0.98，且各点偏离不超过 10%。拟合曲线：R² 不低于 0.9，且各点偏离不超过 50%。“跳变”：相邻点之差超出其波动的 7 倍。“并行”：各任务比单独运行慢不超过 10%（可用 `tolerance:` 修改）。“瓶颈”：负载不低于 85%，或每轮有 25% 以上的时间在等待数据。“复现”：方向相同，且两者的幅度相差不超过 2 倍。检验：p 不大于 0.05。
 
-    有 2 个结果在测量时受到其他程序占用 CPU 的影响，最多达 50.0%（`s[size=x*y*,lr=0.1]`）。
+    有 2 个结果在测量时受到其他程序占用 CPU 的影响，最多达 50.0%（`s[size=x*y*,lr=0.1]`）。机器空闲时，可用 `flow run -f s` 重新测量。
 
     有 13 个结果计入的各轮平均用时不足 5 s，最短为 2.00 s（`s[size=,lr=0.1]`）：时间过短，一轮首尾的开销和随机波动影响较大。
 

@@ -67,6 +67,9 @@ pub(crate) struct Report {
     pub(crate) spoiled: BTreeMap<String, Vec<Spoiled>>,
     /// Results during which other programs used more than a tenth of the host's CPU: label and share.
     pub(crate) foreign_cpu: BTreeMap<String, f64>,
+    /// The result of this workflow among them, or the steps of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) to_repeat: Vec<String>,
     /// Results during which flow could not see whether other runs on the machine were active.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) unwatched: BTreeSet<String>,
@@ -198,6 +201,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
         accepted: used.iter().filter_map(|r| Some((r.label.clone(), r.accepted.clone()?))).collect(),
         spoiled: used.iter().filter(|r| !r.spoiled.is_empty()).map(|r| (r.label.clone(), r.spoiled.clone())).collect(),
         foreign_cpu: seen.iter().filter_map(|(label, seen)| Some((label.clone(), seen.foreign_cpu?))).collect(),
+        to_repeat: Caveats::to_repeat(&used),
         unwatched: seen.iter().filter(|(_, seen)| seen.unwatched).map(|(label, _)| label.clone()).collect(),
         strangers: seen
             .iter()

@@ -120,6 +120,14 @@ pub(super) fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String>
     out
 }
 
+/// The command that measures the disturbed results again.
+fn measure_again(report: &Report, words: &Words, lang: &str) -> Option<String> {
+    let quoted = |name: &String| if name.contains('[') { format!(" -f '{name}'") } else { format!(" -f {name}") };
+    let options: String = report.to_repeat.iter().map(quoted).collect();
+    let command = safe::code(&format!("flow run{options}"));
+    (!options.is_empty()).then(|| words.text(lang, "remark-measure-again", &Args::new().with("command", command)))
+}
+
 /// Caveats of the results.
 pub(super) fn caveats(report: &Report, words: &Words, lang: &str) -> Vec<String> {
     let mut out = Vec::new();
@@ -140,7 +148,10 @@ pub(super) fn caveats(report: &Report, words: &Words, lang: &str) -> Vec<String>
     if let (Some((label, used)), count) = (most, report.foreign_cpu.len()) {
         let key = if count == 1 { "remark-foreign-cpu" } else { "remark-foreign-cpu-several" };
         let args = Args::new().with("label", safe::code(label)).with("used", share(*used));
-        out.push(words.text(lang, key, &args.with("count", count.to_string())));
+        let said = words.text(lang, key, &args.with("count", count.to_string()));
+        out.push(
+            words.sentences(lang, &[said].into_iter().chain(measure_again(report, words, lang)).collect::<Vec<_>>()),
+        );
     }
     if let Some(label) = report.unwatched.first() {
         let args = Args::new().with("label", safe::code(label)).count("count", report.unwatched.len());

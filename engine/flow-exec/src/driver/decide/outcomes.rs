@@ -13,6 +13,7 @@ use flow_core::{
     plan::{Decision, Standing, without_attempt},
     reason::{Cause, ClosedBy, Spoiled},
     sched::{Answer, Event},
+    verdict::FOREIGN_CPU,
     why::Why,
 };
 use serde_json::Value;
@@ -53,6 +54,8 @@ pub(crate) struct Outcomes {
     /// Those of them that are to run.
     waiting_for_gpus: BTreeSet<InstanceId>,
     ended: BTreeMap<AttemptId, Ended>,
+    /// Whether the run has warned that other programs use the CPU.
+    warned_of_others: bool,
     /// Number of settled instances by outcome.
     pub(crate) counts: BTreeMap<String, u32>,
     /// True if an outcome was a failure, or a result is not kept because its inputs changed.
@@ -73,6 +76,7 @@ impl Outcomes {
             want_gpus,
             waiting_for_gpus: BTreeSet::new(),
             ended: BTreeMap::new(),
+            warned_of_others: false,
             counts: BTreeMap::new(),
             failed: false,
         }
@@ -278,6 +282,7 @@ impl Outcomes {
             out.notice(Some(instance), text);
             self.reuse(instance, Arc::from(earlier), out);
         } else if kept {
+            self.warn_of_others(instance, &result, out);
             self.count(&result.outcome.to_string());
             self.know(instance, (*result).clone());
             out.say(RunEvent::Recorded { instance, result, parts, read_again: false });
@@ -304,6 +309,16 @@ impl Outcomes {
             self.settle_as(instance, outcome, cause, out);
         }
         Ok(())
+    }
+
+    /// Warns once per run that other programs used much of the CPU during a measurement.
+    fn warn_of_others(&mut self, instance: InstanceId, result: &StepResult, out: &mut Outbox) {
+        let used = result.circumstances.foreign_cpu.filter(|used| *used > FOREIGN_CPU);
+        if let Some(used) = used.filter(|_| self.context.instance(instance).measured && !self.warned_of_others) {
+            self.warned_of_others = true;
+            let text = format!("other programs used {:.0}% of the CPU; they disturb repetitions too", used * 100.0);
+            out.notice(Some(instance), text);
+        }
     }
 
     /// If a measurement of a unit is disturbed, returns the whole unit. Stored good results replace it if there is one
