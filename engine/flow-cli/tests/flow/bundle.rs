@@ -270,7 +270,14 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
     let unknown = here.flow(["diff", &own, "now"]).expect(2).text();
     assert!(unknown.contains("imported run RUN has results of that run"), "{unknown}");
     let lonely = here.flow(["diff"]).expect(2).text();
-    assert!(lonely.contains("run RUN is imported from lab4: `flow diff RUN now`"), "{lonely}");
+    assert!(lonely.contains("run RUN was imported from lab4"), "{lonely}");
+    assert!(lonely.contains("`flow diff RUN now -w FILE`"), "{lonely}");
+    // A workflow of another name here is what the run is compared with.
+    here.write("own.yaml", &REPORTED.replace("name: sweep", "name: mine"));
+    let compared = here.flow(["diff"]).text();
+    assert!(compared.contains("imported from lab4, then your files"), "{compared}");
+    assert!(compared.contains("workflow: own.yaml"), "{compared}");
+    fs::remove_file(here.path("own.yaml")).unwrap();
     let again = here.flow(["import", "x.bundle"]).expect(0).stdout();
     assert!(again.contains("has 2 of them too\n"), "{again}");
     assert!(!here.path(".flow/db").exists() || here.flow(["doctor"]).expect(0).raw().len() > 1);

@@ -4,7 +4,7 @@ mod causes;
 mod results;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -13,7 +13,7 @@ use flow_core::sched::policy;
 use flow_core::why::WrittenSteps;
 use flow_core::{Digest, JOURNAL_FORMAT, KeptInput, Origin, Place, RunEvent, RunId, RunStart, StepId, StepResult};
 use flow_exec::{PresentEnvironment, Session};
-use flow_store::{Results, StoreDir};
+use flow_store::{Import, Results, StoreDir};
 use indexmap::IndexMap;
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ use crate::error::CliError;
 use crate::output::{FAINT, NOTE, Output, STRONG, styled};
 use crate::place::{self, StoreLocation};
 use crate::screen::{InstanceState, View, each_result};
-use crate::words;
+use crate::{at_hand, words};
 
 /// The present workflow, files and settings, as the next run would use them.
 const NOW: &str = "now";
@@ -81,12 +81,19 @@ impl Diff {
                 return Err(CliError::usage("`now` must be last").hint("`flow diff RUN now` shows your edits"));
             }
             (Some(run), after) => (Some(run), after.unwrap_or(NOW)),
-            (None, _) => last.as_ref().map_or((None, NOW), |(before, after)| (Some(&*before.0), &*after.0)),
+            (None, _) => match &last {
+                Some((before, after)) => (Some(&*before.0), after.as_ref().map_or(NOW, |after| &*after.0)),
+                None => (None, NOW),
+            },
         };
         let is_now = after == NOW;
         let (before, after) = {
             let mut side = |run: Option<&str>| {
-                let (dir, view) = place.view(run)?;
+                let (dir, view) = match (run, place.view(run)) {
+                    // The workflow here has no run of its own.
+                    (None, Err(error)) => place.view(Some(&imported(&place)?.ok_or(error)?.0))?,
+                    (_, view) => view?,
+                };
                 side(view, &*place::results(dir.store(), output)?, dir.store())
             };
             (side(before)?, if is_now { None } else { Some(side(Some(after))?) })
@@ -138,30 +145,27 @@ fn kept(after: &Side) -> Option<String> {
     })
 }
 
-/// The last run and the one before it of the same workflow file, the older first.
-fn last_two(place: &StoreLocation, output: &mut Output) -> Result<(RunId, RunId), CliError> {
-    let (_, last) = place.view(None)?;
-    let start = last.start.filter(|_| last.imported.is_none());
-    let before = start.as_ref().map(|start| place.earlier(start)).transpose()?.and_then(|mut runs| runs.next());
-    let (Some(start), Some((before, ..))) = (start, before) else {
-        return Err(nothing_earlier(place)?);
+/// The last run and the one before it of the same workflow file, the older first. Without an earlier run, an imported
+/// one, and the last own run of its workflow or the present files.
+fn last_two(place: &StoreLocation, output: &mut Output) -> Result<(RunId, Option<RunId>), CliError> {
+    let last = place.view(None).map(|(_, last)| last);
+    let start = last.as_ref().ok().filter(|last| last.imported.is_none()).and_then(|last| last.start.as_ref());
+    let before = start.map(|start| place.earlier(start)).transpose()?.and_then(|mut runs| runs.next());
+    if let (Some(start), Some((before, ..))) = (start, before) {
+        output.line(format!("run {before}, then run {}", start.run))?;
+        return Ok((before, Some(start.run.clone())));
+    }
+    let is_comparable = |import: &Import| start.is_none_or(|start| start.workflow == import.origin.workflow);
+    let Some(import) = place.imports()?.into_iter().rfind(is_comparable) else {
+        last?;
+        return Err(CliError::usage("there is no earlier run of the same workflow to compare with")
+            .hint("`flow diff now` shows your edits since the last run"));
     };
-    output.line(format!("run {before}, then run {}", start.run))?;
-    Ok((before, start.run))
-}
-
-/// There is no run to compare with: names the imported one, if there is one.
-fn nothing_earlier(place: &StoreLocation) -> Result<CliError, CliError> {
-    let error = CliError::usage("there is no earlier run of the same workflow to compare with");
-    let Some(import) = place.imports()?.pop() else {
-        return Ok(error.hint("`flow diff now` shows your edits since the last run"));
-    };
-    let (imported, host) = (&import.origin.run, &import.origin.host);
-    let own = place.runs()?.into_iter().rfind(|(_, start)| start.workflow == import.origin.workflow);
-    Ok(error.hint(match own {
-        Some((run, _)) => format!("run {imported} is imported from {host}: `flow diff {imported} {run}`"),
-        None => format!("run {imported} is imported from {host}: `flow diff {imported} now`"),
-    }))
+    let Origin { run: imported, host, workflow, .. } = import.origin;
+    let own = place.runs()?.into_iter().rfind(|(_, start)| start.workflow == workflow).map(|(run, _)| run);
+    let then = own.as_ref().map_or_else(|| "your files".to_owned(), |run| format!("run {run}"));
+    output.line(format!("run {imported}, imported from {host}, then {then}"))?;
+    Ok((imported, own))
 }
 
 impl Side {
@@ -180,10 +184,15 @@ impl Side {
     }
 }
 
+/// The last imported run.
+fn imported(place: &StoreLocation) -> Result<Option<RunId>, CliError> {
+    Ok(place.imports()?.pop().map(|import| import.origin.run))
+}
+
 fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliError> {
     let start = match (&view.start, &view.imported) {
         (Some(start), _) => start.clone(),
-        (None, Some(origin)) => imported(origin, view.instances.len()),
+        (None, Some(origin)) => start_of(origin, view.instances.len()),
         (None, None) => return Err(CliError::failed("that run was killed before its journal began")),
     };
     let (mut settled, mut results) = (IndexMap::new(), BTreeMap::new());
@@ -214,7 +223,7 @@ fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliErr
 }
 
 /// The known parts of an imported run.
-fn imported(origin: &Origin, instances: usize) -> RunStart {
+fn start_of(origin: &Origin, instances: usize) -> RunStart {
     RunStart {
         run: origin.run.clone(),
         flow: origin.flow.clone(),
@@ -259,7 +268,7 @@ fn now(
     let file = match named {
         Some(file) => file.to_owned(),
         None if before.start.file.is_empty() => place::default_workflow(global, output)?,
-        None => place::near(&place.workspace.root.join(&before.start.file)).into(),
+        None => workflow_of(before, place, output)?,
     };
     let session = place::open(&place::request(global, file, &Selection::default()), output)?;
     let knowledge = place::knowledge(&session, output)?;
@@ -287,6 +296,21 @@ fn now(
         origin: None,
     };
     Ok((side, PresentEnvironment::of(&session, &knowledge)))
+}
+
+/// The workflow file of a run. An imported run may have another name for the only workflow here.
+fn workflow_of(before: &Side, place: &StoreLocation, output: &mut Output) -> Result<PathBuf, CliError> {
+    let RunStart { file, run, .. } = &before.start;
+    let own = place.workspace.root.join(file);
+    let Some(origin) = before.origin.as_ref().filter(|_| !own.is_file()) else { return Ok(place::near(&own).into()) };
+    let Some(only) = at_hand::only(Path::new(".")) else {
+        let error = format!("`{file}` is not here; run {run} was imported from {} with this workflow", origin.host);
+        return Err(
+            CliError::usage(error).hint(format!("`flow diff {run} now -w FILE` compares it with your workflow"))
+        );
+    };
+    place::print_workflow(&only, output)?;
+    Ok(only)
 }
 
 /// The parts of the fingerprints that a run recorded or tried, by label; empty if its journal is
