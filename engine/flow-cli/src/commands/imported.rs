@@ -1,7 +1,7 @@
 //! Uses of an imported run beyond reading it: its reports, remade by this flow, and plans and
 //! predictions for its machine. All come from the contents of its bundle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use flow_core::reason::ProfileReason;
@@ -9,6 +9,7 @@ use flow_core::{Builtins, Outcome, Place, PublishJob, PublishWhat, Replace, RunE
 use flow_exec::{Knowledge, Made, Session, SessionRequest};
 use flow_store::{Import, RunDir, StoreDir};
 
+use super::diff;
 use crate::args::{Global, Selection};
 use crate::builtins::Steps;
 use crate::error::CliError;
@@ -108,7 +109,9 @@ pub(super) fn asked(
     if run.is_none() && (named.is_some() || at_hand::choose(Path::new("."), nothing).is_ok()) {
         return Ok(None);
     }
-    let (dir, view) = match StoreLocation::find(global, None).and_then(|place| place.view(run)) {
+    let found =
+        StoreLocation::find(global, None).and_then(|place| place.view(run).map(|(dir, view)| (place, dir, view)));
+    let (place, dir, view) = match found {
         Ok(found) => found,
         Err(_) if run.is_none() => return Ok(None),
         Err(error) => return Err(error),
@@ -125,7 +128,24 @@ pub(super) fn asked(
     let cpus = format!("{} {}", words::count(machine.cpus as usize, "CPU"), machine.cpu_model);
     let what = machine.gpus.first().map_or(cpus, |gpu| format!("{} × {}", machine.gpus.len(), gpu.name));
     output.note(format!("for {} ({what}), from imported run {}", origin.host, start.run))?;
-    Ok(Some((session, Knowledge::of(dir.store(), &place::doing())?)))
+    let knowledge = Knowledge::of(dir.store(), &place::doing())?;
+    let (run, own) = (start.run.clone(), place.workspace.root.join(&start.file));
+    let here = named.map(Path::to_path_buf).or_else(|| own.is_file().then_some(own));
+    // Only the answer matters: a workflow here that cannot be read is none.
+    let differs = here.and_then(|file| diff::since_import(global, (&place, &dir, view), &file, output).ok());
+    if let Some(what) = differs.and_then(|(inputs, workflow)| differing(&inputs, workflow)) {
+        let text = format!("{what} here: the answer is for the version of that run; `flow diff {run} now` shows both");
+        output.note(format!("{} {text}", styled(NOTE, "note:")))?;
+    }
+    Ok(Some((session, knowledge)))
+}
+
+/// `train.py and the workflow differ`.
+fn differing(inputs: &BTreeSet<String>, workflow: bool) -> Option<String> {
+    let mut names: Vec<&str> = inputs.iter().map(String::as_str).collect();
+    names.extend(workflow.then_some("the workflow"));
+    let verb = if names.len() == 1 { "differs" } else { "differ" };
+    (!names.is_empty()).then(|| format!("{} {verb}", words::named(&names)))
 }
 
 /// If nothing is known, names the imported run that knows something.

@@ -24,14 +24,18 @@ pub(crate) fn estimate_source(estimate: &Estimate) -> String {
             };
             format!("{runs} of {whose}{changed}")
         }
-        EstimateSource::Points { axes, distance, changed, disturbed } => {
+        EstimateSource::Points { axes, distance, changed, outdated, disturbed } => {
             let along = if axes.is_empty() { String::new() } else { format!(" of {}", quoted(axes, ", ")) };
             let distance = match distance {
                 Distance::Among => "",
                 Distance::Beyond => ", beyond them",
                 Distance::FarBeyond => ", far beyond them",
             };
-            let changed = if *changed { ", some of another version of it" } else { "" };
+            let changed = match (outdated, changed) {
+                (true, _) => ", all of another version of it",
+                (false, true) => ", some of another version of it",
+                (false, false) => "",
+            };
             let disturbed = match disturbed {
                 0 => String::new(),
                 n => format!("; {n} more do not count, because they were disturbed"),
@@ -64,8 +68,20 @@ mod tests {
         let words = |samples, source| estimate_source(&Estimate { samples, source, ..Estimate::default() });
         let steps = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let images = OtherParameter { name: "images".to_owned(), was: json!(8_000), is: json!(100_000) };
-        let points =
-            |distance| EstimateSource::Points { axes: steps(&["batch", "lr"]), distance, changed: false, disturbed: 0 };
+        let points = |distance| EstimateSource::Points {
+            axes: steps(&["batch", "lr"]),
+            distance,
+            changed: false,
+            outdated: false,
+            disturbed: 0,
+        };
+        let versions = |outdated, disturbed| EstimateSource::Points {
+            axes: Vec::new(),
+            distance: Distance::Beyond,
+            changed: true,
+            outdated,
+            disturbed,
+        };
         let said = [
             words(0, EstimateSource::NeverRan),
             words(0, EstimateSource::Otherwise(images)),
@@ -74,10 +90,8 @@ mod tests {
             words(1, EstimateSource::Instance { own: false, steps: steps(&["alone", "late"]), changed: false }),
             words(4, points(Distance::Among)),
             words(4, points(Distance::FarBeyond)),
-            words(
-                1,
-                EstimateSource::Points { axes: Vec::new(), distance: Distance::Beyond, changed: true, disturbed: 12 },
-            ),
+            words(1, versions(false, 12)),
+            words(1, versions(true, 0)),
             words(3, EstimateSource::Step { interval: true, never: None }),
             words(1, EstimateSource::Step { interval: false, never: Some(("model".to_owned(), json!("vgg16"))) }),
         ];
@@ -90,6 +104,7 @@ mod tests {
         4 runs of its step at other points of `batch`, `lr`
         4 runs of its step at other points of `batch`, `lr`, far beyond them
         1 run of its step at other points, beyond them, some of another version of it; 12 more do not count, because they were disturbed
+        1 run of its step at other points, beyond them, all of another version of it
         3 runs of its step
         1 run of its step, none with model=vgg16, too few for an interval
         ");

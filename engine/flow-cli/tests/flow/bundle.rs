@@ -278,6 +278,10 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
     assert!(compared.contains("imported from lab4, then your files"), "{compared}");
     assert!(compared.contains("workflow: own.yaml"), "{compared}");
     fs::remove_file(here.path("own.yaml")).unwrap();
+    here.write("w.yaml", REPORTED).write("train.py", &TRAIN.replace("1 - lr", "2 - lr"));
+    let elsewhere = here.flow(["predict", "--run", &last, "train/lr=0.15"]).expect(0).text();
+    assert!(elsewhere.contains("train.py differs here: the answer is for the version of that run"), "{elsewhere}");
+    fs::remove_file(here.path("w.yaml")).unwrap();
     let again = here.flow(["import", "x.bundle"]).expect(0).stdout();
     assert!(again.contains("has 2 of them too\n"), "{again}");
     assert!(!here.path(".flow/db").exists() || here.flow(["doctor"]).expect(0).raw().len() > 1);

@@ -74,8 +74,8 @@ impl History<'_> {
         let expected = surface.expect(&surface.locate(model, |axis| instance.axes.get(axis))?);
         expected.wall.map(|_| {
             let mut estimate = surface.estimate(&expected, disturbed);
-            if let EstimateSource::Points { changed, .. } = &mut estimate.source {
-                *changed |= self.of(instance.step).is_new;
+            if let EstimateSource::Points { outdated, .. } = &mut estimate.source {
+                *outdated = self.of(instance.step).is_new;
             }
             (estimate, expected)
         })

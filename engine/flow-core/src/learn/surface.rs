@@ -323,6 +323,7 @@ impl Surface {
                 axes: self.varied.clone(),
                 distance,
                 changed: self.scale.changed,
+                outdated: false,
                 disturbed,
             },
             ..self.common.clone()

@@ -261,6 +261,7 @@ fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
         axes: vec!["batch".to_owned()],
         distance: Distance::Beyond,
         changed: false,
+        outdated: false,
         disturbed: 0,
     };
     assert_eq!((estimate.samples, estimate.source), (4, source));
@@ -312,6 +313,7 @@ fn an_axis_with_a_zero_is_one_of_numbers() {
         axes: vec!["batch".to_owned()],
         distance: Distance::Among,
         changed: false,
+        outdated: false,
         disturbed: 0,
     };
     assert_eq!((estimate.samples, estimate.source), (5, source));

@@ -88,12 +88,14 @@ pub enum EstimateSource {
         changed: bool,
     },
     /// Attempts at other points of its step, which vary along these axes. `changed`: some are of another version of the
-    /// step. `disturbed`: the number of attempts that do not count because others disturbed them.
+    /// step. `outdated`: all are. `disturbed`: the number of attempts that do not count because others disturbed them.
     Points {
         axes: Vec<String>,
         distance: Distance,
         #[serde(default)]
         changed: bool,
+        #[serde(default)]
+        outdated: bool,
         #[serde(default)]
         disturbed: u32,
     },

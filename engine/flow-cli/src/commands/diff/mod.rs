@@ -13,7 +13,7 @@ use flow_core::sched::policy;
 use flow_core::why::WrittenSteps;
 use flow_core::{Digest, JOURNAL_FORMAT, KeptInput, Origin, Place, RunEvent, RunId, RunStart, StepId, StepResult};
 use flow_exec::{PresentEnvironment, Session};
-use flow_store::{Import, Results, StoreDir};
+use flow_store::{Import, Results, RunDir, StoreDir};
 use indexmap::IndexMap;
 use serde_json::Value;
 
@@ -296,6 +296,20 @@ fn now(
         origin: None,
     };
     Ok((side, PresentEnvironment::of(&session, &knowledge)))
+}
+
+/// The inputs that differ between an imported run and the files here, and whether the steps do.
+pub(super) fn since_import(
+    global: &Global,
+    (place, dir, view): (&StoreLocation, &RunDir, View),
+    file: &Path,
+    output: &mut Output,
+) -> Result<(BTreeSet<String>, bool), CliError> {
+    let before = side(view, &*place::results(dir.store(), output)?, dir.store())?.without_folders();
+    let (after, _) = now(global, Some(file), place, &before, output)?;
+    let after = after.without_folders();
+    let (_, inputs) = causes::inputs(&before, &after, &place.store.objects());
+    Ok((inputs, !causes::workflow(&before, &after).is_empty()))
 }
 
 /// The workflow file of a run. An imported run may have another name for the only workflow here.

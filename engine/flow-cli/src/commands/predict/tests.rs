@@ -21,6 +21,7 @@ fn a_prediction_says_how_sure_it_is() {
             axes: vec!["batch".to_owned()],
             distance: Distance::Among,
             changed: false,
+            outdated: false,
             disturbed: 0,
         },
     };
