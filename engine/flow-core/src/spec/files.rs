@@ -62,14 +62,16 @@ pub(crate) fn split(inputs: &Template) -> (Template, Vec<(String, Template)>) {
 pub(super) fn check_placed(inputs: &Template, problems: &mut Problems) {
     let placed = split(inputs).1;
     for (n, (place, member)) in placed.iter().enumerate() {
-        let problem = if let Err(wrong) = inside(place, "the place") {
+        let problem = if let Err(wrong) = inside(if place.is_empty() { "." } else { place }, "the place") {
             wrong.into_iter().find_map(|wrong| match wrong.what {
                 What::Other(what) => Some(what),
                 What::Type { .. } => None,
             })
+        } else if placed[..n].iter().any(|(twin, _)| place == twin) {
+            Some(Diagnostic::new(format!("two outputs would be at `{place}` in the work folder")))
         } else if let Some((twin, _)) = placed[..n].iter().find(|(twin, _)| relation(place, twin).is_some()) {
             Some(Diagnostic::new(format!("`{twin}` and `{place}` would lie inside one another in the work folder")))
-        } else if !matches!(member.node, Node::Expr(_)) {
+        } else if !may_be_output(&member.node) {
             let what = Diagnostic::new(format!("`{place}` is not one output of a step"));
             problems.value(&member.at, what.label("expected `${{ steps.NAME.out }}` and nothing else"));
             None
@@ -80,6 +82,13 @@ pub(super) fn check_placed(inputs: &Template, problems: &mut Problems) {
             problems.key(&member.at, what);
         }
     }
+}
+
+/// False for a text around an expression, a whole step, a metric, or an output with something appended.
+fn may_be_output(node: &Node) -> bool {
+    let Node::Expr(expr) = node else { return false };
+    let is_plain = !expr.has_branches() && !expr.text.contains(['(', '[', '|']);
+    !is_plain || expr.is_artifact()
 }
 
 /// How a path lies to another one: it is that, lies in it, or holds it.

@@ -139,8 +139,8 @@ fn an_output_is_put_where_inputs_say() {
       data/x/train.bin: "${{ steps.prepare.outputs.data_train_bin }}"
       ./meta/: "${{ steps.prepare.outputs.data_train_pkl }}"
       points: "${{ steps.point.out }}"
-  list: {run: x, inputs: {all: "${{ steps.point }}"}}
-  text: {run: x, inputs: {all: "${{ steps.prepare.outcome }}"}}
+  list: {run: x, inputs: {all: "${{ steps.point | first }}"}}
+  text: {run: x, inputs: {all: "${{ steps.prepare.outcome | upper }}"}}
 "#,
     ));
     let (line, links) = command(&e, "train[v=2]");
