@@ -68,7 +68,8 @@ pub use digest::{BadDigest, Digest};
 pub use environment::{Difference, Environment, FRAMEWORKS, ProgramFile, Python};
 pub use event::{JOURNAL_FORMAT, JournalLine, Planned, Repeat, RunEvent, RunStart};
 pub use expand::{
-    Batch, Definition, ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, StepFacts, Unfollowed, Uses,
+    Batch, Definition, ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, StepFacts, Unfollowed, Unmapped,
+    Uses,
 };
 pub use expr::{is_guarded, render_bounded};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};

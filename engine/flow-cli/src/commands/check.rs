@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::shell::{Runner, Script, Shell, runner};
-use flow_core::{Expansion, InstanceId, StepFacts};
+use flow_core::{Expansion, InstanceId, StepFacts, Unmapped};
 use flow_exec::{LinkedInput, Session};
 use flow_store::{ALL_BYTES, ALL_FILES, CAPTURE_BYTES, CAPTURE_FILES};
 
@@ -80,6 +80,9 @@ impl Check {
                             styled(NOTE, "warning:")
                         ))?;
                     }
+                    for unmapped in expansion.unmapped() {
+                        output.line(format!("   {} {}", styled(NOTE, "warning:"), no_file(&unmapped)))?;
+                    }
                     for (step, path) in too_far_above(expansion) {
                         output.line(format!(
                             "   {} in `{step}`, the input `{path}` is inside the work folder; a script that opens `{path}` does not find it",
@@ -138,6 +141,13 @@ fn unlisted(session: &Session) -> BTreeSet<(String, String)> {
         found.extend(paths.map(|path| (step.name.clone(), path.to_owned())));
     }
     found
+}
+
+/// A step that names an output of a step under its `needs:`, and does not get it.
+fn no_file(Unmapped { step, of, path, output }: &Unmapped) -> String {
+    format!(
+        "`{step}` needs `{of}`, but does not get its file `{path}`; add `inputs: {{{path}: \"${{{{ steps.{of}.{output} }}}}\"}}`"
+    )
 }
 
 /// Inputs that no script finds under the path as written: two folders above the workflow's, or more.
@@ -222,7 +232,7 @@ fn in_words(runner: &Runner<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::has_pipe;
+    use super::{Unmapped, has_pipe, no_file};
 
     #[test]
     fn only_a_pipe_outside_quotes_counts() {
@@ -231,5 +241,13 @@ mod tests {
             ["a || b", "echo 'a | b'", "echo \"a \\\" | b\"", "echo a >| b", "echo \\| b", "set -o pipefail; a | b"];
         assert!(piped.iter().all(|command| has_pipe(command)));
         assert!(others.iter().all(|command| !has_pipe(command)), "{others:?}");
+    }
+    #[test]
+    fn the_missing_mapping_is_written_out() {
+        let [step, of, path, output] = ["train", "prepare", "data/x", "out"].map(str::to_owned);
+        assert_eq!(
+            no_file(&Unmapped { step, of, path, output }),
+            "`train` needs `prepare`, but does not get its file `data/x`; add `inputs: {data/x: \"${{ steps.prepare.out }}\"}`"
+        );
     }
 }

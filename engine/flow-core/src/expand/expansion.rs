@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Group, Publish, Remark, StepFacts, Unfollowed, build::Agreements, prepare::StepPlan};
+use super::{Group, Publish, Remark, StepFacts, Unfollowed, Unmapped, build::Agreements, prepare::StepPlan};
 use crate::{
-    DeclaredEnvironment, Foreign, Instance, InstanceId, Machine, Need, Slurm, StepId, Workflow,
+    DeclaredEnvironment, Foreign, Input, Instance, InstanceId, Machine, Need, Slurm, StepId, Workflow,
     expr::Scope,
+    paths::{normal, within},
     reason::{Lack, ProfileReason},
+    spec::files::relation,
 };
 
 /// A workflow on a machine: instances, edges, and facts about the steps for all later stages.
@@ -96,6 +98,38 @@ impl Expansion {
             Unfollowed { step: step.name.clone(), ran: ran.name.clone(), output }
         });
         told.collect()
+    }
+
+    /// Outputs that a command names by their paths although the step only comes after the other one and gets no files.
+    /// Only the first instance of a step is read.
+    pub fn unmapped(&self) -> Vec<Unmapped> {
+        let mut found = Vec::new();
+        for (step, plan) in self.steps.iter().zip(&self.late.plans) {
+            let Some(first) = step.ids().next().map(|id| &self.instances[id.index()]) else { continue };
+            let Some((command, _)) = self.command(first.id).filter(|_| !plan.after.is_empty()) else { continue };
+            let words = command.split(|c: char| c.is_whitespace() || "'\"=;|&()<>".contains(c));
+            let words: BTreeSet<String> = words.map(normal).collect();
+            let mut places: Vec<String> = first.inputs.iter().map(Input::place).collect();
+            places.extend(plan.placed.iter().map(|(place, _)| place.clone()));
+            let own = first.outputs.iter().map(|output| normal(&output.path));
+            places.extend(own);
+            let is_there = |word: &str| places.iter().any(|place| relation(word, place).is_some());
+            for needed in plan.after.iter().map(|on| &self.steps[*on]) {
+                let Some(id) = needed.ids().next() else { continue };
+                let outputs = &self.instances[id.index()].outputs;
+                let is_named =
+                    |path: &str| words.iter().any(|word| (word == path || within(word, path)) && !is_there(word));
+                for output in outputs.iter().filter(|output| is_named(&normal(&output.path))) {
+                    found.push(Unmapped {
+                        step: step.name.clone(),
+                        of: needed.name.clone(),
+                        path: normal(&output.path),
+                        output: if outputs.len() == 1 { "out".to_owned() } else { format!("outputs.{}", output.name) },
+                    });
+                }
+            }
+        }
+        found
     }
 
     /// Whether a step reads another one, directly or through others.

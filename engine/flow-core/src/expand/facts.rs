@@ -111,6 +111,17 @@ pub struct Unfollowed {
     pub output: Option<String>,
 }
 
+/// An output whose path a step's command has, although the step does not get the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmapped {
+    pub step: String,
+    /// The step that makes it.
+    pub of: String,
+    pub path: String,
+    /// How an expression names it, `out` or `outputs.NAME`.
+    pub output: String,
+}
+
 /// Kind of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uses {

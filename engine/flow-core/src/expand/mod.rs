@@ -42,7 +42,9 @@ use std::{
 use minijinja::value::Value;
 
 pub use expansion::Expansion;
-pub use facts::{Batch, Definition, ExpandRequest, Group, Publish, PublishTo, Remark, StepFacts, Unfollowed, Uses};
+pub use facts::{
+    Batch, Definition, ExpandRequest, Group, Publish, PublishTo, Remark, StepFacts, Unfollowed, Unmapped, Uses,
+};
 
 use self::{
     build::{Built, Shared},

@@ -456,6 +456,25 @@ fn what_is_taken_over_brings_what_it_takes_over_itself_and_leaves_the_order() {
 }
 
 #[test]
+fn outputs_that_a_command_names_and_does_not_get() {
+    let e = expand(&steps(
+        r#"
+  a: {run: x, outputs: [data/o]}
+  two: {run: x, outputs: [d/one, d/two.txt]}
+  plain: {run: python3 t.py --in=./data/o, needs: [a]}
+  below: {run: cat data/o/f d/two.txt, needs: [a, two]}
+  mapped: {run: cat data/o, needs: [a], inputs: {data/o: "${{ steps.a.out }}"}}
+  own: {run: cat data/o, needs: [a], inputs: [data/o]}
+  writes: {run: cp x data/o, needs: [a], outputs: [data/o]}
+  other: {run: cat data/other, needs: [a]}
+"#,
+    ));
+    let found: Vec<String> =
+        e.unmapped().iter().map(|u| format!("{} {} {} {}", u.step, u.of, u.path, u.output)).collect();
+    assert_eq!(found, ["plain a data/o out", "below a data/o out", "below two d/two.txt outputs.two"]);
+}
+
+#[test]
 fn what_only_comes_after_a_step_does_not_follow_it() {
     let e = expand(&steps(
         r#"
