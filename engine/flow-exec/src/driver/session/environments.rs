@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use flow_core::{DeclaredEnvironment, Diagnostic, Digest, EnvironmentProvider, Expansion, InstanceId};
 
-use super::Session;
+use super::{Session, lock_file};
 use crate::{
     declared::{self, project_files},
     environment::resolve,
@@ -74,6 +74,19 @@ impl Session {
         Some(match missing {
             "uv.lock" => what.help(format!("`uv lock --project {}` writes it", declared.written)),
             _ => what.help(format!("flow looked in {}", project.display())),
+        })
+    }
+
+    /// Each lock file that was made from other dependencies than those of its `pyproject.toml`.
+    pub(super) fn outdated_locks(&self) -> impl Iterator<Item = String> {
+        let made = self.expansion.environments.values().filter(|of| of.provider == EnvironmentProvider::Uv);
+        made.filter_map(|declared| {
+            let read = |name| fs::read_to_string(self.project(declared).join(name)).ok();
+            let what = lock_file::outdated(&read("pyproject.toml")?, &read("uv.lock")?)?;
+            let folder = &declared.written;
+            Some(format!(
+                "`{folder}/uv.lock` does not fit `{folder}/pyproject.toml`: {what}; `uv lock --project {folder}` updates it"
+            ))
         })
     }
 

@@ -4,6 +4,7 @@
 pub(super) mod environments;
 pub(super) mod identity;
 pub(super) mod imports;
+mod lock_file;
 pub(super) mod params_file;
 
 use std::{
@@ -124,7 +125,7 @@ impl Session {
             let place = what.line_column(&source.text).map(|(line, column)| format!(":{line}:{column}"));
             format!("{}{}: {what}", source.path, place.unwrap_or_default())
         };
-        self.workflow.warnings().into_iter().map(in_words).collect()
+        self.workflow.warnings().into_iter().map(in_words).chain(self.outdated_locks()).collect()
     }
 
     /// Makes a path of the workflow absolute.

@@ -1,0 +1,198 @@
+//! Compares the dependencies of `pyproject.toml` with those that `uv.lock` was made from. Reads text only, and both files
+//! only in the form that uv writes; what it cannot read counts as equal. `uv lock --check` needs uv and a network.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A dependency: its name, and its version ranges if it has no URL. Without `;` and extras.
+type Requirements = BTreeMap<String, BTreeSet<BTreeSet<String>>>;
+
+/// The first difference, in words.
+pub(super) fn outdated(project: &str, lock: &str) -> Option<String> {
+    let (wanted, locked) = (of_project(project)?, of_lock(lock)?);
+    let shown = |name: &str, ranges: &BTreeSet<BTreeSet<String>>| {
+        let range = ranges.iter().next().map(|range| range.iter().cloned().collect::<Vec<_>>().join(","));
+        format!("`{name}{}`", range.unwrap_or_default())
+    };
+    for (name, ranges) in &wanted {
+        match locked.get(name) {
+            None => return Some(format!("{} is not in the lock file", shown(name, ranges))),
+            Some(others) if ranges.len() == 1 && others.len() == 1 && ranges != others => {
+                return Some(format!("the lock file is for {}, not {}", shown(name, others), shown(name, ranges)));
+            }
+            Some(_) => {}
+        }
+    }
+    let gone = locked.keys().find(|name| !wanted.contains_key(*name))?;
+    Some(format!("`{gone}` is only in the lock file"))
+}
+
+/// `dependencies` under `[project]`; none if a build backend computes them.
+fn of_project(text: &str) -> Option<Requirements> {
+    let mut lines = text.lines().map(str::trim).skip_while(|line| *line != "[project]").skip(1);
+    let mut all = Requirements::new();
+    while let Some(line) = lines.next().filter(|line| !line.starts_with('[')) {
+        let Some((key, value)) = line.split_once('=') else { continue };
+        match key.trim() {
+            "dynamic" if value.contains("dependencies") => return None,
+            "dependencies" => {
+                let mut value = value.to_owned();
+                let mut texts = strings(&value);
+                while texts.is_none() {
+                    value.push('\n');
+                    value.push_str(lines.next()?);
+                    texts = strings(&value);
+                }
+                texts?.iter().for_each(|requirement| add(&mut all, requirement));
+            }
+            _ => {}
+        }
+    }
+    Some(all)
+}
+
+/// The strings of a list; none if its end is missing.
+fn strings(list: &str) -> Option<Vec<String>> {
+    let (mut all, mut open, mut chars) = (Vec::new(), None, list.chars());
+    while let Some(c) = chars.next() {
+        match (open, c) {
+            (Some(quote), _) if c == quote => open = None,
+            (Some(_), _) => all.last_mut().map(|text: &mut String| text.push(c))?,
+            (None, '"' | '\'') => {
+                open = Some(c);
+                all.push(String::new());
+            }
+            (None, '#') => drop(chars.by_ref().find(|c| *c == '\n')),
+            (None, ']') => return Some(all),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn add(all: &mut Requirements, requirement: &str) {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let requirement = requirement.trim();
+    let end = requirement.find(|c| !is_of_name(c)).unwrap_or(requirement.len());
+    let (name, rest) = requirement.split_at(end);
+    let rest = rest.trim_start();
+    let rest = if rest.starts_with('[') { rest.split_once(']').map_or("", |(_, rest)| rest) } else { rest };
+    let rest = rest.split(';').next().unwrap_or(rest);
+    let ranges = all.entry(normal(name)).or_default();
+    if !rest.contains('@') {
+        ranges.insert(range(rest));
+    }
+}
+
+/// `>=1.26, <2` in its parts.
+fn range(text: &str) -> BTreeSet<String> {
+    let bare = text.split(',').map(|part| part.chars().filter(|c| !c.is_whitespace() && !"()".contains(*c)).collect());
+    bare.filter(|part: &String| !part.is_empty()).collect()
+}
+
+/// As PyPI compares names.
+fn normal(name: &str) -> String {
+    let parts = name.split(['.', '_', '-']).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("-").to_lowercase()
+}
+
+/// What the project itself needs, as written when it was locked; none if the file does not say it.
+fn of_lock(text: &str) -> Option<Requirements> {
+    let is_own = |package: &&str| {
+        ["virtual", "editable"].iter().any(|kind| package.contains(&format!("source = {{ {kind} = \".\" }}")))
+    };
+    let own = text.split("[[package]]").skip(1).find(is_own)?;
+    let Some((_, list)) = own.split_once("requires-dist = [") else {
+        return (!own.contains("dependencies = [")).then(Requirements::new);
+    };
+    let (first, _) = list.split_once('\n').unwrap_or((list, ""));
+    let list = if first.trim().is_empty() { list.split_once("\n]")?.0 } else { first };
+    let mut all = Requirements::new();
+    for entry in list.split("{ name = \"").skip(1).filter(|entry| !entry.contains("extra ==")) {
+        let ranges = all.entry(normal(entry.split('"').next()?)).or_default();
+        let specifier = entry.split_once("specifier = \"").and_then(|(_, rest)| rest.split('"').next());
+        // A source other than an index has no version range.
+        let elsewhere = ["url = ", "git = ", "editable = ", "directory = ", "path = ", "virtual = "];
+        if !elsewhere.iter().any(|source| entry.contains(source)) {
+            ranges.insert(range(specifier.unwrap_or_default()));
+        }
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::outdated;
+
+    const LOCK: &str = r#"version = 1
+requires-python = ">=3.11"
+
+[[package]]
+name = "numpy"
+version = "1.26.4"
+source = { registry = "https://pypi.org/simple" }
+
+[[package]]
+name = "lab"
+version = "0.1.0"
+source = { virtual = "." }
+dependencies = [
+    { name = "numpy" },
+    { name = "scikit-learn" },
+]
+
+[package.optional-dependencies]
+dev = [
+    { name = "pytest" },
+]
+
+[package.metadata]
+requires-dist = [
+    { name = "numpy", specifier = ">=1.26,<2" },
+    { name = "pytest", marker = "extra == 'dev'" },
+    { name = "scikit-learn", extras = ["all"] },
+]
+provides-extras = ["dev"]
+"#;
+
+    #[test]
+    fn a_lock_file_that_lacks_a_dependency_or_has_another_range_is_outdated() {
+        let told = |dependencies: &str| {
+            let project = format!(
+                "[build-system]\nrequires = ['x']\n[project]\nname = 'lab'\n{dependencies}\n[project.optional-dependencies]\ndev = ['pytest']\n"
+            );
+            outdated(&project, LOCK)
+        };
+        let fits =
+            "dependencies = [\n  \"numpy >=1.26, <2\", # fast ]\n  'Scikit_Learn[all] ; python_version > \"3\"',\n]";
+        assert_eq!(told(fits), None);
+        let table = [
+            ("dependencies = ['numpy>=1.26,<2', 'scikit-learn', 'torch==2.1']", "`torch==2.1` is not in the lock file"),
+            ("dependencies = ['numpy>=2', 'scikit-learn']", "the lock file is for `numpy<2,>=1.26`, not `numpy>=2`"),
+            ("dependencies = ['numpy>=1.26,<2']", "`scikit-learn` is only in the lock file"),
+            ("", "`numpy` is only in the lock file"),
+        ];
+        for (dependencies, expected) in table {
+            assert_eq!(told(dependencies).as_deref(), Some(expected), "{dependencies}");
+        }
+        let unknown = ["dynamic = ['dependencies']", "dependencies = ['numpy @ https://x/n.whl', 'scikit-learn']"];
+        assert_eq!(unknown.map(told), [None, None]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_counts_as_equal() {
+        let project = "[project]\ndependencies = ['numpy']\n";
+        assert_eq!(outdated(project, "numpy==1.0\n"), None);
+        let inline = |list: &str| {
+            format!(
+                "[[package]]\nname = \"lab\"\nsource = {{ editable = \".\" }}\n\n[package.metadata]\nrequires-dist = [{list}]\n"
+            )
+        };
+        assert_eq!(outdated(project, &inline("{ name = \"numpy\" }")), None);
+        assert!(outdated(project, &inline("{ name = \"torch\" }")).is_some());
+        assert_eq!(
+            outdated("[project]\nname = 'lab'\n", "[[package]]\nname = \"lab\"\nsource = { virtual = \".\" }\n"),
+            None
+        );
+        assert!(outdated(project, "[[package]]\nname = \"lab\"\nsource = { virtual = \".\" }\n").is_some());
+    }
+}
