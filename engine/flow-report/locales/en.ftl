@@ -702,6 +702,7 @@ filling-input = flow cannot copy the input { $path } to the work folder: { $erro
 filling-input-in-input = the input { $path } would be written into the input { $folder }: rename one of them
 filling-input-changed = { $path } changed during the run; run again
 filling-environment-changed = packages of the environment { $name } changed during the run; run again
+environment-changes = { $name } ({ $list })
 filling-artifact = { $error }
 filling-no-plugin = the plugin { $plugin } no longer exists
 metrics-unread = flow cannot read { $file }, which should hold its metrics: { $error }

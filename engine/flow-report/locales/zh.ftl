@@ -681,6 +681,7 @@ filling-input = 输入 { $path } 无法复制到工作目录：{ $error }
 filling-input-in-input = 输入 { $path } 会写入另一输入 { $folder } 之中：请将其中之一改名
 filling-input-changed = 运行期间 { $path } 发生了变化；请重新运行
 filling-environment-changed = 运行期间环境 { $name } 的软件包发生了变化；请重新运行
+environment-changes = { $name }（{ $list }）
 filling-artifact = 其他步骤的产物无法取用：{ $error }
 filling-no-plugin = 插件 { $plugin } 已不存在
 metrics-unread = 指标应在 { $file } 中，但无法读取：{ $error }

@@ -185,7 +185,9 @@ impl Reasons<'_> {
                 let key = if *itself { "spoiled-input-written-itself" } else { "spoiled-input-written" };
                 self.say(key, args.with("path", self.code(path)))
             }
-            Spoiled::InputChanged { path } => self.say("spoiled-input-changed", args.with("path", self.code(path))),
+            Spoiled::InputChanged { path, differences } => {
+                self.say("spoiled-input-changed", args.with("path", self.changed(path, differences)))
+            }
             Spoiled::ArtifactChanged { path, damage } => {
                 let args = args.with("path", self.code(path)).with("damage", self.damage(damage));
                 self.say("spoiled-artifact-changed", args)
@@ -225,6 +227,16 @@ impl Reasons<'_> {
             Difference::Package { name, was, is } => self.text(&format!("{name} {} → {}", version(was), version(is))),
             Difference::Program { name, .. } | Difference::Variable { name } => self.code(name),
         }
+    }
+
+    /// A changed environment, with the packages that changed.
+    fn changed(&self, name: &str, differences: &[Difference]) -> String {
+        if differences.is_empty() {
+            return self.code(name);
+        }
+        let all: Vec<String> = differences.iter().map(|one| self.difference(one)).collect();
+        let list = all.join(&self.words.mark(&[self.lang], "mark-comma"));
+        self.say("environment-changes", Args::new().with("name", self.code(name)).with("list", list))
     }
 
     /// All reasons why a measurement was disturbed.
@@ -411,8 +423,8 @@ impl Reasons<'_> {
                 self.say("filling-input-in-input", args)
             }
             Filling::InputChanged { path } => self.say("filling-input-changed", args.with("path", self.code(path))),
-            Filling::EnvironmentChanged { name } => {
-                self.say("filling-environment-changed", args.with("name", self.code(name)))
+            Filling::EnvironmentChanged { name, differences } => {
+                self.say("filling-environment-changed", args.with("name", self.changed(name, differences)))
             }
             Filling::Artifact { error } => self.say("filling-artifact", args.with("error", self.fault(error))),
             Filling::NoPlugin { plugin } => self.say("filling-no-plugin", args.with("plugin", self.text(plugin))),

@@ -47,7 +47,8 @@ fn the_head_counts_the_gpus_that_were_held_at_once_and_those_that_are_there() {
 fn no_folder_of_a_machine_is_published() {
     let mut input = feb08::without_gpus();
     input.set.insert("photos".into(), json!("/home/me/my photos"));
-    input.steps["solo"].results[0].spoiled = vec![Spoiled::InputChanged { path: "/home/me/my/photos".into() }];
+    input.steps["solo"].results[0].spoiled =
+        vec![Spoiled::InputChanged { path: "/home/me/my/photos".into(), differences: vec![] }];
     let mut with = feb08::with();
     with["setup"] = json!([{"label": "Dataset", "value": {"en": "/home/me/my photos", "zh": "/home/me/my photos"}}]);
     let files = run("report", with, &input).expect("a report").files;

@@ -270,7 +270,7 @@ fn what_is_not_there_is_said() {
     input.steps["together"].absent = Some(Cause::EmptyAxis { axis: "trio".into() });
     input.steps["solo"].results[0].accepted = Some("a comment changed".into());
     input.steps["solo"].results[4].accepted = Some("a comment changed".into());
-    input.steps["solo"].results[1].spoiled = vec![Spoiled::InputChanged { path: "photos".into() }];
+    input.steps["solo"].results[1].spoiled = vec![Spoiled::InputChanged { path: "photos".into(), differences: vec![] }];
     input.steps["solo"].results[1].circumstances.fake_gpus = true;
     input.steps["solo"].results[2].circumstances.foreign_cpu = Some(0.17);
     let stranger = flow_core::Stranger { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 };
@@ -365,7 +365,7 @@ fn odd_names_and_values_read_as_they_were_written() {
     let mut results: Vec<_> = names.iter().flat_map(|name| [at(name, 0.1, 2.0), at(name, 0.5, 2.5)]).collect();
     results[0].circumstances.foreign_cpu = Some(0.5);
     results[3].circumstances.foreign_cpu = Some(0.25);
-    results[2].spoiled = vec![Spoiled::InputChanged { path: "photos".into() }];
+    results[2].spoiled = vec![Spoiled::InputChanged { path: "photos".into(), differences: vec![] }];
     let sweep = (1..=4_u32).map(|b| result("t", &[("b", json!(b))], 1).epoch_time(8.0 / f64::from(b)));
     let mut input = input(vec![("s", view("x/y", None, results)), ("t", view("x/y", None, sweep.collect()))]);
     let labelled = json!({"column": "mem", "label": {"en": "Mem | x", "zh": "占用"}});

@@ -63,7 +63,7 @@ pub(crate) fn not_kept(why: &Spoiled, writer: &str) -> String {
             format!("{writer} wrote into the read-only copy of `{path}`{}", remedy.unwrap_or_default())
         }
         // A copy does not help a program that names the file by its absolute path.
-        Spoiled::InputChanged { path } if !path.starts_with('/') => {
+        Spoiled::InputChanged { path, .. } if !path.starts_with('/') => {
             format!("{}; run again, with `copy: true` for this input if the step itself writes there", spoiled(why))
         }
         other => format!("{}; run again", spoiled(other)),

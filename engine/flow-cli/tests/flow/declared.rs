@@ -122,7 +122,10 @@ fn a_package_that_changes_during_the_run_stops_the_step() {
         );
     space.write("pair.yaml", &text);
     let said = space.flow(["run"]).expect(1).text();
-    assert!(said.contains("packages of the environment `lab` changed during the run; run again"), "{said}");
+    assert!(
+        said.contains("packages of the environment `lab` (numpy 1.26.4 → 2.0) changed during the run; run again"),
+        "{said}"
+    );
     replace(&site, "numpy-2.0", "numpy-1.26.4");
     assert_eq!(again(&space, &[]), ["train"], "it had no result");
 }

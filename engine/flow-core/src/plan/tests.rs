@@ -53,7 +53,7 @@ fn which_outcomes_are_reused() {
     for never in [Outcome::DoesNotFit, Outcome::Failed, Outcome::Cancelled, Outcome::Skipped] {
         assert_eq!(of(never), Some(Unfit::Outcome(never)));
     }
-    let why = vec![Spoiled::InputChanged { path: "photos".into() }];
+    let why = vec![Spoiled::InputChanged { path: "photos".into(), differences: vec![] }];
     let spoiled = StepResult { spoiled: why.clone(), ..result(Outcome::Ok) };
     assert_eq!(unfit(&spoiled, &recording()), Some(Unfit::Spoiled(why)));
     assert_eq!(

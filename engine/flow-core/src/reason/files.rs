@@ -8,6 +8,7 @@ use super::{
     Fault,
     texts::{Texts, texts},
 };
+use crate::Difference;
 
 /// Why the folder of an attempt could not be prepared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +37,12 @@ pub enum Filling {
     /// An input changed after it was hashed.
     InputChanged { path: String },
     /// The packages of its declared environment changed after the run was planned.
-    EnvironmentChanged { name: String },
+    EnvironmentChanged {
+        name: String,
+        /// The first of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        differences: Vec<Difference>,
+    },
     /// An artifact of another step cannot be brought there.
     Artifact {
         /// The store's error.
@@ -173,7 +179,7 @@ crate::compiled_once::compiled_once!(Filling, NoMetrics, Refusal);
 texts! {
     Filling {
         Own { path, error }, Input { path, error }, InputInInput { path, folder }, InputChanged { path },
-        EnvironmentChanged { name },
+        EnvironmentChanged { name, differences },
         Artifact { error }, NoPlugin { plugin },
     }
     NoMetrics {

@@ -7,6 +7,7 @@ use super::{
     Fault,
     texts::{Texts, texts},
 };
+use crate::Difference;
 
 /// Why a measurement is unreliable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -32,8 +33,13 @@ pub enum Spoiled {
         /// Maximum number at once.
         attempts: u32,
     },
-    /// An input changed while it ran.
-    InputChanged { path: String },
+    /// An input, or the packages of its declared environment, changed while it ran.
+    InputChanged {
+        path: String,
+        /// The first differences of packages.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        differences: Vec<Difference>,
+    },
     /// A step wrote into the read-only copy of an input.
     InputWritten {
         /// The file.
@@ -107,10 +113,13 @@ crate::compiled_once::compiled_once!(Spoiled);
 
 texts! {
     Spoiled {
-        Stranger { pid, name, gpu }, GpuSilent { gpu, seconds }, OtherRuns { attempts }, InputChanged { path },
+        Stranger { pid, name, gpu }, GpuSilent { gpu, seconds }, OtherRuns { attempts }, InputChanged { path, differences },
         InputWritten { path, folder, itself },
         ArtifactChanged { path, damage }, ArtifactUnseen { path, error },
         OtherHardware { declared, found }, Said { text },
     }
     Damage { Missing {}, Changed { path }, Content {} }
+    Difference {
+        Python { was, is }, Package { name, was, is }, Program { name, was, is }, Variable { name },
+    }
 }

@@ -306,6 +306,7 @@ fn continues(
 fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     let session = &context.session;
     let mut why = Vec::new();
+    let input_changed = |path| Spoiled::InputChanged { path, differences: Vec::new() };
     let instance = &session.expansion.instances[running.instance.index()];
     for input in instance.inputs.iter().chain(&running.resolved.inputs) {
         let path = session.path(&input.path);
@@ -313,7 +314,7 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
         let is_copy = captured.is_some_and(|captured| captured.is_copy());
         if input.is_absolute() {
             let changed = context.inputs.changed(&path, input.by_listing);
-            why.extend(changed.map(|path| Spoiled::InputChanged { path: path.display().to_string() }));
+            why.extend(changed.map(|path| input_changed(path.display().to_string())));
         }
         if input.copy && !is_copy {
             // Its private copy was compared with the plan before the start.
@@ -330,13 +331,13 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
                 folder: session.may_be_copied(input).then(|| input.path.clone()),
                 itself: captured.is_some_and(|captured| captured.is_of_attempt()),
             },
-            false => Spoiled::InputChanged { path },
+            false => input_changed(path),
         }));
     }
-    if drifted(session, instance, &context.inputs).is_some() {
-        let prefix = session.expansion.environment_of(instance).map(|declared| declared.place.clone());
-        why.extend(prefix.map(|path| Spoiled::InputChanged { path }));
-    }
+    let drifted = drifted(session, instance, &context.inputs, &context.objects);
+    why.extend(
+        drifted.map(|(declared, differences)| Spoiled::InputChanged { path: declared.place.clone(), differences }),
+    );
     for (place, artifact) in &running.linked {
         let path = place.clone();
         match context.objects.verify_untouched(artifact) {

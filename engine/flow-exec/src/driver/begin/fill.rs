@@ -210,8 +210,9 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
             return Err(Cause::NotFilled { what: Filling::InputChanged { path } });
         }
     }
-    if let Some(name) = lookup::drifted(session, instance, &context.inputs) {
-        return Err(Cause::NotFilled { what: Filling::EnvironmentChanged { name } });
+    if let Some((declared, differences)) = lookup::drifted(session, instance, &context.inputs, &context.objects) {
+        let name = declared.name.clone();
+        return Err(Cause::NotFilled { what: Filling::EnvironmentChanged { name, differences } });
     }
     let piped = process && context.tellers.contains(&instance.id) && !context.secrets.values().is_empty();
     let mut listener = Listener::new(&folder, plugin, metrics);

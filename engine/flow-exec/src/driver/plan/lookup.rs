@@ -7,7 +7,8 @@ use std::{
 };
 
 use flow_core::{
-    DeclaredEnvironment, Digest, Input, Instance, InstanceId, JournalLine, Metrics, RunEvent, RunId, StepResult,
+    DeclaredEnvironment, Difference, Digest, Input, Instance, InstanceId, JournalLine, Metrics, Python, RunEvent,
+    RunId, StepResult,
     fingerprint::{Parts, Tree},
     plan::{Lookup, Reading, Sought, Standing},
     reason::Fault,
@@ -206,15 +207,28 @@ pub(crate) fn list_environments(session: &Session, wanted: &[InstanceId], hashed
     }
 }
 
-/// The name of the instance's declared environment, if its packages changed since they were listed.
-pub(crate) fn drifted(session: &Session, instance: &Instance, hashed: &Inputs) -> Option<String> {
+/// The instance's declared environment, if its packages changed since they were listed, and the first differences.
+pub(crate) fn drifted<'s>(
+    session: &'s Session,
+    instance: &Instance,
+    hashed: &Inputs,
+    objects: &Objects,
+) -> Option<(&'s DeclaredEnvironment, Vec<Difference>)> {
+    const NAMED: usize = 3;
     let declared = session.expansion.environment_of(instance)?;
     let (place, list) = (Path::new(&declared.place), || declared::list(declared));
     let has_changed = match declared::is_image(declared) {
         true => hashed.changed(place, false).is_some(),
         false => hashed.has_changed(place, list),
     };
-    has_changed.then(|| declared.name.clone())
+    let differences = || {
+        let Some(Listed::Packages(was)) = listed(&packages(declared, hashed).ok()?, objects).ok()? else { return None };
+        let is: Python = serde_json::from_slice(&declared::list(declared).ok()?.text).ok()?;
+        let mut all = was.differences_to(&is);
+        all.truncate(NAMED);
+        Some(all)
+    };
+    has_changed.then(|| (declared, differences().unwrap_or_default()))
 }
 
 /// The list behind a digest of a fingerprint, if it is stored.
