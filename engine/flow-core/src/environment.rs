@@ -14,7 +14,7 @@ pub const FRAMEWORKS: [&str; 4] = ["torch", "tensorflow", "jax", "scikit-learn"]
 /// The environment that a step ran in, as far as it could be found. What is unknown is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
-    /// The first word of the command; absent if a shell runs it itself.
+    /// The Python that the command starts, else its first word; absent if a shell runs that itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The `bin` folder of a virtual environment that the command activates.

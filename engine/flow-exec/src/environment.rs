@@ -16,7 +16,10 @@ use flow_core::{
     shell::{First, first},
 };
 
-use crate::site_packages::{self, distributions};
+use crate::{
+    command_words::{MAKEFILES, commands, words},
+    site_packages::{self, distributions},
+};
 
 /// Looked for in every environment.
 const PYTHONS: [&str; 2] = ["python", "python3"];
@@ -28,13 +31,32 @@ const LONGEST_SCRIPT: u64 = 1 << 20;
 /// The variables of a program, by name.
 pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The environment of a program with these arguments.
-pub(crate) fn of(argv: &[String], variables: Variables<'_>) -> Environment {
+/// The environment of a program with these arguments. `python`: the Python that it starts, if its first word is none.
+pub(crate) fn of(argv: &[String], python: Option<String>, variables: Variables<'_>) -> Environment {
     let First { activated, program } = first(argv);
-    let names = program.clone().into_iter().chain(PYTHONS.map(str::to_owned));
-    let mut found = Environment { command: program, activated, ..Environment::default() };
-    find(names, variables, &mut found);
+    let names: Vec<String> = [&program, &python].into_iter().flatten().cloned().collect();
+    let mut found = Environment { command: python.or(program), activated, ..Environment::default() };
+    find(names.into_iter().chain(PYTHONS.map(str::to_owned)), variables, &mut found);
     found
+}
+
+/// The first word of a command that starts a Python, as an interpreter or a script of one. A script in the work folder
+/// `cwd` is searched too.
+pub(crate) fn starts_python(argv: &[String], cwd: &Path, variables: Variables<'_>) -> Option<String> {
+    let path: Vec<String> = first(argv).activated.into_iter().chain(variables("PATH")).collect();
+    let path = path.join(":");
+    let is_python = |word: &&str| packages_of(word, &path, variables).is_some();
+    let line = argv.join(" ");
+    let in_script = |word: &str| {
+        let places = if word == "make" { &MAKEFILES[..] } else { &[word] };
+        let files = places.iter().filter(|place| !place.starts_with('/')).map(|place| cwd.join(place));
+        let mut files =
+            files.filter(|file| fs::metadata(file).is_ok_and(|of| of.is_file() && of.len() <= LONGEST_SCRIPT));
+        let file = files.next()?;
+        let text = fs::read_to_string(&file).ok()?;
+        words(commands(&file, &text, false)).find(is_python).map(str::to_owned)
+    };
+    words(&line).find_map(|word| if is_python(&word) { Some(word.to_owned()) } else { in_script(word) })
 }
 
 /// The same names as in a recorded environment, as they are found now.
@@ -317,7 +339,7 @@ mod tests {
         let path = format!("{}/bin:/usr/bin:/bin", at.display());
         let variables = |name: &str| (name == "PATH").then(|| path.clone());
         let command = argv(&["bash", "-c", "python train.py | tee log"]);
-        let found = of(&command, &variables);
+        let found = of(&command, None, &variables);
         assert_eq!(found.command.as_deref(), Some("python"));
         let python = found.python().unwrap();
         assert!(python.version.as_ref().is_some_and(|version| version.starts_with("3.")), "{python:?}");
@@ -339,7 +361,7 @@ mod tests {
         fs::write(site.join("e.pth"), format!("{}\n", extra.display())).unwrap();
         let path = format!("{}/bin", at.display());
         let variables = |name: &str| (name == "PATH").then(|| path.clone());
-        let found = of(&argv(&["python", "train.py"]), &variables);
+        let found = of(&argv(&["python", "train.py"]), None, &variables);
         assert_eq!(found.python().unwrap().packages["torch"], "2.0.0");
         fs::rename(extra.join("torch-2.0.0.dist-info"), extra.join("torch-2.9.0.dist-info")).unwrap();
         let (was, is) = (Some("2.0.0".into()), Some("2.9.0".into()));
@@ -355,7 +377,7 @@ mod tests {
         let variables = |name: &str| (name == "PATH").then(|| "/usr/bin:/bin".to_owned());
         for text in ["source VENV/bin/activate; python train.py", ". VENV/bin/activate\ncd x && python train.py"] {
             let text = text.replace("VENV", &at.display().to_string());
-            let found = of(&argv(&["bash", "-c", &text]), &variables);
+            let found = of(&argv(&["bash", "-c", &text]), None, &variables);
             let python = &found.programs["python"];
             assert_eq!(python.python.as_deref(), at.to_str(), "{found:?}");
             assert_eq!(again(&found, &variables).programs, found.programs);
@@ -376,7 +398,7 @@ mod tests {
         fs::create_dir(&bin).unwrap();
         symlink(one.join("bin/train"), bin.join("train")).unwrap();
         let variables = |name: &str| (name == "PATH").then(|| bin.display().to_string());
-        let found = of(&argv(&["train", "--lr", "1"]), &variables);
+        let found = of(&argv(&["train", "--lr", "1"]), None, &variables);
         assert_eq!(found.python().unwrap().packages["torch"], "2.1");
         // The same packages in another folder are the same environment.
         fs::remove_file(bin.join("train")).unwrap();
@@ -389,15 +411,48 @@ mod tests {
     }
 
     #[test]
+    fn a_python_behind_another_word_or_in_a_script_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (at, work) = (dir.path().join("venv"), dir.path().join("work"));
+        venv(&at, &["torch-2.1"]);
+        script(&at.join("bin/train"), &format!("#!{}/bin/python\nprint(1)\n", at.display()));
+        fs::create_dir(&work).unwrap();
+        script(&work.join("run.sh"), "#!/bin/sh\ntrain --lr 1\n");
+        script(&work.join("own.py"), "#!/usr/bin/env python3\nprint('train')\n");
+        fs::write(work.join("Makefile"), "all:\n\tpython t.py\n").unwrap();
+        fs::write(work.join("plain.py"), "print('train')\n").unwrap();
+        let path = format!("{}/bin:/usr/bin:/bin", at.display());
+        let variables = |name: &str| (name == "PATH").then(|| path.clone());
+        let table: [(&[&str], Option<&str>); 9] = [
+            (&["python", "t.py"], Some("python")),
+            (&["bash", "-c", "cd x && python3 t.py"], Some("python3")),
+            (&["nice", "-n", "5", "train"], Some("train")),
+            (&["./run.sh"], Some("train")),
+            (&["bash", "run.sh"], Some("train")),
+            (&["./own.py"], Some("python3")),
+            (&["make", "all"], Some("python")),
+            (&["sleep", "1"], None),
+            (&["sleep", "plain.py"], None),
+        ];
+        for (command, expected) in table {
+            let found = starts_python(&argv(command), &work, &variables);
+            assert_eq!(found.as_deref(), expected, "{command:?}");
+            let environment = of(&argv(command), found, &variables);
+            let torch = environment.python().and_then(|python| python.packages.get("torch"));
+            assert_eq!(torch.is_some(), expected.is_some(), "{command:?}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_resolved_is_absent() {
         let dir = tempfile::tempdir().unwrap();
         let variables = |name: &str| (name == "PATH").then(|| dir.path().display().to_string());
         fs::write(dir.path().join("plain"), "not executable").unwrap();
         script(&dir.path().join("shim"), "#!/usr/bin/env nothing\n");
         for command in [&["plain"][..], &["./train.py"], &["bash", "-c", "cd x && python"], &["missing"], &[]] {
-            assert_eq!(of(&argv(command), &variables).programs, BTreeMap::new(), "{command:?}");
+            assert_eq!(of(&argv(command), None, &variables).programs, BTreeMap::new(), "{command:?}");
         }
-        let shim = of(&argv(&["shim"]), &variables);
+        let shim = of(&argv(&["shim"]), None, &variables);
         assert_eq!((shim.programs.len(), shim.python()), (1, None));
     }
 }

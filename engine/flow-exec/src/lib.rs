@@ -4,6 +4,7 @@ pub mod attempt;
 mod audited;
 mod channel;
 pub mod clock;
+mod command_words;
 mod declared;
 mod driver;
 mod environment;

@@ -103,7 +103,8 @@ impl Node {
             let mut facts = facts(&machine, &own, first, gpu_model.as_deref());
             equip(&mut start.env, &own);
             let variable = |name: &str| Some(start.env.iter().find(|(known, _)| known == name)?.1.clone());
-            facts.environment = environment::of(&start.argv, &variable);
+            let python = environment::starts_python(&start.argv, &start.cwd, &variable);
+            facts.environment = environment::of(&start.argv, python, &variable);
             let folder = Folder::at(start.folder.clone());
             let named = once_there_is_room(|| name_gpus(&folder, &facts.gpus));
             named.map_err(|e| format!("`{}`: {e}", folder.path().display()))?;

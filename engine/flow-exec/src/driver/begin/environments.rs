@@ -102,14 +102,14 @@ impl Environments {
     }
 
     /// Stores the environment of a program that starts with these arguments and variables, of which the step sets its
-    /// `own`. A `declared` environment comes first. For a job, the rest is found on its node.
+    /// `own`. A `declared` environment comes first. Without a work folder it is a job: the rest is found on its node.
     pub(crate) fn record(
         &self,
         argv: &[String],
         env: &[(String, String)],
         own: &BTreeMap<String, String>,
         declared: Option<&DeclaredEnvironment>,
-        is_job: bool,
+        work: Option<&Path>,
         objects: &Objects,
     ) -> Option<Digest> {
         let mut own = own.clone();
@@ -122,12 +122,14 @@ impl Environments {
         let variable = |name: &str| env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         let searched = SEARCHED.map(|name| variable(name).unwrap_or_default());
         let First { activated, program } = first(argv);
-        let at = own.keys().cloned().chain(searched).chain(activated).chain(program).collect();
+        let python = work.and_then(|work| environment::starts_python(argv, work, &variable));
+        let at = own.keys().cloned().chain(searched).chain(activated).chain(program).chain(python.clone()).collect();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = seen.get(&at).filter(|(then, _)| clock::since(*then) < FRESH) {
             return *found;
         }
-        let mut found = if is_job { Environment::default() } else { environment::of(argv, &variable) };
+        let is_job = work.is_none();
+        let mut found = if is_job { Environment::default() } else { environment::of(argv, python, &variable) };
         found.activated = found.activated.or(declared.filter(|of| !declared::is_image(of)).map(declared::bin));
         self.shell.put_into(&mut found);
         if is_job {

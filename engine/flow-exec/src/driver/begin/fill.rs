@@ -223,11 +223,11 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let mut circumstances = finish::circumstances(expansion, instance, placement);
     circumstances.revision.clone_from(&context.revision);
     if matches!(resolved.body, Body::Command { .. }) {
-        let is_job = instance.slurm.is_some();
+        let work = (instance.slurm.is_none()).then(|| folder.work());
         let (argv, env) = (&launch.argv, &launch.env);
         let declared = expansion.environment_of(instance);
         circumstances.environment =
-            context.environments.record(argv, env, &resolved.env, declared, is_job, &context.objects);
+            context.environments.record(argv, env, &resolved.env, declared, work.as_deref(), &context.objects);
         if let Some(environment) = circumstances.environment.filter(|_| is_noted || is_resumed) {
             checkpoint.is_used_in(environment);
         }

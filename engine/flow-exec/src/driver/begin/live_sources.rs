@@ -15,7 +15,9 @@ use flow_core::{
 
 use super::start::{Environment, LONGEST_SCRIPT};
 use crate::{
-    ExecError, declared,
+    ExecError,
+    command_words::{MAKEFILES, commands, words},
+    declared,
     driver::session::Session,
     environment::packages_of,
     live_sources::{self, LiveSource, Way},
@@ -301,29 +303,6 @@ impl Finder<'_> {
         }
         found
     }
-}
-
-/// What `make` reads.
-const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
-
-/// The part of a file that starts programs: of Python, the line that names its interpreter. A file in an input folder may
-/// be data, so it counts only if it looks like a script.
-fn commands<'t>(file: &Path, text: &'t str, is_input: bool) -> &'t str {
-    let has = |extension: &str| file.extension().is_some_and(|of| of == extension);
-    let is_interpreted = text.starts_with("#!");
-    match () {
-        () if has("py") && is_interpreted => text.lines().next().unwrap_or_default(),
-        () if has("py") => "",
-        () if is_input || is_interpreted || has("sh") || file.ends_with("Makefile") => text,
-        () => "",
-    }
-}
-
-/// The words of a command that may be programs.
-fn words(line: &str) -> impl Iterator<Item = &str> {
-    let is_part = |c: char| c.is_alphanumeric() || "_./+-".contains(c);
-    let words = line.split(move |c: char| !is_part(c));
-    words.filter(|word| word.starts_with(|c: char| c.is_alphabetic() || "/._".contains(c)))
 }
 
 fn is_below(root: &Path, path: &Path) -> bool {
