@@ -73,9 +73,9 @@ impl Page {
         Page { guard: Rc::new(guard), records, places }
     }
 
-    /// A place for one more connection, if there is one.
-    pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        self.places.clone().try_acquire_owned().ok()
+    /// A place for one more connection, once there is one.
+    pub(crate) async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        self.places.clone().acquire_owned().await.ok()
     }
 
     pub(crate) fn answer<B>(&self, request: &Request<B>) -> Answer {
@@ -171,7 +171,10 @@ fn refusal(why: Refused) -> Answer {
              请打开 `flow view` 打印的链接（含 token）；每次启动 `flow view` 的链接都不同。",
         ),
     };
-    text(status, TEXT, said.to_owned())
+    let mut answer = text(status, TEXT, said.to_owned());
+    // Other users of the machine keep no place.
+    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer
 }
 
 fn report(page: String) -> Answer {

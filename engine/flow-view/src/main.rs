@@ -32,6 +32,8 @@ use listen::Listener;
 use record::Record;
 use source::Source;
 
+/// How long a connection may take to send its next request. A visible page sends one each second.
+const IDLE: Duration = Duration::from_secs(5);
 /// How long one connection is served, and how long its last answer may take.
 const LONGEST: Duration = Duration::from_secs(300);
 const GRACE: Duration = Duration::from_secs(30);
@@ -78,16 +80,17 @@ fn serve(records: Vec<Record>, arguments: &Arguments) -> Result<(), String> {
         announce(&titles.join(" and "), &listener, &guard.link());
         let page = Page::new(guard, records);
         loop {
+            // Further connections wait for a place.
+            let accepted = async { (page.place().await, listener.accept().await) };
             let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
+                accepted = accepted => accepted,
                 _ = tokio::signal::ctrl_c() => return Ok(()),
             };
-            // The connection broke, or there are too many; others are served.
-            let Ok(stream) = accepted else {
+            // The connection broke; others are served.
+            let (place, Ok(stream)) = accepted else {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            let Some(place) = page.place() else { continue };
             let page = page.clone();
             tokio::task::spawn_local(async move {
                 let _place = place;
@@ -96,7 +99,8 @@ fn serve(records: Vec<Record>, arguments: &Arguments) -> Result<(), String> {
                     async move { Ok::<_, std::convert::Infallible>(answer) }
                 });
                 let mut http = http1::Builder::new();
-                let connection = http.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), answer);
+                http.timer(TokioTimer::new()).header_read_timeout(IDLE);
+                let connection = http.serve_connection(TokioIo::new(stream), answer);
                 let mut connection = std::pin::pin!(connection);
                 // A browser opens a new connection if it needs one. A connection that reads nothing must not keep its place.
                 if tokio::time::timeout(LONGEST, connection.as_mut()).await.is_err() {

@@ -237,6 +237,23 @@ fn only_a_browser_with_the_link_is_served() {
 }
 
 #[test]
+fn connections_without_a_request_do_not_keep_others_out() {
+    let server = Server::of_bundle(&bundle("feb07-1xH200"));
+    let host = format!("Host: localhost:{}\r\n", server.port);
+    let idle: Vec<_> = (0..300).map(|_| std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap()).collect();
+    // It waits until they are closed.
+    assert_eq!(server.ask(&format!("GET {} HTTP/1.1\r\n{host}", server.path)).status, 200);
+    drop(idle);
+    // Who is refused keeps no connection.
+    let mut stranger = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    stranger.set_read_timeout(Some(std::time::Duration::from_secs(2))).unwrap();
+    std::io::Write::write_all(&mut stranger, format!("GET / HTTP/1.1\r\n{host}\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stranger, &mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+}
+
+#[test]
 fn a_log_that_leads_elsewhere_is_not_shown() {
     let space = hostile();
     let log = space.path().join("runs/20261128-010203-abcd/attempts/0/log");
