@@ -131,7 +131,7 @@ impl StoreLocation {
             Some(workflow) => import.origin.workflow == *workflow,
             // The workflow did not run here; the file has the same name as there.
             None => {
-                let there = self.view_of(&import.id).ok().and_then(|(_, view)| view.start);
+                let there = view_of(&self.store, &import.id).ok().and_then(|(_, view)| view.start);
                 there.is_some_and(|start| file_name(&start.file) == file_name(file))
             }
         });
@@ -222,22 +222,22 @@ impl StoreLocation {
 
     /// The requested run, with everything in its journal.
     pub(crate) fn view(&self, of: Option<&str>) -> Result<(RunDir, View), CliError> {
-        self.view_of(&self.run(of)?)
+        view_of(&self.store, &self.run(of)?)
     }
+}
 
-    /// A run by its id. An imported run, which is stored under its import, keeps its origin.
-    fn view_of(&self, run: &RunId) -> Result<(RunDir, View), CliError> {
-        let mut dir = self.store.run(run);
-        let mut view = View::default();
-        if let Some((_, inside)) = dir.imported()? {
-            if let Some(JournalLine { event: RunEvent::Imported { origin, .. }, .. }) = dir.first_line()? {
-                view.imported = Some(*origin);
-            }
-            dir = inside;
+/// A run by its id. An imported run, which is stored under its import, keeps its origin.
+pub(crate) fn view_of(store: &StoreDir, run: &RunId) -> Result<(RunDir, View), CliError> {
+    let mut dir = store.run(run);
+    let mut view = View::default();
+    if let Some((_, inside)) = dir.imported()? {
+        if let Some(JournalLine { event: RunEvent::Imported { origin, .. }, .. }) = dir.first_line()? {
+            view.imported = Some(*origin);
         }
-        dir.read_journal(|line| view.event(&line))?;
-        Ok((dir, view))
+        dir = inside;
     }
+    dir.read_journal(|line| view.event(&line))?;
+    Ok((dir, view))
 }
 
 /// A store in a subfolder, made by a workflow there that has no root.

@@ -29,7 +29,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use answer::Page;
 use guard::Guard;
 use listen::Listener;
-use record::Record;
+use record::{Record, Remade};
 use source::Source;
 
 /// How long a connection may take to send its next request. A visible page sends one each second.
@@ -51,19 +51,31 @@ struct Arguments {
     /// Serve on this socket instead of a port; only this user may connect
     #[arg(long, value_name = "FILE", conflicts_with = "port")]
     socket: Option<PathBuf>,
+    /// For runs that have no report files: read the files from standard input, for each run a JSON object by instance
+    #[arg(long)]
+    reports: bool,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let open = |path: &PathBuf| Record::open(Source::open(path)?);
-    let records: Result<Vec<Record>, String> = arguments.runs.iter().map(open).collect();
-    match records.and_then(|records| serve(records, &arguments)) {
+    match open(&arguments).and_then(|records| serve(records, &arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             say_error(&why);
             ExitCode::FAILURE
         }
     }
+}
+
+/// The runs, with the reports that were made for them.
+fn open(arguments: &Arguments) -> Result<Vec<Record>, String> {
+    let mut reports: Vec<Remade> = match arguments.reports {
+        true => serde_json::from_reader(io::stdin().lock()).map_err(|e| format!("the reports cannot be read: {e}"))?,
+        false => Vec::new(),
+    };
+    reports.resize_with(arguments.runs.len(), Remade::new);
+    let runs = arguments.runs.iter().zip(reports);
+    runs.map(|(path, reports)| Record::open(Source::open(path)?, reports)).collect()
 }
 
 /// Serves the page until the process is interrupted.

@@ -22,8 +22,12 @@ const AT_ONCE: usize = 50_000;
 /// Maximum number of points of a line in a chart.
 const POINTS: usize = 2_000;
 
+/// The texts of remade reports, by the instance that made each.
+pub(crate) type Remade = BTreeMap<InstanceId, BTreeMap<String, String>>;
+
 pub(crate) struct Record {
     source: Source,
+    remade: Remade,
     words: Words,
     reports: Reports,
     graph: Graph,
@@ -59,10 +63,11 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Reads the run once.
-    pub(crate) fn open(source: Source) -> Result<Record, String> {
+    /// Reads the run once. `remade` has the reports of which it has no files.
+    pub(crate) fn open(source: Source, remade: Remade) -> Result<Record, String> {
         let mut record = Record {
             source,
+            remade,
             words: Words::new(),
             reports: Reports::new(),
             graph: Graph::default(),
@@ -181,6 +186,13 @@ impl Record {
             for (name, best) in self.bests.get(instance).into_iter().flatten() {
                 event["result"]["metrics"][name]["best"] = json!(best);
             }
+        }
+        if let (Some(event), RunEvent::Cached { instance, .. } | RunEvent::Recorded { instance, .. }) =
+            (&mut event, &line.event)
+            && self.remade.contains_key(instance)
+            && event["result"].is_object()
+        {
+            event["result"]["folder"] = Value::Bool(true);
         }
         self.events.extend(event.map(|event| event.to_string()));
     }
@@ -315,8 +327,11 @@ impl Record {
     /// The report that an instance made, as an HTML page.
     pub(crate) fn report(&self, instance: InstanceId, lang: &str) -> Option<String> {
         let outputs = &self.results.get(&instance)?.outputs;
-        let folder = outputs.values().find(|artifact| artifact.kind == ArtifactKind::Folder)?;
-        let read = |name: &str| self.source.file(&folder.digest, name);
+        let folder = outputs.values().find(|artifact| artifact.kind == ArtifactKind::Folder);
+        let read = |name: &str| match self.remade.get(&instance) {
+            Some(files) => Some(files.get(name)?.clone().into_bytes()),
+            None => self.source.file(&folder?.digest, name),
+        };
         // A report in one language has no other.
         self.reports.page(read, Some(lang)).or_else(|_| self.reports.page(read, None)).ok()?
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -37,11 +37,8 @@ pub(crate) struct Import {
 
 impl Import {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let shown = self.file.display().to_string();
-        let unread = |e: std::io::Error| CliError::usage(format!("`{shown}` cannot be read: {e}"));
-        let bytes = flow_exec::text::read_bytes(&self.file, LONGEST_BUNDLE).map_err(unread)?;
-        let mut bundle = Bundle::read(&bytes).map_err(|why| CliError::usage(format!("`{shown}`: {why}")))?;
-        drop(bytes);
+        let shown = self.file.display();
+        let mut bundle = read(&self.file)?;
         let workspace = place::workspace(global, self.about.workflow.as_deref())?;
         let store = Store::open(workspace.make_store()?.path(), &place::me(), |_| ControlFlow::Break(()))?;
         place::mended(store.rebuilt(), output)?;
@@ -75,6 +72,14 @@ impl Import {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The bundle in a file.
+pub(super) fn read(file: &Path) -> Result<Bundle, CliError> {
+    let shown = file.display();
+    let unread = |e: std::io::Error| CliError::usage(format!("`{shown}` cannot be read: {e}"));
+    let bytes = flow_exec::text::read_bytes(file, LONGEST_BUNDLE).map_err(unread)?;
+    Bundle::read(&bytes).map_err(|why| CliError::usage(format!("`{shown}`: {why}")))
 }
 
 /// How many of these results earlier imports have, by the import's id.

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use flow_core::reason::ProfileReason;
-use flow_core::{Builtins, Outcome, Place, PublishJob, PublishWhat, Replace, RunEvent, RunStart, StepResult};
+use flow_core::{
+    Builtins, Bundle, InstanceId, Outcome, Place, PublishJob, PublishWhat, Replace, RunEvent, RunId, RunStart,
+    StepResult,
+};
 use flow_exec::{Knowledge, Made, Session, SessionRequest};
 use flow_store::{Import, RunDir, StoreDir};
 
@@ -63,6 +66,36 @@ pub(super) fn reports(
         }
     }
     Ok(reports)
+}
+
+/// The texts of remade reports, by the instance that made each.
+pub(super) type Remade = BTreeMap<InstanceId, BTreeMap<String, String>>;
+
+/// The reports of an imported run for its page. A run whose reports cannot be made is shown without them.
+pub(super) fn for_page(dir: &RunDir, view: &View, output: &mut Output) -> Result<Remade, CliError> {
+    let made = match reports(dir, view, None, output) {
+        Ok(made) => made,
+        Err(error) => {
+            let _ = error.report(output);
+            output.note(format!("{} the page shows no report", styled(NOTE, "note:")))?;
+            return Ok(Remade::new());
+        }
+    };
+    let id = |label: &str| view.instances.iter().find(|(_, shown)| shown.label == label).map(|(id, _)| *id);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let texts = |files: Made| files.into_iter().map(|(name, bytes)| (name, text(&bytes))).collect();
+    Ok(made.into_iter().filter_map(|(label, files)| Some((id(&label)?, texts(files)))).collect())
+}
+
+/// The same for a bundle that is not imported. It is unpacked into a folder that is removed afterwards.
+pub(super) fn of_bundle(bundle: Bundle, output: &mut Output) -> Result<Remade, CliError> {
+    let cannot = |e: std::io::Error| CliError::failed(format!("no temporary folder can be created: {e}"));
+    let folder = tempfile::tempdir().map_err(cannot)?;
+    let store = StoreDir::create(folder.path())?;
+    let name = || RunId("20000101-000000-0000".to_owned());
+    let run = store.import(bundle, 0, |_| name())?.unwrap_or_else(name);
+    let (dir, view) = place::view_of(&store, &run)?;
+    for_page(&dir, &view, output)
 }
 
 /// The run's workflow, or the named one, with the run's machine and parameters.

@@ -3,20 +3,25 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use clap::Args;
 use flow_core::RunId;
 use nix::unistd::Uid;
 
-use super::Done;
+use super::imported::Remade;
+use super::{Done, import, imported};
 use crate::args::{Global, OfRun, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{NOTE, Output, styled};
-use crate::place::StoreLocation;
+use crate::place::{self, StoreLocation};
+
+/// A bundle or the folder of a run, and its remade reports.
+type Shown = (OsString, Remade);
 
 /// The name of the program.
 const PROGRAM: &str = "flow-view";
@@ -52,24 +57,29 @@ pub(crate) struct View {
 
 impl View {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let mut arguments: Vec<OsString> = match &self.what[..] {
+        let runs: Vec<Shown> = match &self.what[..] {
             [] => vec![self.run(None, global, output)?],
             named => named.iter().map(|what| self.named(what, global, output)).collect::<Result<_, _>>()?,
         };
+        let (mut arguments, reports): (Vec<OsString>, Vec<Remade>) = runs.into_iter().unzip();
         match self.socket {
             Some(file) => arguments.extend(["--socket".into(), file.into()]),
             None => arguments.extend(["--port".into(), self.port.to_string().into()]),
         }
         let program = program(output)?;
-        let error = Command::new(&program).args(arguments).exec();
+        let mut command = Command::new(&program);
+        if reports.iter().any(|of| !of.is_empty()) {
+            command.arg("--reports").stdin(input(&reports)?);
+        }
+        let error = command.args(arguments).exec();
         Err(CliError::failed(format!("`{}` cannot be started: {error}", program.display())))
     }
 
     /// A bundle, or the folder of a run.
-    fn named(&self, what: &str, global: &Global, output: &mut Output) -> Result<OsString, CliError> {
+    fn named(&self, what: &str, global: &Global, output: &mut Output) -> Result<Shown, CliError> {
         let file = Path::new(what);
         if file.is_file() {
-            return Ok(file.into());
+            return Ok((file.into(), imported::of_bundle(import::read(file)?, output)?));
         }
         if file.components().count() > 1 || file.extension().is_some_and(|end| end == "bundle") {
             return Err(CliError::usage(format!("there is no bundle `{}`", file.display())));
@@ -78,16 +88,31 @@ impl View {
     }
 
     /// The folder of the requested run; without one, of the active or the last run.
-    fn run(&self, asked: Option<&str>, global: &Global, output: &mut Output) -> Result<OsString, CliError> {
+    fn run(&self, asked: Option<&str>, global: &Global, output: &mut Output) -> Result<Shown, CliError> {
         let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let active = if asked.is_none() { place.living()?.pop().map(|one| one.run.0) } else { None };
         let of = OfRun { about: self.about.clone(), run: active.or_else(|| asked.map(str::to_owned)) };
         let place = StoreLocation::of_workflow(global, &of, output)?;
         let run: RunId = place.run(of.run.as_deref())?;
         let dir = place.store.run(&run);
-        let dir = dir.imported()?.map_or(dir, |(_, inside)| inside);
-        Ok(dir.path().into())
+        if dir.imported()?.is_none() {
+            return Ok((dir.path().into(), Remade::new()));
+        }
+        let (dir, view) = place::view_of(&place.store, &run)?;
+        Ok((dir.path().into(), imported::for_page(&dir, &view, output)?))
     }
+}
+
+/// A file without a name that has these reports.
+fn input(reports: &[Remade]) -> Result<Stdio, CliError> {
+    let write = || {
+        let mut file = tempfile::tempfile()?;
+        serde_json::to_writer(&file, reports)?;
+        file.rewind()?;
+        Ok(file)
+    };
+    let cannot = |e: io::Error| CliError::failed(format!("no temporary file can be written: {e}"));
+    write().map(Stdio::from).map_err(cannot)
 }
 
 /// The program, built before if it is missing or older than this flow.

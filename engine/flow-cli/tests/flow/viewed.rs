@@ -1,5 +1,7 @@
 //! `flow view` says what it cannot show. The page itself has its tests in `flow-view`.
 
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
 use crate::space;
 
 #[test]
@@ -16,4 +18,29 @@ fn what_is_not_there_is_named() {
     space.flow(["run", "w.yaml"]).expect(0);
     fails(&["view", "zzzz"], "there is no run `zzzz`");
     fails(&["view", "--port", "70000"], "70000");
+}
+
+#[test]
+fn the_page_of_a_bundle_or_an_imported_run_gets_its_reports() {
+    let space = space();
+    // In place of the page's server: it prints what it gets.
+    let (built, flow) = (env!("CARGO_BIN_EXE_flow"), space.path("flow"));
+    fs::hard_link(built, &flow).or_else(|_| fs::copy(built, &flow).map(drop)).unwrap();
+    space.script("flow-view", "#!/bin/sh\necho \"$@\"\ncat\n");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/runs/feb08-2xH200.bundle");
+    space.flow(["import".as_ref(), file.as_os_str()]).expect(0);
+    for what in [file.to_str().unwrap(), "067f"] {
+        let mut command = Command::new(&flow);
+        let command = command.args(["view", what]).current_dir(space.path("")).env("HOME", space.path(""));
+        let output = command.env("FLOW_GPU_LOCKS", space.locks()).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let (arguments, reports) = said.split_once('\n').unwrap();
+        assert!(arguments.starts_with("--reports "), "{arguments}");
+        let reports: Vec<BTreeMap<u32, BTreeMap<String, String>>> = serde_json::from_str(reports).unwrap();
+        let read = |name: &str| reports[0][&39].get(name).map(|text| text.clone().into_bytes());
+        for (lang, title) in [("en", "mobilenet_v2: batch size"), ("zh", "mobilenet_v2：批大小")] {
+            let page = flow_report::Reports::new().page(read, Some(lang)).unwrap().unwrap();
+            assert!(page.contains(title), "{page}");
+        }
+    }
 }

@@ -2,7 +2,10 @@
 
 use std::process::Command;
 
-use crate::server::{RUN, Server, bundle, hostile};
+use crate::{
+    report,
+    server::{RUN, Server, bundle, hostile},
+};
 
 /// What the browser made of a page: its elements, and what it said on the console.
 fn opened(address: &str) -> (String, Vec<String>) {
@@ -97,6 +100,16 @@ fn a_browser_shows_a_killed_run_and_no_markup_of_a_step_acts() {
             let is_named = ["aria-label", "aria-hidden", "type=\"checkbox\""].iter().any(|part| tag.contains(part));
             assert!(is_named, "{control}{tag}");
         }
+    }
+}
+
+#[test]
+#[ignore = "needs chromium"]
+fn a_browser_shows_the_report_of_a_bundle_in_both_languages() {
+    let server = Server::of_bundle_with(&bundle("feb08-2xH200"), &report::remade());
+    for lang in ["en", "zh"] {
+        let (page, _) = opened(&format!("{}#lang={lang}", server.link()));
+        assert!(page.contains(&format!("src=\"/api/report/39?lang={lang}")), "{page}");
     }
 }
 

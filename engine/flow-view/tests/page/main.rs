@@ -112,6 +112,19 @@ fn a_report_is_a_page_without_any_rights() {
 }
 
 #[test]
+fn a_bundle_shows_the_reports_that_were_made_for_it() {
+    let server = Server::of_bundle_with(&bundle("feb08-2xH200"), &report::remade());
+    let updates = updates_of(&server, "/api/updates?from=0");
+    let folders = updates["events"].as_array().unwrap().iter().filter(|event| event["result"]["folder"] == true);
+    assert_eq!(folders.map(|event| event["i"].as_u64().unwrap()).collect::<Vec<_>>(), [39]);
+    for lang in ["en", "zh"] {
+        let (status, page) = get(&server, &format!("/api/report/39?lang={lang}"));
+        assert!(status == 200 && page.contains(&format!("id=\"{lang}-1\"")), "{page}");
+    }
+    assert_eq!(get(&server, "/api/report/38").0, 404);
+}
+
+#[test]
 fn a_socket_serves_only_its_owner() {
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
     let space = hostile();

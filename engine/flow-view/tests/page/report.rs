@@ -8,6 +8,13 @@ use serde_json::{Value, json};
 
 use crate::server::MARKUP;
 
+/// The same as an argument for the program, made by instance 39.
+pub(crate) fn remade() -> Value {
+    let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    let files: BTreeMap<String, String> = report().iter().map(|(name, bytes)| (name.clone(), text(bytes))).collect();
+    json!([{"39": files}])
+}
+
 /// The files of the report.
 pub(crate) fn report() -> BTreeMap<String, Vec<u8>> {
     let result = |label: &str, axes: Value, top1: f64| -> StepResult {

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, Read, Seek, Write},
     net::TcpStream,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
@@ -51,7 +51,19 @@ impl Server {
     }
 
     pub(crate) fn start(arguments: &[&std::ffi::OsStr]) -> Server {
-        let mut child = program().args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        Server::of(program().args(arguments))
+    }
+
+    /// A bundle with reports that were made for it.
+    pub(crate) fn of_bundle_with(file: &Path, reports: &Value) -> Server {
+        let mut input = tempfile::tempfile().unwrap();
+        input.write_all(reports.to_string().as_bytes()).unwrap();
+        input.rewind().unwrap();
+        Server::of(program().arg(file).arg("--reports").stdin(input))
+    }
+
+    fn of(command: &mut Command) -> Server {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let said: Vec<String> = lines.by_ref().take(2).map(Result::unwrap).collect();
         let (_, address) = said[0].split_once("http://127.0.0.1:").unwrap();
