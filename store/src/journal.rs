@@ -15,6 +15,7 @@ use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
 };
+use serde::de::DeserializeOwned;
 
 use crate::{Result, StoreError, file};
 
@@ -181,6 +182,12 @@ impl Tail {
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let rest = self.rest.split_off(whole);
         Ok(std::mem::replace(&mut self.rest, rest))
+    }
+
+    /// New values since the last call, one per line; other lines are left out.
+    pub(crate) fn values<T: DeserializeOwned>(&mut self) -> Result<Vec<T>> {
+        let new = self.poll()?;
+        Ok(new.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
     }
 }
 

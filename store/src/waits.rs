@@ -1,7 +1,12 @@
 //! Why instances waited, over time: `waits.jsonl` in the folder of a run. Only a page that shows an earlier moment reads it, so
 //! it is not synced, and it ends where it gets long.
 
-use std::{collections::BTreeMap, fs::File, io::Write, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
 
 use flow_core::reason::{StoreAction, Waits};
 use serde::{Deserialize, Serialize};
@@ -14,7 +19,7 @@ const EVERY: u64 = 1_000;
 /// Between two lines passes this part of the run's time, so that a long run has few lines.
 const PART: u64 = 300;
 /// Where the file ends, in bytes.
-const LONGEST: u64 = 8 << 20;
+pub(crate) const LONGEST: u64 = 8 << 20;
 
 /// What changed at a moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,9 +79,8 @@ impl WaitsLog {
         if !ended.is_empty() {
             waits.push((None, ended));
         }
-        let failed = |e| StoreError::io(StoreAction::Write, &self.path)(e);
         for (label, reason) in present.iter().filter(|(label, reason)| self.known.get(*label) != Some(reason)) {
-            let reason = Some(serde_json::to_value(reason).map_err(|e| failed(e.into()))?);
+            let reason = Some(serde_json::to_value(reason).map_err(|e| failed(&self.path)(e.into()))?);
             match waits.iter_mut().find(|(of, _)| *of == reason) {
                 Some((_, labels)) => labels.push(label.clone()),
                 None => waits.push((reason, vec![label.clone()])),
@@ -85,17 +89,27 @@ impl WaitsLog {
         if waits.is_empty() {
             return Ok(());
         }
-        // What a full disk left of an earlier line ends here.
-        let mut line = b"\n".to_vec();
-        serde_json::to_writer(&mut line, &WaitsLine { at: now, waits }).map_err(|e| failed(e.into()))?;
-        line.push(b'\n');
-        let file = file::open(File::options().append(true).create(true), &self.path);
-        file.and_then(|mut file| file.write_all(&line)).map_err(failed)?;
+        let written = append(&self.path, &WaitsLine { at: now, waits })?;
         self.began = if self.began == 0 { now } else { self.began };
-        let length = if is_last { LONGEST } else { self.length + line.len() as u64 };
+        let length = if is_last { LONGEST } else { self.length + written };
         (self.known, self.at, self.length) = (present, now, length);
         Ok(())
     }
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    StoreError::io(StoreAction::Write, path)
+}
+
+/// Appends a line of JSON to a file that is not synced. Returns its length.
+pub(crate) fn append(path: &Path, line: &impl Serialize) -> Result<u64> {
+    // What a full disk left of an earlier line ends here.
+    let mut text = b"\n".to_vec();
+    serde_json::to_writer(&mut text, line).map_err(|e| failed(path)(e.into()))?;
+    text.push(b'\n');
+    let file = file::open(File::options().append(true).create(true), path);
+    file.and_then(|mut file| file.write_all(&text)).map_err(failed(path))?;
+    Ok(text.len() as u64)
 }
 
 /// Without times, which change with every estimate.
@@ -115,8 +129,7 @@ impl FollowWaits {
     /// # Errors
     /// It cannot be read.
     pub fn poll(&mut self) -> Result<Vec<WaitsLine>> {
-        let new = self.0.poll()?;
-        Ok(new.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+        self.0.values()
     }
 }
 

@@ -22,6 +22,11 @@ pub struct RunningTime<'a> {
     pub fraction: Option<f64>,
 }
 
+/// Seconds until an attempt ends that has done this share of its work. `None` if that is too early to say.
+pub fn left_by_progress(so_far_s: f64, fraction: f64) -> Option<f64> {
+    (fraction >= TOO_EARLY).then(|| so_far_s * (1.0 - fraction.min(1.0)) / fraction)
+}
+
 impl StepTimes {
     fn mean(&self) -> Option<f64> {
         (self.ended > 0).then(|| self.took_s / self.ended as f64)
@@ -37,13 +42,11 @@ pub fn remaining<'a>(
     let (mut count, mut longest, mut sum, mut at_least) = (0_u32, 0.0_f64, 0.0, false);
     for RunningTime { of, so_far_s, fraction } in running {
         count += 1;
-        let left = match (fraction, of.and_then(StepTimes::mean)) {
-            (Some(fraction), _) if fraction >= TOO_EARLY => so_far_s * (1.0 - fraction.min(1.0)) / fraction,
-            (_, Some(mean)) => (mean - so_far_s).max(0.0),
-            _ => {
-                at_least = true;
-                continue;
-            }
+        let by_progress = fraction.and_then(|fraction| left_by_progress(so_far_s, fraction));
+        let by_others = || Some((of?.mean()? - so_far_s).max(0.0));
+        let Some(left) = by_progress.or_else(by_others) else {
+            at_least = true;
+            continue;
         };
         longest = longest.max(left);
         sum += left;

@@ -5,7 +5,7 @@ import { drawLanes } from "./draw.js";
 import { Curves, curved, spot } from "./curves.js";
 import { Card, badge, broken, changed, el, place, reason } from "./card.js";
 import { drawSteps } from "./steps.js";
-import { bytes, day, duration, language, moment, number, percent, quantity, said, speak, w } from "./words.js";
+import { bytes, day, duration, expected, language, moment, number, percent, quantity, said, speak, w } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const EVERY = 1000;
@@ -91,6 +91,7 @@ function show() {
   // What ran when the engine was killed.
   const lost = own.over() && !live.end ? [...live.attempts.values()].filter((attempt) => attempt.ended === null) : [];
   for (const attempt of lost) live.instances.get(attempt.i).state = "lost";
+  if (own.over()) live.forecast.of = [];
   const counts = shown.counts();
   head(end, counts);
   paintLanes(end);
@@ -152,15 +153,18 @@ function head(end, counts) {
 
 function paintLanes(end) {
   const moment_ = until ?? end;
-  const drawn = [...new Set([...live.attempts.values()].map((attempt) => live.instances.get(attempt.i)?.step))].filter(Boolean);
+  const ahead = shown.ahead();
+  // The forecast has at most three times as much room as the run so far.
+  const edge = Math.min(Math.max(end, ...live.ahead().map((one) => one.to)), end + 3 * (end - live.began));
+  const drawn = [...new Set([...live.attempts.values(), ...ahead].map((attempt) => live.instances.get(attempt.i)?.step))].filter(Boolean);
   const colours = new Map(drawn.map((step, n) => [step, n]));
   const of = (step) => colours.get(step) ?? 0;
-  lanes = drawLanes($("lanes"), { fold: shown, whole: live, until: moment_, end, colourOf: of, chosen: card.i });
+  lanes = drawLanes($("lanes"), { fold: shown, whole: live, until: moment_, end, edge, ahead, colourOf: of, chosen: card.i });
   const legend = () => drawn.slice(0, 12).map((step) => el("span", { class: `s${of(step) % 8}` }, el("i"), step));
   if (changed($("legend"), drawn.join())) $("legend").replaceChildren(...legend());
   const slider = $("slider");
   slider.style.marginLeft = `${lanes.left - 8}px`;
-  slider.style.width = `calc(100% - ${lanes.left + lanes.right - 16}px)`;
+  slider.style.width = `calc((100% - ${lanes.left + lanes.right}px) * ${lanes.share} + 16px)`;
   slider.value = until === null ? slider.max : ((until - live.began) / (end - live.began)) * slider.max;
   slider.setAttribute("aria-valuetext", moment(moment_));
   text($("moment"), `${moment(moment_)} · ${duration((moment_ - live.began) / 1000)}`);
@@ -347,8 +351,7 @@ async function paintAxes() {
   if (axesKey !== key) return;
   $("axes-pane").hidden = !found;
   // A question that failed is asked again.
-  if (!found && rows.length > 1) axesKey = "";
-  if (!found) return;
+  if (!found) return void (axesKey = rows.length > 1 ? "" : key);
   text($("axes-step"), found.step);
   axesStep = found.step;
   const heat = $("axes-form").value === "heat";
@@ -391,6 +394,7 @@ $("lanes").addEventListener("mousemove", (event) => {
   const one = found && shown.instances.get(found.i);
   if (!one) return tip(null);
   const { attempt } = found;
+  if (found.ahead) return tip([one.label, expected(attempt), reason(one, shown.waits)], at);
   const took = duration(((attempt.ended ?? shown.now) - attempt.began) / 1000);
   const load = !found.ghost && one.attempts.at(-1) === attempt.a && one.result?.load;
   const what = [found.ghost ? w("later") : w(attempt.outcome || one.state), took, place(attempt, live.start), load ? `${w("load")} ${percent(load)}` : ""];
@@ -444,9 +448,7 @@ function words() {
   for (const element of document.querySelectorAll("[data-w]")) element.textContent = w(element.dataset.w);
   for (const element of document.querySelectorAll("[data-label]")) element.setAttribute("aria-label", w(element.dataset.label));
   for (const element of document.querySelectorAll("[data-hint]")) element.placeholder = w(element.dataset.hint);
-  const other = language() === "en" ? "zh" : "en";
-  $("lang").textContent = other === "zh" ? "中文" : "English";
-  $("lang").lang = other;
+  Object.assign($("lang"), language() === "en" ? { textContent: "中文", lang: "zh" } : { textContent: "English", lang: "en" });
 }
 $("lang").addEventListener("click", () => {
   speak(language() === "en" ? "zh" : "en");

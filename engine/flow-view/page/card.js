@@ -1,6 +1,6 @@
 // The card of one instance: state, result, circumstances, what was measured, and the end of its log.
 
-import { day, duration, moment, number, percent, quantity, said, w } from "./words.js";
+import { day, duration, expected, moment, number, percent, quantity, said, w } from "./words.js";
 import { colour, drawLines } from "./draw.js";
 
 // An element with text or children. Text of a step only ever becomes text.
@@ -93,7 +93,8 @@ export class Card {
     if (attempt && live && (attempt.ended === null || this.log === undefined)) this.log = (await this.ask(`/api/log/${attempt.a}`, false)) ?? null;
     if (this.i !== i) return;
     const now = progress.get(attempt ? attempt.a : -1);
-    const key = JSON.stringify([i, document.documentElement.lang, one, attempt, now, this.log, live, fold.waits.get(one.label), Boolean(this.result), Boolean(this.series)]) + (attempt && attempt.ended === null ? Math.floor(fold.now / 1000) : "");
+    this.ahead = fold.ahead().find((of) => of.i === i);
+    const key = JSON.stringify([i, document.documentElement.lang, one, this.ahead, attempt, now, this.log, live, fold.waits.get(one.label), Boolean(this.result), Boolean(this.series)]) + (attempt && attempt.ended === null ? Math.floor(fold.now / 1000) : "");
     if (key === this.shown) return;
     this.shown = key;
     this.draw(fold, one, attempt, now, live);
@@ -116,6 +117,7 @@ export class Card {
     ];
     const timing = facts([
       [w("began"), attempt ? `${moment(attempt.began)}` : result ? day(result.started_at) : ""],
+      [w("forecast"), this.ahead && expected(this.ahead)],
       [w("time"), duration(fold.seconds(one))],
       [w("place"), attempt ? place(attempt, fold.start) : ""],
       [w("attempts"), one.attempts.length > 1 ? String(one.attempts.length) : ""],

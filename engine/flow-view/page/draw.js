@@ -1,6 +1,6 @@
 // Draws lanes and curves on canvases. Knows events only as the fold gives them.
 
-import { clock, number, w } from "./words.js";
+import { clock, duration, number, w } from "./words.js";
 
 // The page's colours. Asking for thousands takes long, so they are asked for once a picture.
 let known = new Map();
@@ -50,29 +50,32 @@ function pack(attempts, slack) {
   return Math.max(1, ends.length);
 }
 
-// The bars of each lane. `whole` has what came after the moment, too.
-function lanes(fold, whole, to) {
+// The bars of each lane, and what the scheduler expects there. `whole` has what came after the moment, too.
+function lanes(fold, whole, to, ahead) {
   const machine = whole.start ? whole.start.gpus : [];
-  const all = new Map([...machine].sort((a, b) => a.index - b.index).map((gpu) => [gpu.uuid, { name: w("gpu", gpu.index), bars: [] }]));
-  const cpus = { name: w("cpus"), bars: [] };
-  const others = { name: "GPU", bars: [] };
+  const lane = (name) => ({ name, bars: [], ahead: [] });
+  const all = new Map([...machine].sort((a, b) => a.index - b.index).map((gpu) => [gpu.uuid, lane(w("gpu", gpu.index))]));
+  const [cpus, others] = [lane(w("cpus")), lane("GPU")];
+  const on = (gpus) => (gpus.length ? [...new Set(gpus.map((gpu) => all.get(gpu) || others))] : [cpus]);
   for (const attempt of whole.attempts.values()) {
     const shown = fold.attempts.get(attempt.a);
-    const bar = () => ({ attempt: shown || attempt, ghost: !shown, from: attempt.began, to: attempt.ended ?? to });
-    const places = attempt.gpus.map((gpu) => all.get(gpu) || others);
-    if (attempt.asked && !places.length) places.push(others);
-    for (const lane of places.length ? new Set(places) : [cpus]) lane.bars.push(bar());
+    const gpus = attempt.asked && !attempt.gpus.length ? [null] : attempt.gpus;
+    for (const of of on(gpus)) of.bars.push({ attempt: shown || attempt, ghost: !shown, from: attempt.began, to: attempt.ended ?? to });
   }
-  return [...all.values(), others, cpus].filter((lane) => lane.bars.length || (lane !== others && lane !== cpus));
+  for (const one of ahead) {
+    for (const of of on(one.gpus.map((at) => machine[at]?.uuid))) of.ahead.push({ attempt: one, ahead: true, from: Math.max(one.from, fold.now), to: one.to });
+  }
+  return [...all.values(), others, cpus].filter((of) => of.bars.length || of.ahead.length || (of !== others && of !== cpus));
 }
 
-export function drawLanes(place, { fold, whole, until, end, colourOf, chosen }) {
+// Draws a run until `end` and its forecast until `edge`, as of the moment `until`.
+export function drawLanes(place, { fold, whole, until, end, edge, ahead, colourOf, chosen }) {
   const narrow = place.clientWidth < 560;
   const [left, top, bottom, right] = [narrow ? 46 : 58, 6, 22, 10];
-  const rows = lanes(fold, whole, end);
+  const rows = lanes(fold, whole, end, ahead);
   let height = top;
   for (const lane of rows) {
-    lane.rows = pack(lane.bars, (end - whole.began) / 250);
+    lane.rows = Math.max(...[lane.bars, lane.ahead].map((bars) => pack(bars, (end - whole.began) / 250)));
     lane.each = lane.rows > 24 ? 4 : lane.rows > 10 ? 9 : lane.rows > 4 ? 15 : 20;
     lane.top = height;
     height += lane.rows * lane.each + 9;
@@ -81,8 +84,8 @@ export function drawLanes(place, { fold, whole, until, end, colourOf, chosen }) 
   const { ink, width } = canvas(place, height);
   const plot = width - left - right;
   const began = whole.began;
-  const span = Math.max(1000, end - began);
-  const x = (t) => left + ((t - began) / span) * plot;
+  const span = Math.max(1000, edge - began);
+  const x = (t) => left + Math.min(1, (t - began) / span) * plot;
   const [text, faint, line, ground] = ["--text", "--faint", "--line", "--ground"].map(css);
   ink.textAlign = "center";
   for (const at of ticks(0, span / 1000, plot / (narrow ? 70 : 90), SECONDS)) {
@@ -93,94 +96,75 @@ export function drawLanes(place, { fold, whole, until, end, colourOf, chosen }) 
     if (px < width - 16) ink.fillText(span < 5000 ? `${at.toFixed(1)} s` : clock(at), Math.max(px, left + 10), height - bottom / 2 + 2);
   }
   const hits = [];
+  ink.textAlign = "left";
   for (const lane of rows) {
-    ink.textAlign = "left";
     ink.fillStyle = text;
     ink.fillText(lane.name, 2, lane.top + Math.min(lane.rows * lane.each, 20) / 2);
     ink.fillStyle = line;
     ink.fillRect(0, lane.top + lane.rows * lane.each + 4, width, 1);
-    for (const bar of lane.bars) {
-      const one = whole.instances.get(bar.attempt.i);
+    for (const bar of [...lane.bars, ...lane.ahead]) {
+      const { attempt, ghost } = bar;
+      const one = whole.instances.get(attempt.i);
       const [y, h] = [lane.top + bar.row * lane.each, lane.each - (lane.each > 6 ? 2 : 1)];
       const [from, to] = [x(bar.from), Math.max(x(bar.from) + 2, x(bar.to) - 0.5)];
-      const now = Math.min(to, Math.max(from, x(until)));
+      const now = bar.ahead ? to : Math.min(to, Math.max(from, x(until)));
       const round = (a, b) => {
         ink.beginPath();
         ink.roundRect(a, y, b - a, h, Math.min(3, h / 3, (b - a) / 2));
       };
-      const own = colour(colourOf(one ? one.step : ""));
-      const { outcome, queued } = bar.attempt;
-      const bad = outcome && outcome !== "ok" ? css(outcome === "cancelled" ? "--faint" : "--bad") : null;
-      if (bar.ghost || now < to - 1) {
+      const fill = (to, style, alpha) => {
         round(from, to);
-        ink.globalAlpha = 0.16;
-        ink.fillStyle = own;
+        ink.globalAlpha = alpha;
+        ink.fillStyle = style;
         ink.fill();
         ink.globalAlpha = 1;
-      }
-      if (!bar.ghost) {
-        round(from, now);
-        ink.fillStyle = own;
-        ink.globalAlpha = queued && bar.attempt.ended === null ? 0.35 : 1;
-        ink.fill();
-        ink.globalAlpha = 1;
-        const { ready, released, epochs } = bar.attempt;
-        if (ready && h > 6) {
-          // It waits for its group.
-          ink.save();
-          round(from, now);
-          ink.clip();
-          ink.globalAlpha = 0.55;
-          ink.fillStyle = ground;
-          ink.fillRect(x(ready), y, x(Math.min(released || until, until)) - x(ready), h);
-          ink.restore();
-        }
-        if (h > 14) {
-          ink.fillStyle = ground;
-          ink.globalAlpha = 0.75;
-          let last = -9;
-          for (const epoch of epochs) {
-            if (x(epoch.t) - last < 4) continue;
-            last = x(epoch.t);
-            ink.fillRect(Math.round(last), y + h - 4, 1, 4);
-          }
-          ink.globalAlpha = 1;
-        }
-        if (bad) {
-          ink.strokeStyle = bad;
-          ink.lineWidth = 2;
-          round(from + 1, now - 1);
-          ink.stroke();
-        }
-      }
-      if (chosen === bar.attempt.i) {
-        ink.strokeStyle = text;
-        ink.lineWidth = 1.5;
-        round(from, to);
+      };
+      const outline = (inset, to, style, width, dash = []) => {
+        round(from + inset, to - inset);
+        ink.strokeStyle = style;
+        ink.lineWidth = width;
+        ink.setLineDash(dash);
         ink.stroke();
+        ink.setLineDash([]);
+      };
+      const own = colour(colourOf(one ? one.step : ""));
+      if (bar.ahead) outline(0.5, to, own, 1, [4, 3]);
+      else if (ghost || now < to - 1) fill(to, own, 0.16);
+      if (!ghost && !bar.ahead) {
+        const { outcome, queued, ended, ready, released, epochs } = attempt;
+        fill(now, own, queued && ended === null ? 0.35 : 1);
+        ink.fillStyle = ground;
+        // It waits for its group.
+        ink.globalAlpha = 0.55;
+        if (ready && h > 6) ink.fillRect(x(ready), y, x(Math.min(released || until, until)) - x(ready), h);
+        ink.globalAlpha = 0.75;
+        let last = -9;
+        for (const epoch of h > 14 ? epochs : []) {
+          if (x(epoch.t) - last < 4) continue;
+          last = x(epoch.t);
+          ink.fillRect(Math.round(last), y + h - 4, 1, 4);
+        }
+        ink.globalAlpha = 1;
+        if (outcome && outcome !== "ok") outline(1, now, css(outcome === "cancelled" ? "--faint" : "--bad"), 2);
       }
-      if (h > 12 && one && !bar.ghost && now - from > 30) {
+      if (chosen === attempt.i) outline(0, to, text, 1.5);
+      if (h > 12 && one && !ghost && now - from > 30) {
         ink.save();
         round(from, now);
         ink.clip();
-        ink.fillStyle = css("--on-bar");
-        ink.textAlign = "left";
+        ink.fillStyle = bar.ahead ? text : css("--on-bar");
         const inside = /\[(.*)\]$/.exec(one.label);
-        const fits = ink.measureText(one.label).width < now - from - 10;
-        ink.fillText(fits || !inside ? one.label : inside[1], from + 5, y + h / 2 + 0.5);
+        const time = bar.ahead ? `${duration((attempt.to - attempt.from) / 1000)} · ` : "";
+        const fits = ink.measureText(time + one.label).width < now - from - 10;
+        ink.fillText(time + (fits || !inside ? one.label : inside[1]), from + 5, y + h / 2 + 0.5);
         ink.restore();
       }
-      hits.push({ x: from, y, w: Math.max(to - from, 5), h: lane.each, i: bar.attempt.i, attempt: bar.attempt, ghost: bar.ghost });
+      hits.push({ x: from, y, w: Math.max(to - from, 5), h: lane.each, i: attempt.i, attempt, ghost, ahead: bar.ahead });
     }
   }
-  const px = Math.round(Math.min(x(until), width - right)) - 0.5;
-  ink.strokeStyle = css("--accent");
-  ink.lineWidth = 1.5;
-  ink.beginPath();
-  ink.moveTo(px, 2);
-  ink.lineTo(px, height - bottom + 2);
-  ink.stroke();
-  return { hits, left, right };
+  ink.fillStyle = css("--accent");
+  ink.fillRect(Math.round(x(until)) - 1, 2, 1.5, height - bottom);
+  return { hits, left, right, share: (end - began) / span };
 }
 
 // Lines with a hover: `lines` have a name, a colour and points [x, y]. `zoom` is a range of x. Returns the point near the

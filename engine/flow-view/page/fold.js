@@ -63,13 +63,14 @@ const APPLY = {
   settled: (fold, { unneeded, outcome, cause }, one) => one && Object.assign(one, { state: unneeded ? "not_needed" : outcome, cause }),
   interrupted: (fold) => Object.assign(fold, { interrupted: true }),
   waits: (fold, { of }) => of.forEach(([why, labels]) => labels.forEach((one) => (why ? fold.waits.set(one, why) : fold.waits.delete(one)))),
+  forecast: (fold, { t, of }) => Object.assign(fold, { forecast: { t, of } }),
   notice: (fold, { t, i, text }) => fold.notices.push({ t, i, text }),
   end: (fold, e) => Object.assign(fold, { end: e }),
 };
 
 export class Fold {
   constructor() {
-    Object.assign(this, { start: null, began: 0, now: 0, end: null, interrupted: false });
+    Object.assign(this, { start: null, began: 0, now: 0, end: null, interrupted: false, forecast: { t: 0, of: [] } });
     // `waits` has what an instance waits for, by its label.
     Object.assign(this, { instances: new Map(), attempts: new Map(), waits: new Map(), notices: [] });
   }
@@ -95,6 +96,13 @@ export class Fold {
       of.set(one.state, (of.get(one.state) || 0) + 1);
     }
     return counts;
+  }
+
+  // What the scheduler expects of the instances that still wait, the earliest first.
+  ahead() {
+    const { t, of } = this.forecast;
+    const all = of.map(([i, from, to, gpus]) => ({ i, a: i, from: t + from, to: t + to, gpus }));
+    return all.filter((one) => this.instances.get(one.i)?.state === "waiting" && one.to > this.now);
   }
 
   last(one) {

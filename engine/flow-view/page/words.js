@@ -37,6 +37,9 @@ export function clock(seconds) {
 export const moment = (ms) => new Date(ms).toLocaleTimeString(language() === "zh" ? "zh-CN" : "en-GB");
 export const day = (ms) => new Date(ms).toLocaleString(language() === "zh" ? "zh-CN" : "en-GB", { dateStyle: "medium", timeStyle: "short" });
 
+// When the scheduler expects an instance to run, and for how long.
+export const expected = ({ from, to }) => w("expected", moment(from), moment(to), duration((to - from) / 1000));
+
 export function bytes(n) {
   if (n === null || n === undefined) return "";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{ArtifactKind, AttemptId, Best, Digest, InstanceId, JournalLine, RunEvent, RunId, Series, StepResult};
 use flow_report::{Reports, Words};
+use flow_store::Forecast;
 use serde_json::{Value, json};
 
 use crate::{
@@ -122,6 +123,9 @@ impl Record {
             let of = line.waits.into_iter().map(|(why, labels)| json!([why.map(|why| sentences::waits(&why)), labels]));
             let of: Vec<Value> = of.collect();
             self.events.push(json!({"t": line.at, "e": "waits", "of": of}).to_string());
+        }
+        for Forecast { at, starts } in self.source.forecasts() {
+            self.events.push(json!({"t": at, "e": "forecast", "of": starts}).to_string());
         }
         let now = status.as_ref().map_or(0, |status| status.updated_at);
         self.left = self.estimate.remaining(status.as_ref(), now).filter(|_| self.lives);

@@ -11,7 +11,7 @@ use std::{
 use flow_core::{
     AttemptId, Bundle, Digest, InstanceId, JournalLine, LONGEST_BUNDLE, Program, RunEvent, RunId, Series, StepResult,
 };
-use flow_store::{Follow, FollowWaits, RunDir, Status, StoreDir, WaitsLine, regular};
+use flow_store::{Follow, FollowForecasts, FollowWaits, Forecast, RunDir, Status, StoreDir, WaitsLine, regular};
 use nix::fcntl::OFlag;
 
 /// Bytes of a log that the page shows: its end.
@@ -27,7 +27,7 @@ fn is_name(run: &str) -> bool {
 }
 
 pub(crate) enum Source {
-    Store { dir: RunDir, journal: Follow, waits: FollowWaits },
+    Store { dir: RunDir, journal: Follow, waits: FollowWaits, forecasts: FollowForecasts },
     Bundle { bundle: Box<Bundle>, read: bool },
 }
 
@@ -49,8 +49,8 @@ impl Source {
         if !is_name(run) || !dir.journal().is_file() {
             return Err(none());
         }
-        let (journal, waits) = (Follow::new(dir.journal()), dir.follow_waits());
-        Ok(Source::Store { dir, journal, waits })
+        let (journal, waits, forecasts) = (Follow::new(dir.journal()), dir.follow_waits(), dir.follow_forecasts());
+        Ok(Source::Store { dir, journal, waits, forecasts })
     }
 
     fn bundle(file: &Path) -> Result<Source, String> {
@@ -98,6 +98,14 @@ impl Source {
     pub(crate) fn waits(&mut self) -> Vec<WaitsLine> {
         match self {
             Source::Store { waits, .. } => waits.poll().unwrap_or_default(),
+            Source::Bundle { .. } => Vec::new(),
+        }
+    }
+
+    /// Forecasts since the last call. A bundle has none.
+    pub(crate) fn forecasts(&mut self) -> Vec<Forecast> {
+        match self {
+            Source::Store { forecasts, .. } => forecasts.poll().unwrap_or_default(),
             Source::Bundle { .. } => Vec::new(),
         }
     }

@@ -33,6 +33,7 @@ mod conclude;
 pub mod contention;
 mod demand;
 mod explain;
+mod forecast;
 mod groups;
 mod machine;
 mod others;
@@ -52,5 +53,6 @@ pub use api::{
     Placer, Sharing, Task,
 };
 pub use explain::{Holder, Shortage, Waiting};
+pub use forecast::Expected;
 pub use machine::Scheduler;
 pub use others::{BlockedUnit, CardHolders, Head, Holding, PeerLoad, PeerRun, QueuePosition, Shift};

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::{
     report,
-    server::{RUN, Server, bundle, hostile},
+    server::{RUN, Server, bundle, hostile, live},
 };
 
 /// What the browser made of a page: its elements, and what it said on the console.
@@ -90,7 +90,10 @@ fn a_browser_shows_a_killed_run_and_no_markup_of_a_step_acts() {
     assert!(page.contains(">0.5000<"), "the best epoch, not the last: {page}");
     // It waits for what it waited for at that moment.
     assert!(page.contains("another goes first"), "{page}");
-    let (past, console) = opened(&format!("{}#at=2", server.link()));
+    let (gone, _) = opened(&format!("{}#card=6", server.link()));
+    assert!(gone.contains("<h2 id=\"card-title\">") && !gone.contains("Forecast</dt>"), "nothing will start: {gone}");
+    let (past, console) = opened(&format!("{}#at=2&card=6", server.link()));
+    assert!(past.contains("Forecast</dt>"), "{past}");
     assert!(console.is_empty() && past.contains("badge past") && !past.contains("another goes first"), "{past}");
     assert!(past.contains("&gt; goes first") && past.matches("<script").count() == 1, "{past}");
     // Every control has a name.
@@ -101,6 +104,27 @@ fn a_browser_shows_a_killed_run_and_no_markup_of_a_step_acts() {
             assert!(is_named, "{control}{tag}");
         }
     }
+}
+
+#[test]
+#[ignore = "needs chromium"]
+fn a_browser_shows_when_an_instance_is_expected_to_start() {
+    let (space, _lives) = live();
+    let server = Server::of_run(space.path(), RUN);
+    for (lang, texts) in
+        [("en", ["Forecast</dt><dd>expected ", ", 2 min 0 s"]), ("zh", ["预测</dt><dd>预计 ", "，用时 2 min 0 s"])]
+    {
+        let (page, console) = opened(&format!("{}#lang={lang}&card=1", server.link()));
+        assert!(console.is_empty(), "{console:#?}");
+        for text in texts {
+            assert!(page.contains(text), "`{text}` is missing: {page}");
+        }
+        // The run so far takes a quarter of the lanes, the forecast the rest.
+        let slider = page.split("id=\"slider\"").nth(1).unwrap().split('>').next().unwrap();
+        assert!(slider.contains("0.2"), "{slider}");
+    }
+    let (page, _) = opened(&format!("{}#card=0", server.link()));
+    assert!(!page.contains("Forecast</dt>"), "it runs: {page}");
 }
 
 #[test]

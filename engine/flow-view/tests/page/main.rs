@@ -159,6 +159,8 @@ fn a_run_in_a_store_is_served_and_followed() {
     let waits = first["events"].as_array().unwrap().iter().filter(|event| event["e"] == "waits");
     let why: Vec<&Value> = waits.map(|event| &event["of"][0][0]).collect();
     assert!(why.len() == 2 && why[1][0] == "another goes first" && why[1][1] == "another 在先", "{why:?}");
+    let forecast = first["events"].as_array().unwrap().iter().find(|event| event["e"] == "forecast").unwrap();
+    assert_eq!(forecast["of"], serde_json::json!([[6, 60_000, 180_000, [0]]]));
     // What is appended arrives, a half-written line when it is whole.
     server::append(space.path(), "{\"at\":1795824300000,\"event\":\"notice\",");
     std::thread::sleep(std::time::Duration::from_millis(300));

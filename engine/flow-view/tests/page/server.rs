@@ -4,14 +4,15 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Seek, Write},
     net::TcpStream,
+    ops::ControlFlow,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use flow_core::{JournalLine, RunId};
-use flow_store::StoreDir;
+use flow_store::{Holder, ProcessIdentity, Store, StoreDir};
 use serde_json::{Value, json};
 
 use crate::report;
@@ -131,6 +132,46 @@ pub(crate) fn append(store: &Path, text: &str) {
     fs::File::options().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
 }
 
+/// An instance is expected to run on the first GPU, from one minute after that moment for two minutes.
+fn forecast(run: &Path, at: u64, instance: u32) {
+    let line = json!({"at": at, "starts": [[instance, 60_000, 180_000, [0]]]});
+    fs::write(run.join("forecast.jsonl"), format!("{line}\n")).unwrap();
+}
+
+/// A store with a run that lives as long as this process: one instance runs on a GPU, the other one waits.
+pub(crate) fn live() -> (tempfile::TempDir, Store) {
+    let space = tempfile::tempdir().unwrap();
+    let me = Holder { process: ProcessIdentity::own(), doing: String::new(), run: None, since: String::new() };
+    let store = Store::open(space.path(), &me, |_| ControlFlow::Break(())).unwrap();
+    let run = RunId(RUN.to_owned());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
+    let gpu = json!({"uuid": "GPU-1", "index": 0, "name": "H200", "memory": 1});
+    let instance = |n: u32, label: &str| {
+        let plan = json!({"state": "run", "why": {"first": [{"kind": "never_ran"}]}});
+        json!({"event": "instance", "instance": n, "label": label, "step": "train", "plan": plan, "written": {}})
+    };
+    let lines = [
+        json!({
+            "event": "run_started", "format": 3, "run": RUN, "flow": "0.1.0", "file": "a.yaml", "workflow": "live",
+            "params": {}, "policy": "critical-path", "instances": 2, "pid": 1,
+            "machine": {"gpus": [gpu], "cpus": 2, "cpu_model": "", "memory": 1, "fake_gpus": false},
+        }),
+        instance(0, "train[n=0]"),
+        instance(1, "train[n=1]"),
+        json!({
+            "event": "started", "instance": 0, "attempt": 0, "folder": "a", "why": {"first": [{"kind": "never_ran"}]},
+            "gpus": ["GPU-1"], "cpus": 1,
+        }),
+    ];
+    let lines = lines.map(|mut event| {
+        event["at"] = json!(now - 60_000);
+        serde_json::from_value::<JournalLine>(event).unwrap()
+    });
+    store.begin(&run).unwrap().append(&lines).unwrap();
+    forecast(store.dir().run(&run).path(), now, 1);
+    (space, store)
+}
+
 /// A run that reuses the result of the killed one.
 pub(crate) const LATER: &str = "20261128-020304-beef";
 
@@ -217,6 +258,7 @@ pub(crate) fn hostile() -> tempfile::TempDir {
     let waits = [(1, turn(MARKUP)), (4, turn("another"))]
         .map(|(second, waits)| json!({"at": 1_795_824_227_000_u64 + 1000 * second, "waits": waits}).to_string() + "\n");
     fs::write(dir.path().join("waits.jsonl"), waits.concat()).unwrap();
+    forecast(dir.path(), 1_795_824_228_000, 6);
     let start = json!({
         "event": "run_started", "format": 3, "run": LATER, "flow": "0.1.0", "file": "a.yaml", "workflow": "later",
         "params": {}, "policy": "critical-path", "instances": 1, "pid": 1,

@@ -3,6 +3,7 @@
 mod batch;
 mod dsl;
 mod ends;
+mod forecast;
 mod groups;
 mod joins;
 mod learns;

@@ -5,6 +5,7 @@
 //! the database if results are recorded. The scheduler is told only after that commit.
 
 pub(super) mod aside;
+mod forecast;
 mod tidy;
 mod wait;
 pub(super) mod waiting;
@@ -481,6 +482,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let written = self.screen.status(|status| {
             (status.running, status.waiting, status.counts, status.ended) = (running, waiting, counts, ended);
         });
+        let (scheduler, now) = (&self.scheduler, self.clock.now());
+        let written = written.and(self.screen.forecast(|running, unix| forecast::of(scheduler, now, running, unix)));
         if let Err(error) = written
             && let Some(trouble) = self.recorder.trouble(&error)
         {

@@ -1,7 +1,8 @@
-//! Shows a run: the status file and the reasons of waits for other processes, and updates for the caller. Decides nothing.
+//! Shows a run: the status file, the reasons of waits and the forecasts for other processes, and updates for the caller.
+//! Decides nothing.
 
 use flow_core::{JournalLine, RunEvent, Span, Time};
-use flow_store::{RunDir, Status, StoreError, WaitsLog};
+use flow_store::{ExpectedStart, ForecastLog, RunDir, Running, Status, StoreError, WaitsLog};
 
 use super::Update;
 use crate::clock;
@@ -14,12 +15,14 @@ pub(crate) struct Screen<'a> {
     run_dir: RunDir,
     status: Status,
     waits: WaitsLog,
+    forecasts: ForecastLog,
     at: Option<Time>,
 }
 
 impl<'a> Screen<'a> {
     pub(crate) fn new(observe: &'a mut dyn FnMut(Update), run_dir: RunDir, status: Status) -> Screen<'a> {
-        Screen { observe, waits: run_dir.waits_log(), run_dir, status, at: None }
+        let (waits, forecasts) = (run_dir.waits_log(), run_dir.forecast_log());
+        Screen { observe, waits, forecasts, run_dir, status, at: None }
     }
 
     pub(crate) fn show(&mut self, update: Update) {
@@ -52,5 +55,23 @@ impl<'a> Screen<'a> {
         let written = self.run_dir.write_status(&self.status).and(noted);
         (self.observe)(Update::Status(Box::new(self.status.clone())));
         written
+    }
+
+    /// Writes the forecast that `make` computes from the running attempts, if one is due.
+    ///
+    /// # Errors
+    /// The file cannot be written; the run continues without it.
+    pub(crate) fn forecast(
+        &mut self,
+        make: impl FnOnce(&[Running], u64) -> Vec<ExpectedStart>,
+    ) -> Result<(), StoreError> {
+        let now = clock::unix_millis();
+        if !self.forecasts.is_due(now) {
+            return Ok(());
+        }
+        let before = clock::thread_cpu();
+        let starts = make(&self.status.running, now);
+        let cost = clock::thread_cpu().saturating_sub(before);
+        self.forecasts.note(now, cost.as_secs_f64() * 1e3, starts)
     }
 }

@@ -1,0 +1,73 @@
+//! The forecast of the scheduler as values for its file. Decides nothing.
+
+use std::collections::BTreeMap;
+
+use flow_core::{
+    AttemptId, Span, Time, left_by_progress,
+    sched::{Expected, Scheduler},
+};
+use flow_store::{ExpectedStart, Running};
+
+/// Limit of instances in a forecast.
+const MOST: usize = 200;
+
+/// The next starts. `unix` is the same time as `now`, in milliseconds since 1970.
+pub(crate) fn of(scheduler: &Scheduler, now: Time, running: &[Running], unix: u64) -> Vec<ExpectedStart> {
+    let end = |one: &Running| {
+        let so_far = unix.saturating_sub(one.started_at) as f64 / 1e3;
+        Some((one.attempt, now + Span::from_secs_f64(left_by_progress(so_far, one.fraction?)?)))
+    };
+    let ends: BTreeMap<AttemptId, Time> = running.iter().filter_map(end).collect();
+    let after = |at: Time| (at - now).0 / 1_000;
+    let line = |one: Expected| {
+        let gpus = one.gpus.iter().map(|gpu| gpu.0).collect();
+        ExpectedStart(one.instance, after(one.from), after(one.to), gpus)
+    };
+    scheduler.forecast(now, &ends, MOST).into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::{
+        InstanceId, ResourceRequest,
+        sched::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Task, policy},
+    };
+
+    use super::*;
+
+    #[test]
+    fn times_count_from_the_forecast_and_progress_counts_more_than_an_estimate() {
+        let gpus = vec![GpuState { memory: 1 << 30, strangers: 0, alive: true }];
+        let capacity = Capacity { gpus, cpus: 4, memory: 1 << 40, ..Capacity::default() };
+        let mut scheduler = Scheduler::new(capacity, policy::named("fifo").unwrap(), Limits::default());
+        let task = |n: u32| Task {
+            instance: InstanceId(n),
+            request: ResourceRequest { cpus: 1, gpus: 1, ..ResourceRequest::default() },
+            estimate: Estimate { duration: Some(Span::from_millis(10_000)), ..Estimate::default() },
+            ..Task::default()
+        };
+        let mut out = Vec::new();
+        scheduler.handle(Time(0), Event::Submitted(vec![task(0), task(1)]), &mut out);
+        for n in 0..2 {
+            scheduler.handle(Time(0), Event::Answered { instance: InstanceId(n), answer: Answer::Miss }, &mut out);
+        }
+        scheduler.handle(Time(0), Event::Tick, &mut out);
+        assert!(matches!(out.last(), Some(Action::Start { instance: InstanceId(0), .. })), "{out:?}");
+        let now = Time(2_000_000);
+        let running = |fraction| Running {
+            instance: InstanceId(0),
+            label: String::new(),
+            attempt: AttemptId(0),
+            started_at: 1_000_000,
+            fraction,
+            text: None,
+            queued: None,
+            gpus: Vec::new(),
+            gpus_asked: 0,
+            cpus: 1,
+        };
+        let told = |fraction| of(&scheduler, now, &[running(fraction)], 1_002_000);
+        assert_eq!(told(None), [ExpectedStart(InstanceId(1), 8_000, 18_000, vec![0])]);
+        assert_eq!(told(Some(0.5)), [ExpectedStart(InstanceId(1), 2_000, 12_000, vec![0])]);
+    }
+}
