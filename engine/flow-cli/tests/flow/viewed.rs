@@ -1,6 +1,10 @@
-//! `flow view` says what it cannot show. The page itself has its tests in `flow-view`.
+//! `flow view` says what it cannot show, and gives the page's server what that cannot make. The page itself has its tests in
+//! `flow-view`.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use flow_testkit::files_below;
+use serde_json::Value;
 
 use crate::space;
 
@@ -42,5 +46,23 @@ fn the_page_of_a_bundle_or_an_imported_run_gets_its_reports() {
             let page = flow_report::Reports::new().page(read, Some(lang)).unwrap().unwrap();
             assert!(page.contains(title), "{page}");
         }
+    }
+}
+
+#[test]
+fn a_run_writes_when_its_waiting_steps_are_expected_to_start() {
+    let space = space();
+    space.write("w.yaml", "flow: 1\nname: w\nsteps: {a: {matrix: {n: [1, 2, 3]}, run: 'sleep 1; : ${{ n }}'}}\n");
+    space.flow(["run", "w.yaml"]).expect(0);
+    space.flow(["run", "w.yaml", "-j", "1", "--force"]).expect(0);
+    let files = files_below(&space.path(".flow/runs")).into_iter().filter(|path| path.ends_with("forecast.jsonl"));
+    let lines: String = files.map(|path| fs::read_to_string(path).unwrap()).collect();
+    let forecasts =
+        lines.lines().filter(|line| !line.is_empty()).map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let starts: Vec<Value> = forecasts.flat_map(|one| one["starts"].as_array().unwrap().clone()).collect();
+    assert!(!starts.is_empty(), "{lines}");
+    for start in starts {
+        let [from, to] = [1, 2].map(|at| start[at].as_u64().unwrap());
+        assert!(from < to && to < 60_000 && start[3] == serde_json::json!([]), "{start}");
     }
 }
