@@ -72,8 +72,8 @@ pub(super) fn reports(
 pub(super) type Remade = BTreeMap<InstanceId, BTreeMap<String, String>>;
 
 /// The reports of an imported run for its page. A run whose reports cannot be made is shown without them.
-pub(super) fn for_page(dir: &RunDir, view: &View, output: &mut Output) -> Result<Remade, CliError> {
-    let made = match reports(dir, view, None, output) {
+pub(super) fn for_page(store: &StoreDir, dir: &RunDir, view: &View, output: &mut Output) -> Result<Remade, CliError> {
+    let made = match reports(store, dir, view, None, output) {
         Ok(made) => made,
         Err(error) => {
             let _ = error.report(output);
@@ -95,7 +95,7 @@ pub(super) fn of_bundle(bundle: Bundle, output: &mut Output) -> Result<Remade, C
     let name = || RunId("20000101-000000-0000".to_owned());
     let run = store.import(bundle, 0, |_| name())?.unwrap_or_else(name);
     let (dir, view) = place::view_of(&store, &run)?;
-    for_page(&dir, &view, output)
+    for_page(&store, &dir, &view, output)
 }
 
 /// The run's workflow, or the named one, with the run's machine and parameters.

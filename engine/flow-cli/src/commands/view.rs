@@ -99,7 +99,7 @@ impl View {
             return Ok((dir.path().into(), Remade::new()));
         }
         let (dir, view) = place::view_of(&place.store, &run)?;
-        Ok((dir.path().into(), imported::for_page(&dir, &view, output)?))
+        Ok((dir.path().into(), imported::for_page(&place.store, &dir, &view, output)?))
     }
 }
 
