@@ -8,7 +8,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env,
     error::Error,
     fs,
     path::{Path, PathBuf},
@@ -25,11 +24,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("cargo:rerun-if-changed={}", root.join(source).display());
     }
     println!("cargo:rustc-env=FLOW_BUILTINS={}", digest(root)?);
-    let target = |what: &str| env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
-    if (target("OS").as_str(), target("ENV").as_str()) == ("linux", "gnu") {
-        // At a fixed address, nothing is relocated at the start: that saves a tenth of a run with nothing to do.
-        println!("cargo:rustc-link-arg-bins=-no-pie");
-    }
     Ok(())
 }
 

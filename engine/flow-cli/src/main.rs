@@ -1,7 +1,6 @@
 //! The `flow` command: arguments, messages, exit codes and all printing. It decides nothing about
 //! work.
 
-mod allocator;
 mod args;
 mod at_hand;
 mod builtins;
@@ -18,8 +17,10 @@ mod words;
 
 use std::process::ExitCode;
 
+/// Reading and planning make mostly small allocations. They take half as long again with the
+/// system's allocator (glibc 2.36, 110,000 steps).
 #[global_allocator]
-static ALLOCATOR: allocator::Allocator = allocator::Allocator;
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     output::say_panics();

@@ -15,7 +15,6 @@ mod live_sources;
 mod made;
 mod node;
 pub mod nvml;
-mod pages;
 pub mod plugins;
 mod prefix;
 pub mod sampler;

@@ -326,14 +326,3 @@ fn the_run_of_another_user_is_told_of_and_not_touched() {
     let (code, said) = say(Some(NOBODY), &args("status"));
     assert!(code == Some(0) && said.starts_with("interrupted: "), "{said}");
 }
-
-/// flow keeps its own memory in small pages, and its programs' as it is.
-#[test]
-fn a_step_has_the_huge_pages_that_flow_was_given() {
-    let space = space();
-    space.write("w.yaml", "flow: 1\nname: w\nsteps: {look: {run: cat /proc/self/status}}\n");
-    space.flow(["run", "w.yaml"]).expect(0);
-    let of = |status: &str| status.lines().find(|line| line.starts_with("THP_enabled")).map(str::to_owned);
-    let own = of(&fs::read_to_string("/proc/self/status").unwrap());
-    assert_eq!(of(&space.flow(["logs", "look"]).expect(0).stdout()), own);
-}

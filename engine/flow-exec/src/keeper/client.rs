@@ -15,7 +15,7 @@ use super::{
     record::Record,
     tree::{self, Mark},
 };
-use crate::{attempt::write_atomically, channel::Channel, pages};
+use crate::{attempt::write_atomically, channel::Channel};
 
 /// A running keeper. Dropping it ends every attempt.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Keeper {
         let loader = env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"LD_"));
         command.arg(KEEPER_ARG).arg(record).env_clear().envs(loader);
         command.stdin(OwnedFd::from(theirs)).stdout(life.map_or_else(Stdio::null, Stdio::from));
-        let process = pages::as_given(|| command.spawn())?;
+        let process = command.spawn()?;
         // The keeper alone has the other end of the socket, so that it closes when the keeper ends.
         drop(command);
         let keeper = ProcessIdentity::of(process.id()).ok_or_else(|| io::Error::other("it ended at once"))?;

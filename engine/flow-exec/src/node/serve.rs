@@ -20,7 +20,6 @@ use crate::{
     attempt::{Folder, write_atomically, write_durably},
     clock, environment, hardware,
     keeper::{Keeper, Request},
-    pages,
 };
 
 /// Interval of looks at logs and the engine's files, as in an engine next to the program.
@@ -39,8 +38,6 @@ const PASSED_ON: [&str; 5] = ["SLURM_", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDI
 /// # Errors
 /// A sentence: the folder cannot be used, or no keeper can be started.
 pub fn serve(folder: &Path) -> Result<ExitCode, String> {
-    // Zeroing huge pages would take a third of a short step's cost on its node.
-    pages::keep_small();
     let files = NodeFiles::of(folder);
     match once_there_is_room(|| fs::create_dir(files.claim())) {
         Ok(()) => {}

@@ -21,7 +21,6 @@ use crate::{
     channel::Channel,
     keeper,
     node::{Ask, Begin, Hello, STAY_ARG, Tell, Welcome},
-    pages,
 };
 
 /// How long it may take to start.
@@ -73,7 +72,7 @@ impl DaemonHandle {
         for open in locks.iter().flatten().chain(life.as_ref().map(|(file, _)| file)) {
             fcntl(open, FcntlArg::F_SETFD(FdFlag::empty()))?;
         }
-        let process = pages::as_given(|| command.spawn())?;
+        let process = command.spawn()?;
         drop((command, locks, life));
         let mut line = serde_json::to_vec(&hello)?;
         line.push(b'\n');

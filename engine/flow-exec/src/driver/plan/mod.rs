@@ -31,7 +31,6 @@ use crate::{
             identity::{holder, new_run_id},
         },
     },
-    pages,
 };
 pub use lookup::listed;
 use lookup::{Recorded, StoreLookup, inputs_of};
@@ -45,7 +44,6 @@ impl Knowledge {
     /// # Errors
     /// The store is of a newer format, or damaged.
     pub fn open(session: &Session, doing: &str) -> Result<Knowledge, ExecError> {
-        pages::keep_small();
         match session.workspace.existing_store()? {
             Some(dir) => Knowledge::of(&dir, doing),
             None => Ok(Knowledge(None)),

@@ -37,7 +37,7 @@ use super::{
     unchanged::{self, PublishedBefore, save_snapshot},
     updates::Update,
 };
-use crate::{ExecError, hardware, keeper::record, pages};
+use crate::{ExecError, hardware, keeper::record};
 
 /// Runs a workflow.
 ///
@@ -105,7 +105,6 @@ pub(super) fn run_on<X: Executor>(
         return Ok(end);
     }
     let before = previous.as_ref().map(PublishedBefore::of).unwrap_or_default();
-    pages::keep_small();
     let opened = Opened::open(options, &basis, &*builtins, previous, observe)?;
     let prepared = Prepared::of(&opened, observe)?;
     let begun = Begun::new(opened, prepared, options, builtins, observe)?;
