@@ -11,7 +11,7 @@ use std::{
 
 use flow_core::{
     AttemptId, BuiltinInput, BuiltinOutput, Builtins, Outcome, Provided, Publication, PublishJob, RunEvent, StepResult,
-    reason::{self, BatchEnd, Cause},
+    reason::{self, BatchEnd, Cause, Spoiled},
 };
 use flow_protocol::Exit;
 use nix::sys::signal::{Signal, raise};
@@ -342,4 +342,46 @@ fn a_loss_that_left_a_new_checkpoint_does_not_count() {
     assert_eq!((exit, attempts), (1, 5), "three losses without any progress");
     let (exit, attempts, _) = losing(7, "true");
     assert_eq!((exit, attempts), (1, 4));
+}
+
+/// Both attempts have their inputs before one of them writes.
+const WRITING: &str = "\
+flow: 1
+name: writing
+work: cache
+steps:
+  writes: {run: \"until [ $(ls -d $FLOW_ATTEMPT/../*/work/d/a.txt | wc -l) = 2 ] || [ ${#n} = 99 ]; do n=x$n; done; echo b > d/a.txt\", inputs: [d]}
+  reads: {run: grep a d/a.txt, inputs: [d]}
+";
+
+#[test]
+fn root_that_writes_into_its_input_loses_its_own_result_alone() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("writing.yaml");
+    fs::create_dir(dir.path().join("d")).unwrap();
+    fs::write(dir.path().join("d/a.txt"), "a").unwrap();
+    fs::write(&file, WRITING).unwrap();
+    let written = Spoiled::InputWritten { path: "d/a.txt".into(), folder: Some("d".into()), itself: true };
+    // The second run has the result of the reader.
+    for attempts in [2, 1] {
+        let (file, store) = (file.clone(), Some(dir.path().join(".flow")));
+        let session = SessionRequest { file, store, ..SessionRequest::default() };
+        let options = RunOptions { session, ..RunOptions::default() };
+        let mut ended = BTreeMap::new();
+        let mut observe = |update: Update| {
+            if let Update::Event(line) = update
+                && let RunEvent::Ended { instance, outcome, spoiled, .. } = line.event
+            {
+                ended.insert(instance.0, (outcome, spoiled));
+            }
+        };
+        let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| Faulty::default());
+        assert_eq!((end.unwrap().exit, ended.len()), (1, attempts), "{ended:?}");
+        assert_eq!(ended[&0], (Outcome::Ok, vec![written.clone()]));
+        assert!(ended.get(&1).is_none_or(|end| *end == (Outcome::Ok, Vec::new())), "{ended:?}");
+    }
 }
