@@ -3,7 +3,7 @@
 
     python3 engine/lines.py
 
-Source is every `*.rs` file that Git tracks, less tests, benches, the test crates (`flow-testkit`, `flow-fake-nvml`) and the
+Source is every `*.rs` file that Git tracks, less tests, the test crates (`flow-testkit`, `flow-fake-nvml`) and the
 test modules inside source files. Blank lines and comments count.
 """
 
@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TEST_FOLDERS = {"tests", "benches", "flow-testkit", "flow-fake-nvml"}
+TEST_FOLDERS = {"tests", "flow-testkit", "flow-fake-nvml"}
 TEST_FILE = re.compile(r"(^|_)tests\.rs$")
 TEST_MODULE = re.compile(r"^( *)#\[cfg\(test\)\]\n(?: *#\[.*\n)* *(?:pub(?:\(\w+\))? )?mod \w+ \{\n(?:.*\n)*?\1\}\n", re.M)
 
