@@ -4,9 +4,9 @@
 mod common;
 
 use common::analyses::{add, metric, reported, said};
-use common::{With, add_table, bullets, input, number, published, result, run, text, view};
+use common::{With, add_table, bullets, input, number, published, result, text, view};
 use flow_core::BuiltinInput;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Published epoch times, converted to times of iterations, by batch size and model.
 fn iterations() -> BuiltinInput {
@@ -38,21 +38,6 @@ fn published_iteration_times_bend_and_no_parabola_says_it() {
         "{english}"
     );
     assert!(chinese.contains("18.5 处转折"), "{chinese}");
-}
-
-#[test]
-fn an_entry_of_a_long_sweep_says_what_was_found_and_leaves_most_rows_to_the_report() {
-    let mut input = iterations();
-    add(&mut input, "fit", "line", json!({"table": "t", "y": "iteration_time"}));
-    add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
-    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "analyses": ["line", "jumps"]}]});
-    let entry = text(&run("report", with, &input).expect("a report"), "entry.md");
-    assert!(entry.matches("\n|").count() <= 12 && entry.lines().count() < 25, "{entry}");
-    assert!(entry.contains("resnet18: Iteration time bends at batch size 18.5") && !entry.contains("R²"), "{entry}");
-    assert!(entry.contains("18.5 处转折"), "{entry}");
-    // The largest deviation is part of the claim about all points.
-    assert_eq!(entry.matches("The largest error over ").count(), 3, "{entry}");
-    assert_eq!(entry.matches(" 个点的最大偏差为 ").count(), 3, "{entry}");
 }
 
 #[test]
@@ -304,17 +289,6 @@ fn one_point_is_too_few() {
 }
 
 #[test]
-fn what_is_not_there_is_said_with_the_nearest() {
-    let input = iterations();
-    let wrong = |uses: &str, with: Value| run(uses, with, &input).expect_err("wrong");
-    let said = wrong("fit", json!({"table": "t", "y": "iteration_tme"}));
-    assert_eq!(said, "the table of `s` has no column `iteration_tme`; did you mean `iteration_time`?");
-    assert!(wrong("jumps", json!({"table": "s", "y": "iteration_time"})).contains("is not a flow/table"));
-    let few = run("jumps", json!({"table": "t", "y": "iteration_time"}), &input).expect("few points");
-    assert!(text(&few, "analysis.en.md").contains("10 points are too few to detect jumps of iteration time"));
-}
-
-#[test]
 fn power_that_rises_with_every_batch_size_follows_from_it() {
     // Power of resnet18 in W, as measured on an H200; then stairs, which no curve resembles.
     let power = [242.0, 293.0, 372.0, 430.0, 483.0, 530.0, 561.0, 596.0, 604.0, 614.0];
@@ -437,55 +411,6 @@ fn what_four_points_do_not_tell_is_not_told() {
                is off by up to 88.4%.";
     assert!(english.contains(far), "{english}");
     assert!(chinese.contains("不符合所比较的任何曲线") && chinese.contains("88.4%"), "{chinese}");
-}
-
-#[test]
-fn points_that_places_do_not_name_have_markers_and_names_and_no_curve_that_nobody_chose() {
-    let points =
-        [("alexnet", 0.09, 6.65), ("resnet18", 0.142, 4.59), ("googlenet", 0.117, 3.04), ("densenet121", 0.222, 5.34)];
-    let points = points.into_iter().chain([("mobilenet_v2", 0.0235, 2.46)]).map(|(model, work, time)| {
-        result("s", &[("model", json!(model))], 1).metric("work", work, "").metric("time", time, "s")
-    });
-    let mut input = input(vec![("s", view("torch/train", None, points.collect()))]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": "model", "columns": ["work", "time"]}));
-    add(&mut input, "fit", "by_work", json!({"table": "t", "y": "time", "x": "work"}));
-    let [english, _] = said(&input, &["by_work"]);
-    assert!(english.contains("neither rises nor falls significantly with work"), "{english}");
-    let with = json!({"sections": [{"table": "t", "analyses": ["by_work"]}]});
-    let out = run("report", with, &input).expect("a report");
-    let drawn = out.files.iter().find(|(path, _)| path.ends_with("by_work.svg")).expect("a chart").1;
-    let drawn = std::str::from_utf8(drawn).expect("UTF-8");
-    assert!(["alexnet", "googlenet", "mobilenet_v2"].iter().all(|model| drawn.contains(model)), "{drawn}");
-}
-
-#[test]
-fn tiny_coefficients_have_digits_and_what_is_zero_has_no_share() {
-    let of = |name: &str, value: fn(f64) -> f64| {
-        let points = (0..10).map(|n| result("s", &[("x", json!(n))], 1).metric(name, value(f64::from(n)), ""));
-        let mut input = input(vec![("s", view("torch/train", None, points.collect()))]);
-        add_table(&mut input, "t", json!({"from": "s", "rows": "x", "columns": [name]}));
-        add(&mut input, "fit", "fit", json!({"table": "t", "y": name}));
-        let report = reported(&input, &["fit"]);
-        let chosen = report.lines().find(|line| line.contains('✓')).expect("a curve").split('|').nth(3);
-        let both = bullets(&report).map(|bullets| bullets.join("\n"));
-        format!("{}\n{}", both.join("\n"), chosen.unwrap_or_default().trim())
-    };
-    let charge = of("charge", |x| 1.6e-12 * x * (1.0 + 0.004 * (x * 7.0 % 3.0 - 1.0)));
-    let bent = of("bent", |x| 2e-9 + 3e-11 * x + 4.7e-12 * x * x + 1e-13 * (x * 7.0 % 3.0 - 1.0));
-    let exact = of("exact", |x| 1e-9 * x * x);
-    insta::assert_snapshot!([charge, bent, exact].join("\n\n"), @r"
-    - charge is proportional to x: 1.5993e-12 ± 4.2e-15 per unit. R² is 0.999958 over 10 points; the largest error is 0.44%. A straight line suffices: a parabola adds nothing (F-test, p = 0.61).
-    - charge 与 x 成正比：每单位 1.5993e-12 ± 4.2e-15。R² 为 0.999958，共 10 个点，最大偏差为 0.44%。直线已足够：二次项没有贡献（F 检验，p = 0.61）。
-    b = 1.5993e-12 ± 4.2e-15
-
-    - A parabola fits bent over x best of the compared curves. R² is 1.000000 over 10 points; the largest error is 0.01%. A straight line is not enough: its AICc is 115.3 above the minimum.
-    - 所比较的曲线中，二次曲线最能描述 bent 随 x 的变化。R² 为 1.000000，共 10 个点，最大偏差为 0.01%。线性拟合不足：其 AICc 比最优模型高 115.3。
-    a = 1.99994e-9 ± 1.8e-13, b = 3.0032e-11 ± 9.1e-14, c = 4.6966e-12 ± 9.7e-15
-
-    - A parabola fits exact over x best of the compared curves. R² is 1.000 over 10 points. A straight line is not enough: its AICc is 512.9 above the minimum.
-    - 所比较的曲线中，二次曲线最能描述 exact 随 x 的变化。R² 为 1.000，共 10 个点。线性拟合不足：其 AICc 比最优模型高 512.9。
-    a = 1.3e-23 ± 1.4e-23, b = −4.4e-24 ± 7.3e-24, c = 1.0000e-9 ± 7.9e-25
-    ");
 }
 
 /// Pages, bytes and files are counted without noise, and the text says so.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{With, input, result, run, text, view, whole};
-use flow_core::{BuiltinInput, BuiltinOutput, CorunGpus, Series, StepView};
+use flow_core::{BuiltinInput, BuiltinOutput, Series};
 use serde_json::{Value, json};
 
 /// A sweep of learning rate and width with its losses by epoch.
@@ -36,27 +36,6 @@ fn report(input: &BuiltinInput, section: Value) -> Result<BuiltinOutput, String>
     let mut section = section;
     section["table"] = json!("t");
     run("report", json!({"languages": ["en", "zh"], "sections": [section]}), &input)
-}
-
-#[test]
-fn whole_percentages_have_their_own_range_and_a_single_point_is_drawn() {
-    let (mut results, mut all) = (Vec::new(), Vec::new());
-    for n in 1..=3_u32 {
-        let acc = |epoch: u32| (95.0 + f64::from(epoch) + f64::from(n)) / 100.0;
-        results.push(result("s", &[("n", json!(n))], 1).on_cpu().metric("acc", acc(n), "ratio"));
-        let mut of = Series::default();
-        of.metrics.insert("acc".into(), common::curve(&(1..=n).map(|epoch| (epoch, acc(epoch))).collect::<Vec<_>>()));
-        all.push(Some(of));
-    }
-    let mut step = view("torch/train", None, results);
-    step.series = all;
-    let mut input = input(vec![("s", step)]);
-    common::add_table(&mut input, "t", json!({"from": "s", "rows": ["n", "epoch"], "columns": ["acc"]}));
-    let section = json!({"table": "t", "charts": [{"column": "acc", "over": "epoch"}]});
-    let out = run("report", json!({"sections": [section]}), &input).expect("a report");
-    let drawn = text(&out, "charts/t-chart-1.svg");
-    assert!(["n=1", "n=2", "n=3"].iter().all(|name| drawn.contains(&format!(">{name}<"))), "{drawn}");
-    assert!(!drawn.contains(">0<") && drawn.contains(">98<"), "{drawn}");
 }
 
 #[test]
@@ -101,31 +80,6 @@ fn what_cannot_be_drawn_is_said() {
         report(&named, json!({"charts": ["top1"]})).expect_err("no numbers"),
         "`charts: top1`: `low` of the rows' last axis `lr` is not a number, and a chart needs numbers"
     );
-}
-
-#[test]
-fn epochs_that_are_called_otherwise_are_no_short_epochs() {
-    let of = |label: Option<Value>| {
-        let mut input = input(vec![]);
-        let mut step =
-            view("torch/profile", None, vec![result("s", &[], 0).on_cpu().noisy("epoch_time", 0.4, "s", 0.1, 2)]);
-        let mut series = Series::default();
-        let times: Vec<_> = (1..=3).map(|n| (n, 0.01 * f64::from(n))).collect();
-        series.metrics.insert("step_time".into(), common::curve(&times));
-        step.results[0] = step.results[0].clone().metric("step_time", 0.03, "s");
-        step.series = vec![Some(series)];
-        input.steps.insert("s".into(), step);
-        let epoch = match label {
-            Some(label) => json!({"column": "epoch", "label": label}),
-            None => json!("epoch"),
-        };
-        common::add_table(&mut input, "t", json!({"from": "s", "rows": "epoch", "columns": [epoch, "step_time"]}));
-        text(&run("report", json!({"sections": [{"table": "t"}]}), &input).expect("a report"), "report.md")
-    };
-    assert!(of(None).contains("less than 5 s"), "{}", of(None));
-    let otherwise = of(Some(json!({"en": "Batch size", "zh": "批大小"})));
-    assert!(otherwise.contains("Batch size") && !otherwise.contains("less than 5 s"), "{otherwise}");
-    assert!(!otherwise.contains("rest on"), "{otherwise}");
 }
 
 #[test]
@@ -313,31 +267,6 @@ fn earlier_figures_are_a_series_of_every_chart_of_their_column() {
             assert_eq!(drawn.matches("<circle").count(), 3 + 2 * 2 + 1, "{drawn}");
         }
     }
-}
-
-#[test]
-fn groups_that_ran_again_are_drawn_with_their_longest_and_shortest() {
-    let at = |batch: u32| [("batch", json!(batch))];
-    let alone = [16, 32].map(|batch| result("s", &at(batch), 1).epoch_time(10.0)).to_vec();
-    let ran = |batch, time| result("g", &at(batch), 1).epoch_time(time).corun("g", CorunGpus::Shared, 2, 2);
-    let mut together = view("torch/train", Some("s"), vec![ran(16, 20.0), ran(32, 21.0)]);
-    let drawn = |together: &StepView| {
-        let mut input = input(vec![("s", view("torch/train", None, alone.clone())), ("g", together.clone())]);
-        common::add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]}));
-        let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "corun": "g"}]});
-        let out = run("report", with, &input).expect("a report");
-        (whole(&out, "report.md"), text(&out, "charts/t-together.svg"))
-    };
-    let (shown, once) = drawn(&together);
-    assert!(!shown.contains("Error bars"), "{shown}");
-    together.again = vec![ran(16, 23.0), ran(32, 21.5)];
-    for again in &mut together.again {
-        again.repetition = Some(1);
-    }
-    let (shown, twice) = drawn(&together);
-    assert!(shown.contains("Error bars: shortest to longest of the repeated runs."), "{shown}");
-    assert!(shown.contains("误差线：重复运行中的最短至最长用时。"), "{shown}");
-    assert!(twice.matches("<line").count() > once.matches("<line").count(), "{twice}");
 }
 
 /// The start of a PNG of 2 × 3 pixels, which is all that a report reads.

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{With, add_table, bullets, input, remarks, reported, result, run, text, view};
+use common::{With, add_table, bullets, input, remarks, reported, result, view};
 use flow_core::{Outcome, StepResult};
 use serde_json::json;
 
@@ -176,25 +176,6 @@ fn who_computes_with_what_is_shown_gets_what_is_shown() {
 }
 
 #[test]
-fn a_chart_says_which_part_ran_out_of_memory() {
-    let point = |version: &str, batch: i32| {
-        let of = result("s", &[("version", json!(version)), ("batch", json!(batch))], 1);
-        of.epoch_time(1.0 + f64::from(batch) / 64.0)
-    };
-    let mut results: Vec<StepResult> =
-        ["v7", "v11"].into_iter().flat_map(|v| [16, 32, 64].map(|batch| point(v, batch))).collect();
-    results[2] = result("s", &[("version", json!("v7")), ("batch", json!(64))], 1).outcome(Outcome::OutOfMemory);
-    let mut input = input(vec![("s", view("torch/train", None, results))]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "split": "version", "columns": ["epoch_time"]}));
-    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
-    let out = run("report", with, &input).expect("a report");
-    for (lang, said) in [("en", ">v7: out of GPU memory<"), ("zh", ">v7：显存不足<")] {
-        let chart = text(&out, &format!("charts/t-epoch_time.{lang}.svg"));
-        assert!(chart.contains(said), "{chart}");
-    }
-}
-
-#[test]
 fn means_over_seeds_are_told_apart_by_a_test_or_not() {
     let seeds = [0.0, 0.006, -0.005, 0.002];
     let told = |gains: [f64; 3]| {
@@ -270,39 +251,4 @@ fn the_load_of_epochs_that_are_over_at_once_is_not_told() {
         report.contains("shows no load if all epochs together take less") && report.contains("不足一秒"),
         "{report}"
     );
-}
-
-#[test]
-fn what_one_step_s_load_says_is_said_once() {
-    let results = [16, 32, 64].map(|batch| {
-        let result = result("s", &[("batch", json!(batch))], 1).noisy("epoch_time", 9.0, "s", 0.01, 4);
-        result.gpu_load(0.97, 0.1).gpu_memory(1000.0 + 20.0 * f64::from(batch))
-    });
-    let mut input = input(vec![("s", view("torch/train", None, results.into()))]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]}));
-    add_table(&mut input, "u", json!({"from": "s", "rows": "batch", "columns": ["gpu_memory"]}));
-    let with = json!({"sections": [{"table": "t"}, {"table": "u"}]});
-    let report = text(&run("report", with, &input).expect("a report"), "report.md");
-    assert_eq!(report.matches("GPU-bound: ").count(), 1, "{report}");
-}
-
-#[test]
-fn a_line_that_an_analysis_tells_is_told_once() {
-    let results = (1..=8).map(|n| {
-        let noise = f64::from((n * 37) % 11) / 10.0;
-        let result = result("s", &[("batch", json!(16 * n))], 1).noisy("epoch_time", 9.0, "s", 0.01, 4);
-        result.gpu_memory(1000.0 + 320.0 * f64::from(n) + noise)
-    });
-    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["gpu_memory"]}));
-    let fitted = json!({"table": "t", "y": "gpu_memory"});
-    let out = run("fit", fitted.clone(), &input).expect("a fit");
-    let mut step = view("flow/fit", None, vec![result("fit", &[], 0)]);
-    step.with = fitted.as_object().expect("a map").clone();
-    step.files = vec![out.files];
-    input.steps.insert("fit".into(), step);
-    let alone = reported(&input, json!({"table": "t"}));
-    let both = reported(&input, json!({"table": "t", "analyses": ["fit"]}));
-    assert!(alone.contains("is linear in batch size") && !both.contains("is linear in"), "{both}");
-    assert!(both.contains("rises by 20.0"), "{both}");
 }

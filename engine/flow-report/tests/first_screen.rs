@@ -269,26 +269,6 @@ fn of_a_single_row_and_of_no_number() {
 }
 
 #[test]
-fn of_a_long_sweep() {
-    let at = |n: u32| {
-        let made = result("solo", &[("batch", json!(n))], 1).epoch_time(3.0 + 200.0 / f64::from(n));
-        made.gpu_memory(900.0 + 20.0 * f64::from(n)).cpu_util(0.2).metric(
-            "val_acc",
-            0.9 - 0.002 * f64::from(n),
-            "ratio",
-        )
-    };
-    let mut input = input(vec![("solo", view("torch/train", None, (1..=60).map(at).collect()))]);
-    let columns =
-        json!(["epoch_time", "growth(epoch_time)", "gpu_memory", "growth(gpu_memory)", "cpu_util", "val_acc"]);
-    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": columns}));
-    screens(&input, &[json!({"table": "t"})]);
-    let two = json!({"table": "t", "title": {"en": "The same again", "zh": "同上"}});
-    add_table(&mut input, "u", json!({"from": "solo", "rows": "batch", "columns": columns}));
-    screens(&input, &[json!({"table": "t"}), json!({"table": "u"}), two]);
-}
-
-#[test]
 fn of_tables_that_are_wide_or_by_epoch() {
     // More axes and more numbers than fit.
     let names = ["a", "b", "c", "d", "e", "f", "g"];
@@ -336,38 +316,4 @@ fn of_tables_that_are_wide_or_by_epoch() {
     let mut epochs = input(vec![("s", step)]);
     add_table(&mut epochs, "t", json!({"from": "s", "rows": "epoch", "columns": ["train_loss"]}));
     screens(&epochs, &[json!({"table": "t"})]);
-}
-
-#[test]
-fn of_analyses_and_of_many_groups() {
-    let at = |model: &str, batch: u32, by: f64| {
-        let time = by * (2.0 + 0.5 * f64::from(batch) + if batch > 16 { 4.0 } else { 0.0 });
-        result("s", &[("model", json!(model)), ("batch", json!(batch))], 1).metric("iteration_time", time / 1000.0, "s")
-    };
-    let models = [("alexnet", 1.0), ("resnet18", 1.7), ("vgg16", 2.9)];
-    let results = models.iter().flat_map(|(model, by)| (1..=32).map(|batch| at(model, batch, *by)));
-    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": ["model", "batch"], "columns": ["iteration_time"]}));
-    for uses in ["fit", "jumps"] {
-        common::analyses::add(&mut input, uses, uses, json!({"table": "t", "y": "iteration_time"}));
-    }
-    common::analyses::add(&mut input, "best", "best", json!({"table": "t", "column": "iteration_time"}));
-    for analyses in [&["fit"][..], &["jumps"], &["best"], &["fit", "jumps", "best"]] {
-        screens(&input, &[json!({"table": "t", "analyses": analyses})]);
-    }
-
-    let at = |group: u32, batch: u32| [("pair", json!(format!("pair-{group}"))), ("batch", json!(batch))];
-    let all = || (0..15).flat_map(|group| [16, 32].map(|batch| (group, batch)));
-    let alone = all().map(|(group, batch)| result("s", &at(group, batch), 1).epoch_time(20.0).cpu_util(0.3));
-    let ran = all().map(|(group, batch)| {
-        let made = result("g", &at(group, batch), 1).epoch_time(20.0 + 3.0 * f64::from(group)).cpu_util(0.3);
-        let made = if group == 7 { made.outcome(Outcome::OutOfMemory) } else { made };
-        made.corun(&format!("pair-{group}"), CorunGpus::Shared, 2, 3)
-    });
-    let mut input = common::input(vec![
-        ("s", view("torch/train", None, alone.collect())),
-        ("g", view("torch/train", Some("s"), ran.collect())),
-    ]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": ["pair", "batch"], "columns": ["epoch_time"]}));
-    screens(&input, &[json!({"table": "t", "corun": "g"})]);
 }

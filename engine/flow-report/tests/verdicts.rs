@@ -355,49 +355,6 @@ fn what_was_not_full_while_all_ran_does_not_limit() {
 }
 
 #[test]
-fn members_are_shown_with_what_they_used_while_together() {
-    let at = |step: &str, batch: u32, cpu: f64| {
-        let mut result = result(step, &[("batch", json!(batch))], 1).epoch_time(6.0).cpu_util(cpu).gpu_memory(2704.0);
-        result.usage.cpu_util_peak = Some(1.5 * cpu);
-        result.gpu_load(0.97, 0.43)
-    };
-    let of = |step: &str, time: f64| {
-        [(16, 0.3), (32, 0.45)].map(|(batch, cpu)| {
-            let mut result = at(step, batch, cpu).epoch_time(time);
-            result.usage.gpus[0].load_peak = Some(1.0);
-            result
-        })
-    };
-    let together = of("pair", 11.5).map(|member| member.corun("all", CorunGpus::Shared, 2, 3));
-    let mut input = input(vec![
-        ("solo", view("torch/train", None, of("solo", 6.0).into())),
-        ("pair", view("torch/train", Some("solo"), together.into())),
-    ]);
-    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time", "gpu_load"]}));
-    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "corun": "pair"}]});
-    let report = text(&run("report", with, &input).expect("a report"), "report.md");
-    let (_, told) = report.split_once("\nUse while together").expect("a table");
-    let (told, _) = told.split_once("\n![").expect("a chart");
-    insta::assert_snapshot!(told, @r"
-    | Batch size | CPU use | Peak CPU use | GPU utilisation | Peak GPU utilisation | Memory-controller utilisation | GPU memory (MiB) |
-    |-----------:|--------:|-------------:|----------------:|---------------------:|------------------------------:|-----------------:|
-    |         16 |   30.0% |        45.0% |           97.0% |               100.0% |                         43.0% |             2704 |
-    |         32 |   45.0% |        67.5% |           97.0% |               100.0% |                         43.0% |             2704 |
-    | Sum of all |   75.0% |            — |               — |                    — |                             — |             5408 |
-
-    Verdicts
-
-    | Group | GPUs        | Verdict   | Throughput relative to one after another | Runs of each (+ more needed for a verdict) | CPU demand → used together | GPU demand → used together | GPU memory demand | Memory-controller demand → used together |
-    |-------|-------------|-----------|-----------------------------------------:|-------------------------------------------:|---------------------------:|---------------------------:|------------------:|-----------------------------------------:|
-    | all   | shared GPUs | undecided |                             1.04× ± 0.20 |                                      1 + 2 |                  75% → 75% |                 194% → 97% |               44% |                                86% → 43% |
-
-    GPU utilisation is the share of time in which a kernel ran, however small.  
-    Memory-controller utilisation is the share of time with a read or write of GPU memory, not a share of its bandwidth.
-    ");
-    assert_eq!(report.matches("GPU utilisation is the share of time").count(), 2, "below each table that shows it");
-}
-
-#[test]
 fn what_members_use_adds_up_to_its_sum_as_shown() {
     let cpu = [(16, 0.0404), (32, 0.0454), (64, 0.0474)];
     let point = |step: &str, batch: u32| result(step, &[("batch", json!(batch))], 1);

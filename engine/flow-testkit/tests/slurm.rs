@@ -3,13 +3,10 @@
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use flow_slurm::{
-    CONFIG, End, Fate, JobId, Limits, NODES, Never, QUEUE, Row, Why, array_script, fate, manifest, parse_config,
-    parse_nodes, parse_queue, parse_submitted, refused, sbatch, scancel, script, told_in_log,
+    CONFIG, End, Fate, JobId, Limits, NODES, Never, QUEUE, Row, Why, fate, parse_config, parse_nodes, parse_queue,
+    parse_submitted, refused, sbatch, script, told_in_log,
 };
-use flow_testkit::{
-    slurm::{CONTROLLER, Cluster, FOUR_SECONDS},
-    until,
-};
+use flow_testkit::{slurm::Cluster, until};
 
 /// A `flow` that does in the attempt's folder what the file `do` there says.
 const FLOW: &str = "#!/bin/sh\n[ \"$1\" = __node ] && [ \"$2\" = \"$(pwd -P)\" ] || exit 64\n. ./do\n";
@@ -135,60 +132,6 @@ fn each_case_is_told_apart() {
 
 #[test]
 #[ignore = "needs Slurm"]
-fn refusals_are_told_apart() {
-    let cluster = Cluster::start_with(1, 1, FOUR_SECONDS);
-    let why = |job: flow_slurm::Job| {
-        let output = cluster.command("sbatch").args(sbatch(&job)).output().unwrap();
-        assert!(!output.status.success(), "{output:?}");
-        refused(&String::from_utf8_lossy(&output.stderr), output.status.code()).why
-    };
-    let plain = job(&cluster, "plain", "");
-    assert_eq!(why(flow_slurm::Job { gpus: 9, ..plain.clone() }), Why::Impossible);
-    assert_eq!(why(flow_slurm::Job { gpus: 1, gpu_type: Some("h100".to_owned()), ..plain.clone() }), Why::Impossible);
-    assert_eq!(why(flow_slurm::Job { memory: Some(1 << 50), ..plain.clone() }), Why::Impossible);
-    assert_eq!(why(flow_slurm::Job { partition: Some("nosuch".to_owned()), ..plain.clone() }), Why::NotAllowed);
-    assert_eq!(why(flow_slurm::Job { array: Some(1002), ..plain.clone() }), Why::Array);
-    assert_eq!(why(flow_slurm::Job { options: vec!["--nosuch".to_owned()], ..plain.clone() }), Why::Usage);
-    cluster.kill(CONTROLLER);
-    assert_eq!(why(plain), Why::Unreachable);
-}
-
-#[test]
-#[ignore = "needs Slurm"]
-fn tasks_of_an_array_find_their_folders() {
-    let cluster = Cluster::start(2, 0);
-    let flow = cluster.folder().join("flow");
-    let names: Vec<String> = (0..5).map(|at| format!("attempt {at}")).collect();
-    let jobs: Vec<_> = names.iter().enumerate().map(|(at, name)| job(&cluster, name, &format!("exit {at}"))).collect();
-    let array = flow_slurm::Job { array: Some(5), ..job(&cluster, "array", "") };
-    let list = cluster.folder().join("array/manifest");
-    fs::write(&list, manifest(jobs.iter().map(|job| job.folder.as_str()))).unwrap();
-    write_program(Path::new(&array.script), &array_script(flow.to_str().unwrap(), list.to_str().unwrap()));
-    let id = submit(&cluster, &array);
-    for task in 0..5 {
-        let end = if task == 0 { End::Completed } else { End::Failed(task) };
-        becomes(&cluster, JobId { task: Some(task.into()), ..id }, Fate::Ended(end));
-    }
-}
-
-#[test]
-#[ignore = "needs Slurm"]
-fn of_an_array_that_waits_only_those_tasks_end_that_are_named() {
-    let cluster = Cluster::start(1, 0);
-    cluster.run("scontrol", ["update", "nodename=node1", "state=drain", "reason=test"]);
-    let array = |name: &str| submit(&cluster, &flow_slurm::Job { array: Some(6), ..job(&cluster, name, "") });
-    let (some, all) = (array("some"), array("all"));
-    let waits = || queue(&cluster).into_values().filter(|row| fate(row) == Fate::Waiting).collect::<Vec<Row>>();
-    let wanted = |row: &Row| row.id.job == all.job || [0, 1, 4].map(Some).contains(&row.id.task);
-    for call in scancel(&waits(), wanted) {
-        cluster.run("scancel", call.iter().map(String::as_str));
-    }
-    let left: Vec<JobId> = waits().iter().map(|row| row.id).collect();
-    assert_eq!(left, [2, 3, 5].map(|task| JobId { task: Some(task), ..some }));
-}
-
-#[test]
-#[ignore = "needs Slurm"]
 fn nodes_and_limits_are_as_configured() {
     let cluster = Cluster::start_with(3, 2, "MaxArraySize=77\nMinJobAge=5");
     let limits = parse_config(&cluster.run("scontrol", CONFIG.iter().copied())).unwrap();
@@ -214,28 +157,6 @@ fn nodes_and_limits_are_as_configured() {
         .collect();
     let expected = ["main* node1 0/8 2/2 fake", "main* node2 8/8 0/2 fake", "main* node3 0/8 0/2 fake takes no jobs"];
     assert_eq!(shown, expected);
-}
-
-#[test]
-#[ignore = "needs Slurm"]
-fn a_job_outlives_its_controller_and_its_node_s_daemon() {
-    let cluster = Cluster::start_with(1, 1, FOUR_SECONDS);
-    let waits = job(&cluster, "waits", "touch begun; while [ ! -e go ]; do sleep 0.1; done\n");
-    let folder = waits.folder.clone();
-    let id = submit(&cluster, &waits);
-    until("it has begun", || Path::new(&folder).join("begun").exists());
-    // What was submitted in the two seconds before a crash may be forgotten: what is written down is not.
-    cluster.stop(CONTROLLER);
-    cluster.start_again(CONTROLLER);
-    cluster.kill(CONTROLLER);
-    let output = cluster.command("squeue").args(QUEUE).output().unwrap();
-    assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
-    cluster.start_again(CONTROLLER);
-    becomes(&cluster, id, Fate::Running);
-    cluster.kill("node1");
-    fs::write(Path::new(&folder).join("go"), "").unwrap();
-    cluster.start_again("node1");
-    becomes(&cluster, id, Fate::Ended(End::Completed));
 }
 
 #[test]

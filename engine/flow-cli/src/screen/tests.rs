@@ -182,28 +182,6 @@ fn the_summary() {
 }
 
 #[test]
-fn nothing_to_do() {
-    let ended = Ended {
-        answers: Vec::new(),
-        run: "20260208-153012-3f2a".into(),
-        exit: Some(0),
-        all: false,
-        published: vec![("reports/feb08.md".into(), false)],
-        withheld: Vec::new(),
-        made: vec![],
-        unchanged: Some(24),
-    };
-    let words: Vec<String> = summary(&View::default(), &ended, Length::default(), &mut |_, _| Vec::new())
-        .iter()
-        .map(|line| plain(line))
-        .collect();
-    insta::assert_snapshot!(words.join("\n"), @r"
-    done: nothing to do: 24 results cached (run 20260208-153012-3f2a)
-      unchanged reports/feb08.md
-    ");
-}
-
-#[test]
 fn a_step_that_wrote_into_its_input_is_named_with_the_remedy() {
     let mut view = View::default();
     view.started_at = BEGAN;

@@ -107,19 +107,6 @@ fn a_gpu_model_on_which_only_an_earlier_program_ran_is_expected_as_that_ran() {
 }
 
 #[test]
-fn the_first_run_of_a_changed_step_counts_at_once() {
-    let values: Vec<String> = (1..=100).map(|n| (8 * n).to_string()).collect();
-    let expansion = expansion_of(&SWEEP.replace("32, 64, 128, 256, 512", &values.join(", ")));
-    let asked = at(&expansion, 804);
-    let all = [expansion.instances.clone(), vec![asked.clone()]].concat();
-    let mut history = History::new(&expansion, &all);
-    history.remember(StepId(0), of_program(&expansion, 1, 1.0));
-    assert_close(history.predict(&asked).expected.epoch, epoch(804), 0.04);
-    history.remember(StepId(0), vec![of_program(&expansion, 2, 3.0)[70].clone()]);
-    assert_close(history.predict(&asked).expected.epoch, 3.0 * epoch(804), 0.08);
-}
-
-#[test]
 fn runs_of_now_count_even_if_only_those_of_before_were_alone() {
     let expansion = expansion_of(SWEEP);
     let beside = |seen: Observation| Observation { beside: true, undisturbed: false, ..seen };

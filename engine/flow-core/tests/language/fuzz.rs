@@ -99,80 +99,13 @@ const NASTY: [&str; 52] = [
     ",",
 ];
 
-const FILTERS: [&str; 50] = [
-    "abs",
-    "attr",
-    "batch",
-    "bool",
-    "capitalize",
-    "chain",
-    "count",
-    "default",
-    "dictsort",
-    "e",
-    "escape",
-    "first",
-    "float",
-    "format",
-    "groupby",
-    "indent",
-    "int",
-    "items",
-    "join",
-    "last",
-    "length",
-    "lines",
-    "list",
-    "lower",
-    "map",
-    "max",
-    "min",
-    "nothing",
-    "pprint",
-    "reject",
-    "rejectattr",
-    "replace",
-    "reverse",
-    "round",
-    "safe",
-    "select",
-    "selectattr",
-    "sh",
-    "slice",
-    "sort",
-    "split",
-    "string",
-    "sum",
-    "title",
-    "tojson",
-    "trim",
-    "unique",
-    "upper",
-    "where",
-    "zip",
-];
+const FILTERS: &str = "abs attr batch bool capitalize chain count default dictsort e escape first float format groupby \
+    indent int items join last length lines list lower map max min nothing pprint reject rejectattr \
+    replace reverse round safe select selectattr sh slice sort split string sum title tojson trim unique \
+    upper where zip";
 
-const TESTS: [&str; 19] = [
-    "boolean",
-    "defined",
-    "divisibleby",
-    "endingwith",
-    "eq",
-    "even",
-    "float",
-    "ge",
-    "in",
-    "integer",
-    "iterable",
-    "lower",
-    "mapping",
-    "none",
-    "odd",
-    "sameas",
-    "sequence",
-    "startingwith",
-    "string",
-];
+const TESTS: &str = "boolean defined divisibleby endingwith eq even float ge in integer iterable lower mapping none odd \
+    sameas sequence startingwith string";
 
 const ATOMS: [&str; 44] = [
     "0",
@@ -225,6 +158,10 @@ fn pick<'a>(rng: &mut Rng, from: &[&'a str]) -> &'a str {
     from[rng.usize(..from.len())]
 }
 
+fn word<'a>(rng: &mut Rng, from: &'a str) -> &'a str {
+    pick(rng, &from.split(' ').collect::<Vec<_>>())
+}
+
 /// An expression of the grammar, mostly a sound one.
 fn expression(rng: &mut Rng, depth: u32) -> String {
     if depth == 0 {
@@ -236,17 +173,17 @@ fn expression(rng: &mut Rng, depth: u32) -> String {
     match rng.u32(..14) {
         0..=2 => format!("{a} {} {b}", pick(rng, &binary)),
         3 => format!("({a} {} {b}) {} {c}", pick(rng, &binary), pick(rng, &binary)),
-        4 | 5 => format!("({a}) | {}", pick(rng, &FILTERS)),
-        6 => format!("{a} | {}({b})", pick(rng, &FILTERS)),
-        7 => format!("({a}) | {}({b}, {c})", pick(rng, &FILTERS)),
-        8 => format!("({a}) | {}('{}', {b})", pick(rng, &["map", "select", "reject"]), pick(rng, &FILTERS)),
-        9 => format!("({a}) is {} ({b})", pick(rng, &TESTS)),
+        4 | 5 => format!("({a}) | {}", word(rng, FILTERS)),
+        6 => format!("{a} | {}({b})", word(rng, FILTERS)),
+        7 => format!("({a}) | {}({b}, {c})", word(rng, FILTERS)),
+        8 => format!("({a}) | {}('{}', {b})", pick(rng, &["map", "select", "reject"]), word(rng, FILTERS)),
+        9 => format!("({a}) is {} ({b})", word(rng, TESTS)),
         10 => format!("({a})[{b}:{c}:{}]", pick(rng, &ATOMS)),
         11 => format!("{a} if {b} else {c}"),
         12 => format!("[{a}, {b}, {{'k': {c}}}]"),
         _ => format!(
             "-({a}) | {}(*[{b}], {}={c})",
-            pick(rng, &FILTERS),
+            word(rng, FILTERS),
             pick(rng, &["attribute", "width", "d", "start", "indent", "count"])
         ),
     }

@@ -1,8 +1,5 @@
 //! Scales, and the texts in a drawing.
 
-use unicode_width::UnicodeWidthStr;
-
-use super::labels::SMALL_LETTER;
 use super::palette::COLOURS;
 use super::*;
 
@@ -84,25 +81,6 @@ fn lines_that_would_cover_each_other_are_one() {
     assert_eq!(named(several.into()), ["a=1, b=2; c; d"]);
     let three = ["fifo", "sjf", "easy"].map(|name| line(name, 10.0));
     assert_eq!(named(three.into()), ["fifo, sjf, easy"], "one mark between all of them");
-}
-
-#[test]
-fn a_name_that_the_legend_has_no_room_for_goes_on_in_the_next_line() {
-    let seeds = (0..8).map(|seed| Line {
-        name: format!("lr=0.01, seed={seed}"),
-        points: vec![(1.0, 1.0), (2.0, 2.0)],
-        ..Line::default()
-    });
-    let other = Line { name: "lr=0.1, seed=0".into(), points: vec![(1.0, 0.5), (2.0, 0.5)], ..Line::default() };
-    let lines = together(seeds.chain([other]).collect(), false);
-    let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
-    let drawn = curve(&lines, &[], &ticks, &Labels::default());
-    let texts: Vec<&str> = drawn.split('>').filter_map(|part| part.strip_suffix("</text")).collect();
-    let texts: Vec<&str> = texts.into_iter().filter(|text| text.contains("seed")).collect();
-    assert_eq!(texts.len(), 3, "{texts:?}");
-    assert!(texts[0].starts_with("lr=0.01, seed=0; lr=0.01, seed=1;") && texts[1].ends_with("seed=7"), "{texts:?}");
-    assert!(texts.iter().all(|text| text.len() < 80), "{texts:?}");
-    assert_eq!(broken(&"x".repeat(100), 78).concat(), "x".repeat(100));
 }
 
 #[test]
@@ -199,46 +177,6 @@ fn growth_along_a_logarithmic_axis_is_a_straight_line() {
 }
 
 #[test]
-fn many_lines_have_their_names_at_their_ends() {
-    let line = |n: usize| Line {
-        name: format!("batch={n}"),
-        points: (1..6).map(|x| (f64::from(x), f64::from(x) * n as f64)).collect(),
-        place: Some(n),
-        ..Line::default()
-    };
-    let ticks: Vec<(f64, String)> = (1..6).map(|n| (f64::from(n), n.to_string())).collect();
-    let of = |lines: usize| curve(&(0..lines).map(line).collect::<Vec<_>>(), &[], &ticks, &Labels::default());
-    let names = |drawn: &str| texts(drawn).into_iter().filter(|text| text.0.starts_with("batch")).collect::<Vec<_>>();
-    let (few, many) = (names(&of(3)), names(&of(5)));
-    assert!(few.iter().all(|text| text.2 > 300.0), "a legend: {few:?}");
-    assert_eq!(
-        many.iter().map(|text| text.0.as_str()).collect::<Vec<_>>(),
-        ["batch=4", "batch=3", "batch=2", "batch=1", "batch=0"]
-    );
-    assert!(many.windows(2).all(|pair| pair[1].2 - pair[0].2 >= 11.9 && pair[0].1 == pair[1].1), "{many:?}");
-    assert!(of(5).contains("width=\"640\""), "{}", of(5));
-}
-
-#[test]
-fn few_points_have_their_names_beside_them() {
-    let points: Vec<(f64, f64)> = (1..5).map(|n| (f64::from(n), f64::from(n))).collect();
-    let of: Vec<String> = ["vgg16", "alexnet", "resnet18", "resnet34"].map(str::to_owned).into();
-    let drawn = clouds(&[Cloud { name: String::new(), points, of, curve: vec![] }], &Labels::default());
-    assert!(texts(&drawn).iter().any(|text| text.0 == "alexnet") && drawn.matches("<circle").count() == 4, "{drawn}");
-}
-
-#[test]
-fn markers_are_alike_whatever_their_shape() {
-    let points = |at: f64| (1..5).map(|n| (f64::from(n), at + f64::from(n))).collect::<Vec<_>>();
-    let cloud = |name: &str, at: f64| Cloud { name: name.into(), points: points(at), of: vec![], curve: vec![] };
-    let line = |name: &str, at: f64| Line { name: name.into(), points: points(at), ..Line::default() };
-    let ticks: Vec<(f64, String)> = (1..5).map(|n| (f64::from(n), n.to_string())).collect();
-    let of_clouds = clouds(&[cloud("vgg16", 1.0), cloud("alexnet", 3.0)], &Labels::default());
-    let of_lines = curve(&[line("v7", 1.0), line("v11", 3.0)], &[], &ticks, &Labels::default());
-    assert!(!of_clouds.contains("opacity") && !of_lines.contains("opacity"), "{of_clouds}\n{of_lines}");
-}
-
-#[test]
 fn the_same_chart_is_the_same_file() {
     let line = Line { name: "v7".into(), points: vec![(16.0, 18.1), (32.0, 16.2)], ..Line::default() };
     let ticks = [(16.0, "16".to_owned()), (32.0, "32".to_owned())];
@@ -262,71 +200,6 @@ fn texts(drawn: &str) -> Vec<(String, f64, f64, bool)> {
 }
 
 #[test]
-fn what_stands_along_an_axis_has_room_there() {
-    let line = Line { name: "v7".into(), points: vec![(1.0, 5.0), (2.0, 9.0)], ..Line::default() };
-    let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
-    let y = "Time of all epochs measured / 实测的全部轮用时 (s)".to_owned();
-    let x = "Work of all iterations of the training (10¹² multiply-accumulates) / 整个训练中全部迭代的计算量（10¹² 次乘加）".to_owned();
-    let drawn = curve(&[line], &[], &ticks, &Labels { x, y, ..Labels::default() });
-    let (turned, others): (Vec<_>, Vec<_>) = texts(&drawn).into_iter().partition(|text| text.3);
-    let turned: Vec<String> = turned.into_iter().map(|text| text.0).collect();
-    assert_eq!(turned, ["Time of all epochs measured /", "实测的全部轮用时 (s)"]);
-    let foot: Vec<String> = others.into_iter().map(|text| text.0).filter(|text| text.contains("10¹²")).collect();
-    let expected = [
-        "Work of all iterations of the training (10¹² multiply-accumulates) /",
-        "整个训练中全部迭代的计算量（10¹² 次乘加）",
-    ];
-    assert_eq!(foot, expected);
-}
-
-#[test]
-fn a_long_legend_takes_nothing_from_the_drawing() {
-    let high = |lines: usize| {
-        let line = |n: usize| Line {
-            name: format!("a name that is as long as half of the picture, {n}"),
-            points: vec![(0.0, 5.0), (2.0, 9.0)],
-            ..Line::default()
-        };
-        let lines: Vec<Line> = (0..lines).map(line).collect();
-        let drawn = load(lines, &[], "");
-        let tick = |name: &str| texts(&drawn).into_iter().find(|text| text.0 == name).map_or(0.0, |text| text.2);
-        let height = drawn.split_once(" height=\"").and_then(|(_, rest)| rest.split_once('"'));
-        (tick("0") - tick("100"), height.and_then(|(height, _)| height.parse().ok()).unwrap_or(0.0))
-    };
-    let ((short, low), (long, tall)) = (high(1), high(6));
-    assert!((short - long).abs() < 1.0 && tall > low + 50.0, "{short} {long} {low} {tall}");
-}
-
-#[test]
-fn what_gaps_say_is_neither_cut_off_nor_covered() {
-    let line = Line { name: "v7".into(), points: vec![(1.0, 5.0), (2.0, 9.0)], ..Line::default() };
-    let ticks: Vec<(f64, String)> = (1..=10).map(|n| (f64::from(n), n.to_string())).collect();
-    let gap = |at: f64, why: &str| Gap { at, why: vec![why.into(), "显存不足".into()] };
-    let gaps = [gap(9.0, "v7: out of GPU memory"), gap(10.0, "out of GPU memory")];
-    let lowest = |drawn: &str| {
-        let said = texts(drawn).into_iter().filter(|text| text.0.contains("memory"));
-        said.map(|text| text.2).fold(0.0, f64::max)
-    };
-    let beside = Line { points: vec![(1.0, 9.0), (9.0, 0.9)], ..line.clone() };
-    let at_foot = curve(std::slice::from_ref(&line), &gaps, &ticks, &Labels::default());
-    let at_head = curve(&[beside], &gaps, &ticks, &Labels::default());
-    assert!(lowest(&at_head) < lowest(&at_foot) - 100.0, "{at_head}");
-    let drawn = curve(&[line], &gaps, &ticks, &Labels::default());
-    let said: Vec<(String, f64, f64, bool)> =
-        texts(&drawn).into_iter().filter(|text| text.0.contains("memory") || text.0.contains("显存")).collect();
-    assert_eq!(said.len(), 4, "{drawn}");
-    for (n, one) in said.iter().enumerate() {
-        assert!(one.1 + 0.5 * SMALL_LETTER * one.0.width() as f64 <= WIDTH, "{one:?}");
-        let covered = |other: &&(String, f64, f64, bool)| (one.2 - other.2).abs() < 8.0;
-        assert_eq!(said[n + 1..].iter().find(covered), None, "{one:?}");
-    }
-}
-
-fn load(lines: Vec<Line>, epochs: &[(f64, f64)], shaded: &str) -> String {
-    panels(&[Panel { lines, y: String::new() }], epochs, shaded, "")
-}
-
-#[test]
 fn panels_stand_one_above_the_other_over_one_time() {
     let line = |name: &str, to: f64| Line { name: name.into(), points: vec![(0.0, 5.0), (to, 9.0)], ..Line::default() };
     let [gpu, host] =
@@ -338,50 +211,6 @@ fn panels_stand_one_above_the_other_over_one_time() {
         (1, 1, 2, 2, 4),
         "{drawn}"
     );
-}
-
-#[test]
-fn what_is_shaded_is_named() {
-    let line = Line { name: "CPU use".into(), points: vec![(0.0, 5.0), (2.0, 9.0)], ..Line::default() };
-    let shaded =
-        |epochs: &[(f64, f64)]| load(vec![line.clone()], epochs, "odd epochs / 奇数轮").contains("odd epochs / 奇数轮");
-    assert!(shaded(&[(0.0, 1.0)]) && !shaded(&[]));
-}
-
-#[test]
-fn what_is_of_one_quantity_has_one_colour_and_no_two_lines_are_drawn_alike() {
-    let line = |n: usize| Line {
-        name: n.to_string(),
-        points: vec![(0.0, 5.0 + n as f64), (2.0, 9.0)],
-        like: n.checked_sub(4),
-        ..Line::default()
-    };
-    let drawn = load((0..8).map(line).collect(), &[], "");
-    let mut alike: Vec<(String, String)> = Vec::new();
-    for path in drawn.split("<path ").skip(1).filter_map(|part| Some(part.split_once('>')?.0)) {
-        let of = |name: &str| {
-            let at = path.split_once(&format!("{name}=\"")).and_then(|(_, rest)| rest.split_once('"'));
-            at.map_or_else(String::new, |(value, _)| value.to_owned())
-        };
-        alike.push((of("stroke"), of("stroke-dasharray")));
-    }
-    let colours: std::collections::BTreeSet<&String> = alike.iter().map(|(colour, _)| colour).collect();
-    let drawn_so: std::collections::BTreeSet<&(String, String)> = alike.iter().collect();
-    assert_eq!((alike.len(), colours.len(), drawn_so.len()), (8, 4, 8), "{alike:?}");
-}
-
-#[test]
-fn a_series_looks_the_same_whether_those_before_it_are_drawn_as_one_or_not() {
-    let line =
-        |name: &str, at: f64| Line { name: name.into(), points: vec![(1.0, at), (2.0, 2.0 * at)], ..Line::default() };
-    let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
-    let last = COLOURS[2].to_lowercase();
-    for second in [3.01, 4.0] {
-        let lines = together(vec![line("fifo", 3.0), line("sjf", second), line("lyapunov", 1.0)], false);
-        let drawn = curve(&lines, &[], &ticks, &Labels::default());
-        assert!(drawn.contains(&last), "{second}: {drawn}");
-        assert_eq!(drawn.contains(&COLOURS[1].to_lowercase()), lines.len() == 3, "{second}: {drawn}");
-    }
 }
 
 /// The names of ticks and their positions along the x axis.
@@ -414,14 +243,6 @@ fn values_stand_where_they_are_on_the_scale_that_spaces_them_more_evenly() {
     assert_eq!(shares(&[50.0, 60.0, 80.0, 100.0]), [0.0, 20.0, 60.0, 100.0], "no wide range");
     assert_eq!(shares(&[0.0, 10.0, 40.0, 160.0]), [0.0, 6.0, 25.0, 100.0], "zero has no logarithm");
     assert_eq!(shares(&[-4.0, 0.0, 12.0]), [0.0, 25.0, 100.0]);
-}
-
-#[test]
-fn a_wide_sweep_of_many_doubled_values_is_spaced_evenly_too() {
-    let doubled: Vec<f64> = (0..18).map(|n| f64::from(1 << n)).collect();
-    let ticks = named_ticks(&over(&doubled), &["1", "2", "4"]);
-    assert_eq!(ticks.len(), 3, "{ticks:?}");
-    assert!((ticks[2].1 - 2.0 * ticks[1].1 + ticks[0].1).abs() < 0.1, "{ticks:?}");
 }
 
 #[test]

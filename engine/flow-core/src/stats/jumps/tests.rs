@@ -192,20 +192,6 @@ fn jumps_close_together_at_irregular_places_are_found() {
     assert!(eight.0 >= 320 && twelve.0 >= 380 && eight.1.max(twelve.1) <= 8, "{eight:?}, {twelve:?}");
 }
 
-/// VGG16, H200, PyTorch 2.11, fp32, 224x224: milliseconds of a training step at batch sizes 1 to 40.
-const VGG16: [f64; 40] = [
-    5.87, 12.49, 17.87, 17.83, 19.79, 22.37, 24.65, 24.68, 27.39, 29.84, 32.53, 33.59, 35.45, 37.21, 39.22, 41.46,
-    43.72, 45.51, 47.71, 48.77, 50.51, 52.66, 54.55, 53.55, 63.56, 64.98, 68.82, 70.17, 71.96, 63.86, 65.00, 58.92,
-    72.17, 73.40, 75.78, 77.09, 80.61, 81.97, 83.22, 83.42,
-];
-
-#[test]
-fn a_measured_sweep_jumps_where_its_chart_shows_it() {
-    let points: Vec<(f64, f64)> = (1..).map(f64::from).zip(VGG16).collect();
-    assert_eq!(places(&points), [24, 29], "up and down again; the fast batch of 32 is a point of its own");
-    assert_eq!(places(&points[4..]), [24, 29], "nor is it the steep beginning that shows them");
-}
-
 /// Milliseconds of a training step of resnet50 on an H200, in fp32 at 224×224, at batch sizes 1 to 70.
 const RESNET50: [f64; N] = [
     6.12, 7.18, 8.83, 9.58, 10.37, 12.07, 12.92, 13.68, 15.21, 16.44, 18.41, 19.21, 20.61, 21.45, 22.74, 22.98, 24.61,
@@ -321,16 +307,6 @@ fn a_jump_has_its_height_and_the_curve_its_fluctuation() {
     assert!(points[jump.at].0 == 32.0 && (jump.height - 12.0).abs() <= jump.half && jump.half < 1.5, "{jump:?}");
     assert!((0.4..0.6).contains(&found.fluctuation), "{found:?}");
     assert_eq!(found.multiple, None);
-}
-
-#[test]
-fn an_outlier_is_no_jump() {
-    let jumps = (0..100).filter(|seed| {
-        let (noise, at) = (noise(*seed, N), 4 + (7 * *seed as usize) % 62);
-        let points = sweep(|x| 30.0 + x + of(&noise, x) + if x as usize == at { 40.0 } else { 0.0 });
-        places(&points).iter().any(|place| place.abs_diff(at) <= 3)
-    });
-    assert!(jumps.count() <= 2);
 }
 
 #[test]
