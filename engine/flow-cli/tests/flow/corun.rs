@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     gpus::{HOLD, Stranger},
-    quiet_space, space,
+    space,
 };
 
 const WORKFLOW: &str = "
@@ -95,64 +95,4 @@ fn a_member_that_was_ended_for_another_says_for_which() {
     );
     let said = space.flow(["run", "w.yaml"]).expect(1).text();
     assert!(said.contains("fails[x=2]: fails[x=1] of its group did not succeed"), "{said}");
-}
-
-#[test]
-fn why_a_repetition_was_not_needed_tells_after_how_many_runs_the_verdict_was_known() {
-    let space = quiet_space();
-    let sooner = EVEN.replace("n: [1, 2]", "n: [1, 2, 3, 4]").replace("at_most: 2", "at_most: 5");
-    space.write("even.yaml", &sooner);
-    space.flow(["run", "even.yaml"]).expect(0);
-    let is_made = |line: &&Value| {
-        let label = line["result"]["label"].as_str().unwrap_or_default();
-        line["event"] == "recorded" && label.starts_with("together[n=1")
-    };
-    // One, but on a busy machine.
-    let made = space.journal().iter().filter(is_made).count();
-    let runs = if made == 1 { "1 run".to_owned() } else { format!("{made} runs") };
-    for repetition in made..5 {
-        let why = space.flow(["why", &format!("together[n=1,repetition={repetition}]")]).expect(0).stdout();
-        assert!(why.contains(&format!(", after {runs} of each")), "{why}");
-    }
-}
-
-/// Two that take as long again together: gain and loss are even, and one run of each cannot tell that from either.
-const EVEN: &str = "\
-flow: 1
-name: even
-steps:
-  alone: {matrix: {n: [1, 2]}, run: sleep 0.4, exclusive: true}
-  together:
-    like: alone
-    run: sleep 0.8
-    corun: {group: all, gpus: shared}
-    repeat: {until: decided, at_most: 2}
-  table: {uses: flow/table, with: {from: alone, rows: n, columns: [wall]}}
-  report: {uses: flow/report, with: {sections: [{table: table, corun: together}]}}
-";
-
-#[test]
-fn what_one_run_of_each_does_not_decide_is_repeated_and_no_more_often_than_the_file_says() {
-    let space = quiet_space();
-    space.write("even.yaml", EVEN);
-    let plan = space.flow(["run", "-n", "even.yaml"]).expect(0).stdout();
-    assert!(plan.contains("may repeat"), "{plan}");
-    assert!(plan.contains("while the verdict on together all is undecided, up to 2 runs of each"), "{plan}");
-    space.flow(["run", "even.yaml"]).expect(0);
-    let labels = || {
-        let recorded = space.journal().into_iter().filter(|line| line["event"] == "recorded");
-        recorded.filter_map(|line| line["result"]["label"].as_str().map(str::to_owned)).collect::<Vec<_>>()
-    };
-    let again = labels().into_iter().filter(|label| label.contains("repetition=1")).collect::<Vec<_>>();
-    assert_eq!(again.len(), 4, "both members, and both alone: {:?}", labels());
-    let shown = space.flow(["show", "together[n=1,repetition=1]"]).expect(0).stdout();
-    assert!(!shown.is_empty());
-    let why = space.flow(["why", "together[n=1,repetition=1]"]).expect(0).stdout();
-    assert!(why.contains("made because the verdict on together all was undecided after 1 run of each"), "{why}");
-    let said = space.flow(["run", "even.yaml"]).expect(0).stdout();
-    assert!(said.contains("nothing to do"), "{said}");
-    // With fewer allowed the same results give the same verdict, and nothing runs but the report.
-    space.write("even.yaml", &EVEN.replace("at_most: 2", "at_most: 1"));
-    let plan = space.flow(["run", "-n", "even.yaml"]).expect(0).stdout();
-    assert!(!plan.contains("may repeat") && plan.contains("5 cached"), "{plan}");
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     at_once,
-    gpus::{HOLD, Stranger, again, notices, result},
+    gpus::{HOLD, Stranger, again, hold_until, notices, result},
     space,
 };
 
@@ -70,7 +70,7 @@ steps:
 fn a_card_that_hangs_blinds_flow_to_no_other() {
     let mut space = space();
     let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\ngpu NVIDIA B; memory=24GiB; used=1GiB\n");
-    space.script("until.sh", &HOLD.replace("sleep \"$2\"", "until [ -e \"$2\" ]; do sleep 0.05; done"));
+    space.script("until.sh", &hold_until());
     let go = space.path("go").display().to_string();
     space.write(
         "hang.yaml",
@@ -115,7 +115,7 @@ fn who_waits_for_a_driver_that_hangs_starts_what_needs_no_card() {
     at_once([("./until.sh 10 go", "true"), ("true", "./until.sh 10 go; false")], |(other, step)| {
         let mut space = space();
         let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\n");
-        space.script("until.sh", &HOLD.replace("sleep \"$2\"", "until [ -e \"$2\" ]; do sleep 0.05; done"));
+        space.script("until.sh", &hold_until());
         let at = |text: &str| text.replace("go", &space.path("go").display().to_string());
         let train = |run: &str| format!("train: {{run: '{}', inputs: [until.sh], cpus: 1, gpus: 1}}", at(run));
         space.write("other.yaml", &format!("flow: 1\nname: other\nsteps:\n  {}\n", train(other)));
@@ -149,7 +149,7 @@ fn who_waits_for_a_driver_that_hangs_starts_what_needs_no_card() {
 fn a_limit_that_passes_while_a_driver_hangs_is_not_what_ended_a_step_that_had_failed() {
     let mut space = space();
     let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\n");
-    space.script("until.sh", &HOLD.replace("sleep \"$2\"", "until [ -e \"$2\" ]; do sleep 0.05; done"));
+    space.script("until.sh", &hold_until());
     let go = space.path("go").display().to_string();
     let train = format!("train: {{run: './until.sh 10 {go}; false', inputs: [until.sh], gpus: 1, timeout: 8s}}");
     space.write("one.yaml", &format!("flow: 1\nname: one\nsteps:\n  {train}\n"));

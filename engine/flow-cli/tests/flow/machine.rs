@@ -14,7 +14,7 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::{quiet_space, space};
+use crate::space;
 
 /// A step that writes when it began and ended, and sleeps between.
 const TIMED: &str = "#!/bin/sh
@@ -230,7 +230,7 @@ fn a_step_that_runs_beside_a_measurement_all_the_same_spoils_it() {
 
 #[test]
 fn who_was_stopped_while_it_decided_is_told_of_and_not_waited_for() {
-    let space = quiet_space();
+    let space = space();
     space.script("timed.sh", TIMED);
     steps(&space, "alone", 1, 0.1, "exclusive: true");
     // The byte behind all slots is the mutex.
@@ -245,7 +245,7 @@ fn who_was_stopped_while_it_decided_is_told_of_and_not_waited_for() {
     };
     fcntl(&file, FcntlArg::F_OFD_SETLK(&mutex)).unwrap();
     let mut interrupted = space.start(["run", "alone.yaml"]);
-    until("it looks at the ledger", || space.flow(["status"]).stdout().contains("0 of 1 instance"));
+    until("it looks at the ledger", || interrupted.said().contains("plan: 1 to run"));
     interrupted.signal(Signal::SIGINT);
     assert_eq!(interrupted.wait().code(), Some(130), "{}", interrupted.said());
     let said = space.flow(["run", "alone.yaml"]).expect(0).text();

@@ -1,6 +1,7 @@
 //! The real `flow`, end to end: what people rely on when it runs their experiments. One binary, for linking is slow.
 
 mod accept;
+mod alone;
 mod artifacts;
 mod audit;
 mod bundle;
@@ -46,7 +47,6 @@ mod revision;
 mod secrets;
 mod served;
 mod several;
-mod sharing;
 mod shell;
 mod signals;
 mod simulate;
@@ -63,22 +63,42 @@ mod watched;
 
 use std::{
     cell::RefCell,
-    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Condvar, Mutex, PoisonError},
     thread,
 };
 
 use flow_testkit::TestSpace;
 
-/// The machine: most tests wait more than they compute and share it. Tests that measure times or loads take it alone.
-static MACHINE: RwLock<()> = RwLock::new(());
+/// How many tests of each kind run: ordinary ones, and quiet ones that measure times or loads. Tests of one kind run at the same
+/// time, because most of them wait more than they compute. No ordinary test runs beside a quiet one.
+static RUNNING: Mutex<[usize; 2]> = Mutex::new([0; 2]);
+static ENDED: Condvar = Condvar::new();
+const ORDINARY: usize = 0;
+const QUIET: usize = 1;
 
-enum Hold {
-    Shared(#[expect(dead_code, reason = "held until the thread of the test ends")] RwLockReadGuard<'static, ()>),
-    Alone(#[expect(dead_code, reason = "held until the thread of the test ends")] RwLockWriteGuard<'static, ()>),
+/// A running test of this kind.
+struct Hold(usize);
+
+impl Hold {
+    /// Waits until no test of the other kind runs.
+    fn of(kind: usize) -> Hold {
+        let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = ENDED.wait_while(running, |running| running[1 - kind] > 0);
+        running.unwrap_or_else(PoisonError::into_inner)[kind] += 1;
+        Hold(kind)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        RUNNING.lock().unwrap_or_else(PoisonError::into_inner)[self.0] -= 1;
+        ENDED.notify_all();
+    }
 }
 
 thread_local! {
-    static HOLD: RefCell<Option<Hold>> = const { RefCell::new(None) };
+    /// Until the thread of the test ends.
+    static KIND: RefCell<Option<Hold>> = const { RefCell::new(None) };
 }
 
 /// One test of several cases, each in a workspace of its own and all at once: what waits, and computes next to nothing.
@@ -89,16 +109,6 @@ fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, test: impl Fn(T) + Sync)
 
 /// An empty workspace for the binary that was built for these tests.
 fn space() -> TestSpace {
-    HOLD.with_borrow_mut(|hold| {
-        hold.get_or_insert_with(|| Hold::Shared(MACHINE.read().unwrap_or_else(PoisonError::into_inner)));
-    });
+    KIND.with_borrow_mut(|hold| _ = hold.get_or_insert_with(|| Hold::of(ORDINARY)));
     TestSpace::new(env!("CARGO_BIN_EXE_flow"))
-}
-
-/// An empty workspace for a test that measures: no other test runs beside it.
-fn quiet_space() -> TestSpace {
-    // What this thread held would keep it waiting for ever.
-    HOLD.take();
-    HOLD.set(Some(Hold::Alone(MACHINE.write().unwrap_or_else(PoisonError::into_inner))));
-    space()
 }

@@ -10,7 +10,7 @@ use flow_testkit::{TestSpace, until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::{quiet_space, space};
+use crate::space;
 
 const TRAIN: &str = "for e in 1 2 3 4; do
   n=0; while [ $n -lt 60000 ]; do n=$((n+1)); done
@@ -219,22 +219,6 @@ fn of_a_sweep_without_its_required_metrics_each_instance_has_failed_once() {
 }
 
 #[test]
-fn what_two_steps_share_is_read_again_as_the_one_s_that_reads_it() {
-    let space = space();
-    let write = |pattern: &str| {
-        let step = format!("{{run: echo ac 0.5, metrics: {{stdout: '{pattern}'}}}}");
-        space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  one: {step}\n  two: {step}\n"));
-    };
-    write("ca {acc}");
-    space.flow(["run", "m.yaml"]).expect(0);
-    write("ac {acc}");
-    space.flow(["run", "m.yaml"]).expect(0);
-    let rows = space.flow(["results", "--all"]).expect(0).stdout();
-    let alike = |row: &str| row.split(',').nth(1) == row.split(',').nth(2);
-    assert!(rows.lines().skip(1).all(alike), "{rows}");
-}
-
-#[test]
 fn what_failed_for_want_of_required_metrics_stays_in_results_and_logs_of_its_sweep() {
     let space = space();
     let write = |pattern: &str| {
@@ -379,7 +363,7 @@ fn scalars_of_tensorboard_are_read_and_read_again() {
 
 #[test]
 fn scalars_of_tensorboard_are_shown_while_they_are_logged() {
-    let space = quiet_space();
+    let space = space();
     fs::write(space.path("events"), EVENTS).unwrap();
     let command = "mkdir runs; head -c 5000 events > runs/events.out.tfevents.1; sleep 60";
     let step = format!("{{run: '{command}', inputs: [events], metrics: {{tensorboard: runs}}}}");

@@ -1,10 +1,22 @@
-//! Admission that learns, on a card that is not there: alone at first, together once history knows, alone again after memory
-//! did not suffice.
+//! Tests that measure times or loads. They are in one module because tests run in order of their names: they run together, and no
+//! other test beside them.
 
 use flow_testkit::{TestSpace, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::{gpus::HOLD, quiet_space, space};
+use crate::{
+    Hold, KIND, QUIET,
+    gpus::{FOUR, HOLD, Stranger, again, hold_until, notices, result},
+    space,
+};
+
+/// An empty workspace for a test that measures.
+fn quiet_space() -> TestSpace {
+    // What this thread held would keep it waiting for ever.
+    KIND.take();
+    KIND.set(Some(Hold::of(QUIET)));
+    space()
+}
 
 const CARD: &str = "driver 580.95.05\ngpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=30\n";
 
@@ -177,37 +189,104 @@ steps:
 }
 
 #[test]
-fn a_card_belongs_to_one_run() {
-    let (mut first, mut second) = (space(), space());
-    let gpus = first.gpus("gpu NVIDIA A; memory=24GiB; load=20; memory_load=5\n");
-    second.gpus("").set("");
-    second.env("FAKE_NVML", &first.path("gpus.txt").to_string_lossy());
-    second.beside(&first);
-    for space in [&first, &second] {
-        space.script("hold.sh", HOLD);
-        let step = "run: ./hold.sh 1000 1, inputs: [hold.sh], gpus: 1, cpus: 1";
-        space.write("train.yaml", &format!("flow: 1\nname: train\nsteps:\n  train: {{{step}}}\n"));
-        space.flow(["run", "train.yaml"]).expect(0);
-    }
-    // Both are known, and would share it within one run.
-    let mut one = first.start(["run", "-f", "train.yaml"]);
-    until("the first is on the card", || gpus.text().matches("memory=1000MiB").count() == 3);
-    let mut two = second.start(["run", "-f", "train.yaml"]);
-    until("it is said whom it waits for", || second.flow(["status"]).text().contains("another flow (process PID of"));
-    assert!(one.wait().success() && two.wait().success(), "{}{}", one.said(), two.said());
-    let [a, b] = [&first, &second].map(|space| result_of(space, "train"));
-    assert!(a["ended_at"].as_u64() <= b["started_at"].as_u64(), "one after the other");
-    assert!(!two.said().contains("the foreign process"), "{}", two.said());
+fn a_stranger_spoils_what_is_exclusive_and_it_is_repeated_once() {
+    let mut space = quiet_space();
+    let gpus = space.gpus("gpu NVIDIA H200; memory=143771MiB; reserved=500MiB\n");
+    let desktop = Stranger::new();
+    gpus.add(&(desktop.on(0, 200) + " desktop"));
+    space.script("until.sh", &hold_until()).write(
+        "alone.yaml",
+        &format!(
+            "\
+flow: 1
+name: alone
+steps:
+  solo: {{run: ./until.sh 100 {}, inputs: [until.sh], gpus: 1, exclusive: true}}
+",
+            space.path("go").display()
+        ),
+    );
+    let mut flow = space.start(["run", "alone.yaml"]);
+    until("the step holds memory", || gpus.text().contains("memory=100MiB"));
+    let stranger = Stranger::new();
+    gpus.add(&stranger.on(0, 2048));
+    until("the stranger is seen", || flow.said().contains("the foreign process"));
+    drop(stranger);
+    space.write("go", "");
+    assert!(flow.wait().success(), "{}", flow.said());
+    let started = space.journal().iter().filter(|line| line["event"] == "started").count();
+    let result = result(&space, "solo");
+    assert_eq!((started, result.get("spoiled")), (2, None), "{}", flow.said());
+    insta::assert_snapshot!(notices(&space).join("\n"), @"the foreign process PID (sleep) computes on GPU 0 (NVIDIA H200)");
+    let spoiled: Vec<Value> = space.journal().iter().filter_map(|line| line.get("spoiled").cloned()).collect();
+    assert_eq!((spoiled.len(), &spoiled[0][0]["kind"]), (1, &json!("stranger")), "{spoiled:?}");
+    assert_eq!(again(&space), [json!({"kind": "spoiled"})]);
 }
 
-/// The newest result of an instance, in whatever run.
-fn result_of(space: &TestSpace, label: &str) -> Value {
-    let journals = flow_testkit::files_below(&space.path(".flow/runs"));
-    let journals = journals.into_iter().filter(|path| path.ends_with("journal.jsonl"));
-    let lines = journals.flat_map(|path| {
-        let text = std::fs::read_to_string(path).unwrap();
-        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>()
-    });
-    let recorded = lines.filter(|line| line["event"] == "recorded" && line["result"]["label"] == label);
-    recorded.max_by_key(|line| line["result"]["ended_at"].as_u64()).unwrap()["result"].clone()
+#[test]
+fn a_group_shares_one_set_of_gpus_or_has_its_own() {
+    let mut space = quiet_space();
+    space.gpus(FOUR);
+    space.script("hold.sh", HOLD).write(
+        "group.yaml",
+        "\
+flow: 1
+name: group
+steps:
+  shared: {matrix: {n: [1, 2]}, run: ./hold.sh 100 3.5, inputs: [hold.sh], gpus: 2, corun: {group: all, gpus: shared}}
+  own: {matrix: {n: [1, 2]}, run: ./hold.sh 100 0.3, inputs: [hold.sh], gpus: 2, corun: {group: all, gpus: own}}
+",
+    );
+    space.flow(["run", "group.yaml"]).expect(0);
+    let gpus = |label: &str| result(&space, label)["circumstances"]["gpus"].clone();
+    assert_eq!(gpus("shared[n=1]"), gpus("shared[n=2]"));
+    let own: Vec<Value> = ["own[n=1]", "own[n=2]"].iter().flat_map(|l| gpus(l).as_array().unwrap().clone()).collect();
+    assert_eq!(own.iter().collect::<std::collections::HashSet<_>>().len(), 4, "{own:?}");
+    // Each process uses 30% of the multiprocessors, from its first command to its end: a sample before or after the
+    // other process counts nothing.
+    let shared = result(&space, "shared[n=1]");
+    let others = shared["circumstances"]["gpu_shared"].as_f64().unwrap();
+    assert!((0.15..=0.3 + 1e-9).contains(&others), "{shared}");
+    assert_eq!(shared["usage"]["gpus"][0]["memory_peak"], 100 << 20, "its own, not the card's");
+}
+
+/// Two that take as long again together: gain and loss are even, and one run of each cannot tell that from either.
+const EVEN: &str = "\
+flow: 1
+name: even
+steps:
+  alone: {matrix: {n: [1, 2]}, run: sleep 0.2, exclusive: true}
+  together:
+    like: alone
+    run: sleep 0.4
+    corun: {group: all, gpus: shared}
+    repeat: {until: decided, at_most: 2}
+  table: {uses: flow/table, with: {from: alone, rows: n, columns: [wall]}}
+  report: {uses: flow/report, with: {sections: [{table: table, corun: together}]}}
+";
+
+#[test]
+fn what_one_run_of_each_does_not_decide_is_repeated_and_no_more_often_than_the_file_says() {
+    let space = quiet_space();
+    space.write("even.yaml", EVEN);
+    let plan = space.flow(["run", "-n", "even.yaml"]).expect(0).stdout();
+    assert!(plan.contains("may repeat"), "{plan}");
+    assert!(plan.contains("while the verdict on together all is undecided, up to 2 runs of each"), "{plan}");
+    space.flow(["run", "even.yaml"]).expect(0);
+    let labels = || {
+        let recorded = space.journal().into_iter().filter(|line| line["event"] == "recorded");
+        recorded.filter_map(|line| line["result"]["label"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let again = labels().into_iter().filter(|label| label.contains("repetition=1")).collect::<Vec<_>>();
+    assert_eq!(again.len(), 4, "both members, and both alone: {:?}", labels());
+    let shown = space.flow(["show", "together[n=1,repetition=1]"]).expect(0).stdout();
+    assert!(!shown.is_empty());
+    let why = space.flow(["why", "together[n=1,repetition=1]"]).expect(0).stdout();
+    assert!(why.contains("made because the verdict on together all was undecided after 1 run of each"), "{why}");
+    let said = space.flow(["run", "even.yaml"]).expect(0).stdout();
+    assert!(said.contains("nothing to do"), "{said}");
+    // With fewer allowed the same results give the same verdict, and nothing runs but the report.
+    space.write("even.yaml", &EVEN.replace("at_most: 2", "at_most: 1"));
+    let plan = space.flow(["run", "-n", "even.yaml"]).expect(0).stdout();
+    assert!(!plan.contains("may repeat") && plan.contains("5 cached"), "{plan}");
 }
