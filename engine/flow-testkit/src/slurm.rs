@@ -108,6 +108,7 @@ impl Cluster {
         let state = self.dir.path().join("state");
         fs::remove_dir_all(&state).and_then(|()| fs::create_dir(&state)).expect("an empty folder");
         self.start_again(CONTROLLER);
+        self.register_nodes();
     }
 
     /// Ends a daemon as it wishes: the controller writes down what it knows.

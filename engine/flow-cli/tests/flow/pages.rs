@@ -60,7 +60,9 @@ fn without_comments(yaml: &str) -> Vec<&str> {
 fn is_real(page: &str) {
     let space = space();
     for file in ["train.py", "sweep.yaml"] {
-        fs::copy(root().join("examples/quickstart").join(file), space.path(file)).unwrap();
+        let text = fs::read_to_string(root().join("examples/quickstart").join(file)).unwrap();
+        // With less data the trainings take less time, and flow prints the same words.
+        space.write(file, &text.replace("range(10000)", "range(3000)"));
     }
     let page = fs::read_to_string(root().join(page)).unwrap();
     for example in blocks(&page, "yaml").into_iter().map(str::trim_start) {

@@ -110,7 +110,7 @@ fn whatever_becomes_of_a_file_of_the_store_flow_gets_over_it() {
     let files = files_below(&template.path(".flow"));
     let root = template.path("");
     let (mut cases_done, mut wrong) = (0, Vec::new());
-    for case in 0..cases("FLOW_TEST_CORRUPTIONS", 16) {
+    for case in 0..cases("FLOW_TEST_CORRUPTIONS", 10) {
         let mut random = fastrand::Rng::with_seed(case);
         let space = space();
         let copied = Command::new("cp").arg("-a").arg(root.join(".")).arg(space.path("")).status();

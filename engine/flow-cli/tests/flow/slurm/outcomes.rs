@@ -41,7 +41,7 @@ fn what_is_preempted_is_tried_again_however_the_site_does_that() {
 #[test]
 #[ignore = "needs Slurm"]
 fn what_is_preempted_again_and_again_goes_on_from_its_checkpoint() {
-    const TIMES: usize = 4;
+    const TIMES: usize = 2;
     let workflow = "
   train: {gpus: 1, run: sh train.sh, inputs: [train.sh], outputs: [out.txt]}
 ";
