@@ -40,18 +40,6 @@ fn a_store_of_a_newer_flow_is_refused() {
 }
 
 #[test]
-fn doctor_rebuilds_a_damaged_database() {
-    let space = done();
-    let size = fs::metadata(space.path(".flow/db/db")).unwrap().len();
-    fs::write(space.path(".flow/db/db"), vec![7; usize::try_from(size).unwrap()]).unwrap();
-    space.write("make.yaml", &WORKFLOW.replace("range(6)", "range(7)"));
-    let said = space.flow(["doctor"]).text();
-    assert!(said.contains("repaired: the database was damaged") && said.contains("6 results"), "{said}");
-    space.flow(["run", "make.yaml"]).expect(0);
-    assert_eq!(space.ran(), ["make[n=6]"], "everything else was found again");
-}
-
-#[test]
 fn a_run_that_was_killed_before_its_plan_is_told_so() {
     let space = done();
     let journal = fs::read_dir(space.path(".flow/runs")).unwrap().next().unwrap().unwrap().path().join("journal.jsonl");

@@ -210,39 +210,3 @@ fn what_is_not_published_yet_always_is() {
     space.flow(["run", "a.yaml", "--set", "epochs=1"]).expect(0);
     assert!(space.read("docs/rep.md").contains("epochs=1"));
 }
-
-#[test]
-fn a_readme_has_entries_of_gpus_and_a_file_beside_it_those_of_cpus() {
-    let space = space();
-    let workflow = TRIAL.replace("NEWS.md", "README.md").replace("{sections", "{languages: [en, zh], sections");
-    space.write("a.yaml", &workflow).write("README.md", "# Lab\n");
-    let ran = space.flow(["run", "a.yaml"]).expect(0).text();
-    assert!(ran.contains("published reports/WHATSNEW.md") && space.read("README.md") == "# Lab\n", "{ran}");
-    let entry = space.read("reports/WHATSNEW.md");
-    assert!(entry.starts_with("# What's New (runs without a GPU)\n\n<!-- flow entry: a on "), "{entry}");
-    assert!(entry.contains(", CPU: a\n") && entry.contains("[../docs/rep.md](../docs/rep.md)"), "{entry}");
-    // Again it changes nothing, and the path is said all the same.
-    let again = space.flow(["run", "a.yaml"]).expect(0).text();
-    assert!(again.contains("unchanged reports/WHATSNEW.md") && space.read("reports/WHATSNEW.md") == entry, "{again}");
-    let asked = space.flow(["run", "a.yaml", "--publish"]).expect(0).text();
-    assert!(asked.contains("published WHATSNEW.md") && asked.contains("published README.md"), "{asked}");
-    let readme = space.read("README.md");
-    assert!(readme.starts_with("# Lab\n\n## What's New\n\n<!-- flow entry: a on "), "{readme}");
-    assert!(readme.contains("[report](docs/rep.md) · [all entries](WHATSNEW.md)"), "{readme}");
-    assert!(!readme.contains("| loss") && space.read("WHATSNEW.md").contains("| loss"), "{readme}");
-}
-
-#[test]
-fn a_report_from_other_gpus_stays() {
-    let mut space = space();
-    space.write("a.yaml", &TRIAL.replace("{run: \"echo", "{gpus: 1, exclusive: true, run: \"echo"));
-    let mut on = |gpus: &str| space.env("FLOW_FAKE_GPUS", gpus).flow(["run", "a.yaml"]).expect(0).text();
-    let first = on("2 x NVIDIA H200, 140 GiB");
-    assert!(first.contains("published docs/rep.md"), "{first}");
-    let more = on("1 x NVIDIA H200, 140 GiB");
-    assert!(!more.contains("kept"), "{more}");
-    let other = on("1 x TITAN Xp, 12 GiB");
-    let kept = "kept      docs/rep.md: it is from NVIDIA H200, this run is from TITAN Xp; --publish replaces it";
-    assert!(other.contains(kept), "{other}");
-    assert!(space.read("docs/rep.md").contains("H200"));
-}

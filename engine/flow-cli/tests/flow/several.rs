@@ -1,7 +1,7 @@
 //! Several runs at once on one store: each step is done once, by whichever run comes to it first, and handed on where that one ends.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     env, fs, thread,
     time::{Duration, Instant},
 };
@@ -149,25 +149,6 @@ fn what_had_ended_when_its_run_was_killed_is_waited_for_until_that_is_written_do
     kill(keeper, Signal::SIGCONT).unwrap();
     ends_well(&mut second);
     assert_eq!(times(&space).values().collect::<Vec<_>>(), [&(1, 1)], "{}", second.said());
-}
-
-#[test]
-fn who_waits_for_a_killed_run_is_told_who_goes_on_with_its_step() {
-    let space = lab(1, "30");
-    let mut first = space.start(["run", "one.yaml"]);
-    until("the first has begun", || begun(&space) == 1);
-    let others = [(); 2].map(|()| space.start(["run", "two.yaml"]));
-    until("the others wait", || others.iter().all(|run| run.said().contains("each runs once")));
-    first.kill();
-    until("one of them has begun", || begun(&space) == 2);
-    // Each of the two that live stands at the head of its lines, and the one that waits names the other.
-    until("who waits names who does it", || {
-        let status = space.flow(["status"]).expect(0);
-        let status = String::from_utf8_lossy(status.raw());
-        let named: Vec<&str> = status.split("run ").skip(1).filter_map(|text| text.split(' ').next()).collect();
-        named.len() == 3 && named.iter().collect::<BTreeSet<_>>().len() == 2
-    });
-    drop(others);
 }
 
 #[test]

@@ -25,7 +25,7 @@ use flow_testkit::{
 use nix::sys::signal::Signal;
 
 use crate::{
-    counted::{COUNT, lines, once, sweep},
+    counted::{COUNT, COUNT_ONCE_ON, lines, once, sweep},
     space,
 };
 
@@ -311,23 +311,6 @@ fn what_is_cancelled_leaves_no_job() {
 
 #[test]
 #[ignore = "needs Slurm"]
-fn what_is_gone_already_is_not_taken_for_a_slurm_that_does_not_answer() {
-    let lab = Lab::new(1, 1, &sweep(3, 60, "gpus: 1"));
-    lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("slurm: {poll: 1s}\n", ""));
-    let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("one runs and two wait", || lab.queue().lines().count() == 3 && !lab.lines("began").is_empty());
-    flow.kill();
-    lab.cluster.run("scancel", ["--name", lab.queue().split(' ').next().unwrap()]);
-    lab.expect_no_job();
-    let mut flow = lab.space.start(["run", "-k", "w.yaml"]);
-    until("it takes them up", || flow.said().contains("is not submitted again"));
-    flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
-    assert!(!flow.said().contains("does not answer"), "{}", flow.said());
-}
-
-#[test]
-#[ignore = "needs Slurm"]
 fn an_array_begins_in_the_schedulers_order() {
     let lab = Lab::new(1, 1, &sweep(12, 0, "gpus: 1"));
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
@@ -361,17 +344,19 @@ fn a_higher_priority_is_a_lower_nice_and_begins_first() {
 #[test]
 #[ignore = "needs Slurm"]
 fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
-    let lab = Lab::new(1, 2, &sweep(2, 3, "gpus: 1"));
-    lab.space.flow(["run", "w.yaml", "--detach"]).expect(0);
+    let lab = Lab::new(1, 2, &sweep(2, 0, "gpus: 1"));
+    lab.space.write("count.sh", COUNT_ONCE_ON).flow(["run", "w.yaml", "--detach"]).expect(0);
     until("both run", || lab.lines("began").len() == 2);
     let run = lab.space.flow(["runs", "--json"]).expect(0).stdout();
     let run: serde_json::Value =
         run.lines().next().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     let pid = lab.space.journal()[0]["pid"].as_i64().unwrap_or_else(|| panic!("{run}"));
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), Signal::SIGTERM).unwrap();
-    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert!(text.contains("plan: 2 running"), "{text}");
-    assert_eq!(lab.lines("did"), once(2), "{text}");
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("it joins both", || flow.said().contains("plan: 2 running"));
+    lab.space.write("on", "");
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(lab.lines("did"), once(2), "{}", flow.said());
 
     let lab = lab.anew(&sweep(2, 60, "gpus: 1"));
     let mut flow = lab.space.start(["run", "w.yaml"]);
@@ -416,37 +401,6 @@ fn what_killed_runs_left_is_told_soon_whether_slurm_answers_or_not() {
 
 #[test]
 #[ignore = "needs Slurm"]
-fn jobs_of_a_killed_run_that_an_edit_makes_useless_are_ended() {
-    let lab = Lab::new(1, 3, &sweep(3, 60, "gpus: 1"));
-    let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("all run", || lab.lines("began").len() == 3);
-    flow.kill();
-    // One of them is no more, and the two others are others.
-    lab.space.write("w.yaml", &format!("{HEAD}{}", sweep(2, 0, "gpus: 1")));
-    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert!(text.contains("done: 2 ran"), "{text}");
-    assert_eq!(lab.lines("did"), once(2), "{text}");
-    lab.expect_no_job();
-    assert!(!lab.space.flow(["status"]).expect(0).stdout().contains("still in Slurm"));
-}
-
-#[test]
-#[ignore = "needs Slurm"]
-fn what_an_array_says_of_its_tasks_is_heard() {
-    let steps = "
-  a:
-    matrix: {n: [1, 2]}
-    memory: 100MiB
-    record: [out_of_memory]
-    run: python3 -c 'x=bytearray(400<<20); import time; time.sleep(30)'
-";
-    let lab = Lab::new(1, 2, steps);
-    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert!(text.contains("a × 2, out of memory"), "{text}");
-}
-
-#[test]
-#[ignore = "needs Slurm"]
 fn what_somebody_else_cancels_has_failed() {
     let lab = Lab::new(1, 1, &sweep(1, 60, ""));
     let mut flow = lab.space.start(["run", "w.yaml"]);
@@ -473,12 +427,4 @@ fn what_nodes_cannot_see_is_refused_before_anything_runs() {
     let text = lab.space.flow(["run", "w.yaml", "--on", "slurm"]).expect(2).text();
     assert!(text.contains("`--job-name=mine` is set by flow itself"), "{text}");
     lab.space.flow(["run", "w.yaml"]).expect(0);
-}
-
-#[test]
-#[ignore = "needs Slurm"]
-fn what_slurm_has_no_room_for_waits() {
-    let lab = Lab::on(Cluster::start_with(1, 0, "MaxJobCount=4\nMinJobAge=2"), &sweep(6, 1, ""));
-    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert_eq!((lab.lines("began"), lab.lines("did")), (once(6), once(6)), "{text}");
 }

@@ -31,24 +31,6 @@ fn a_second_run_begins_at_once_and_shares_results_while_the_first_goes_on() {
 }
 
 #[test]
-fn why_says_what_a_waiting_step_waits_for() {
-    let space = space();
-    space.write(
-        "alone.yaml",
-        "flow: 1\nname: alone\nsteps:\n  first: {run: sleep 3, exclusive: true}\n  second: {run: sleep 0.1, exclusive: true}\n",
-    );
-    let mut run = space.start(["run", "alone.yaml"]);
-    until("it runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 3")));
-    let mut said = String::new();
-    until("its status says so", || {
-        said = space.flow(["why", "-w", "alone.yaml", "first", "second"]).expect(0).stdout();
-        said.contains("first has the machine exclusively")
-    });
-    assert!(said.contains("first: runs in run"), "{said}");
-    assert!(run.wait().success());
-}
-
-#[test]
 fn why_says_once_what_many_wait_for_and_nothing_of_a_run_with_other_parameters() {
     let space = space();
     space.write(
@@ -67,25 +49,6 @@ fn why_says_once_what_many_wait_for_and_nothing_of_a_run_with_other_parameters()
     assert!(said.contains("alone, s[n=0]") && said.contains("would run") && !said.contains("waits"), "{said}");
     run.signal(Signal::SIGINT);
     assert_eq!(run.wait().code(), Some(130));
-}
-
-#[test]
-fn reading_commands_work_while_a_run_goes_on() {
-    let space = space();
-    space.write("slow.yaml", &SLOW.replace("sh -c 'sleep 1.5'", "sh -c 'echo hello; sleep 3'"));
-    let mut run = space.start(["run", "slow.yaml"]);
-    until("it runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 3")));
-    let status = space.flow(["status"]).expect(0).stdout();
-    assert!(status.contains("slow"), "{status}");
-    let log = space.flow(["logs", "slow"]).expect(0).stdout();
-    assert!(log.contains("hello"), "{log}");
-    for command in
-        [&["runs"][..], &["plan", "slow.yaml"], &["why", "-w", "slow.yaml", "after"], &["graph", "slow.yaml"]]
-    {
-        space.flow(command).expect(0);
-    }
-    assert!(run.is_alive(), "all that while it went on: {}", run.said());
-    assert!(run.wait().success());
 }
 
 #[test]

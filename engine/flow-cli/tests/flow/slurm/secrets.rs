@@ -19,22 +19,6 @@ fn with_the_secret(lab: &Lab) -> Vec<PathBuf> {
 
 #[test]
 #[ignore = "needs Slurm"]
-fn a_secret_is_on_no_disk_when_its_step_has_begun() {
-    let mut lab = Lab::new(
-        1,
-        0,
-        "
-  asks: {run: 'echo it is $TOKEN; sleep 1', secrets: [TOKEN]}
-",
-    );
-    lab.space.env("TOKEN", "correct-horse-battery");
-    lab.space.flow(["run", "w.yaml"]).expect(0);
-    assert!(lab.space.flow(["logs", "asks"]).expect(0).stdout().contains("it is ***"));
-    assert_eq!(with_the_secret(&lab), Vec::<PathBuf>::new());
-}
-
-#[test]
-#[ignore = "needs Slurm"]
 fn a_secret_is_on_no_disk_before_its_job_is_written_down() {
     let step = |name: &str, cpus: u32| format!("\n  {name}: {{cpus: {cpus}, run: 'echo $TOKEN', secrets: [TOKEN]}}");
     let mut lab = Lab::new(1, 0, &[step("a", 1), step("b", 2), step("c", 3)].concat());
