@@ -27,7 +27,7 @@ fn is_name(run: &str) -> bool {
 }
 
 pub(crate) enum Source {
-    Store { dir: RunDir, journal: Follow, waits: FollowWaits, forecasts: FollowForecasts },
+    Store { dir: RunDir, journal: Follow, waits: FollowWaits, forecasts: Box<FollowForecasts> },
     Bundle { bundle: Box<Bundle>, read: bool },
 }
 
@@ -49,7 +49,8 @@ impl Source {
         if !is_name(run) || !dir.journal().is_file() {
             return Err(none());
         }
-        let (journal, waits, forecasts) = (Follow::new(dir.journal()), dir.follow_waits(), dir.follow_forecasts());
+        let (journal, waits) = (Follow::new(dir.journal()), dir.follow_waits());
+        let forecasts = Box::new(dir.follow_forecasts());
         Ok(Source::Store { dir, journal, waits, forecasts })
     }
 
