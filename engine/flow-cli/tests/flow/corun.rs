@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    gpus::{HOLD, Stranger},
+    gpus::{HOLD, Stranger, notices},
     space,
 };
 
@@ -41,8 +41,7 @@ fn a_window_says_by_what_it_was_closed_where_it_was_closed_by_that() {
         for window in windows {
             assert_eq!(window["closed_by"], closed_by, "{first} first: {window}");
         }
-        let notices: Vec<&str> = of("notice").iter().filter_map(|line| line["text"].as_str()).collect();
-        assert_eq!(notices, ["waits at the barrier: `code/train.sh` calls `flow ready`"; 2]);
+        assert_eq!(notices(&space), ["waits at the barrier: `code/train.sh` calls `flow ready`"; 2]);
         assert_eq!(of("ready").len(), 2);
     }
 }
