@@ -121,7 +121,7 @@ fn a_browser_shows_when_an_instance_is_expected_to_start() {
         }
         // The run so far takes a quarter of the lanes, the forecast the rest.
         let slider = page.split("id=\"slider\"").nth(1).unwrap().split('>').next().unwrap();
-        assert!(slider.contains("0.2"), "{slider}");
+        assert!(slider.contains("calc(2"), "{slider}");
     }
     let (page, _) = opened(&format!("{}#card=0", server.link()));
     assert!(!page.contains("Forecast</dt>"), "it runs: {page}");

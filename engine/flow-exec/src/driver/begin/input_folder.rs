@@ -12,18 +12,24 @@ use flow_store::Captured;
 use nix::unistd::geteuid;
 use walkdir::WalkDir;
 
-use super::start::Start;
+use crate::attempt::Folder;
 
 /// Links to a copy that many attempts share. Root can write into read-only files, so there it is replaced by one that
 /// only this attempt has.
-pub(super) fn link_folder(start: &Start<'_>, input: &Input, copy: &mut Arc<Captured>, to: &Path) -> io::Result<()> {
-    if geteuid().is_root() && !matches!(start.resolved.body, Body::Builtin { .. }) {
-        let own = copy.copy_for_attempt(&start.folder.inputs().join(input.place()));
+pub(super) fn link_folder(
+    folder: &Folder,
+    body: &Body,
+    input: &Input,
+    copy: &mut Arc<Captured>,
+    to: &Path,
+) -> io::Result<()> {
+    if geteuid().is_root() && !matches!(body, Body::Builtin { .. }) {
+        let own = copy.copy_for_attempt(&folder.inputs().join(input.place()));
         own.into_iter().for_each(|own| *copy = Arc::new(own));
     }
     copy.link_to(to).or_else(|_| {
         let _ = fs::remove_dir_all(to);
-        match start.folder.is_work_outside() {
+        match folder.is_work_outside() {
             // A link would lead back into the project.
             true => copy_folder(copy.path(), to, false),
             // The file system has no hard links: the step shares the folder with others.

@@ -151,7 +151,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
         }
         let copy = captured.last_mut().filter(|captured| captured.is_copy() && captured.path() == from);
         let done = match copy {
-            Some(copy) if is_folder => link_folder(start, input, copy, &to),
+            Some(copy) if is_folder => link_folder(start.folder, &start.resolved.body, input, copy, &to),
             _ if is_folder => symlink(&from, &to),
             _ => fs::copy(&from, &to).map(|_| ()),
         };
