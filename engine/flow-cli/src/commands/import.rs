@@ -67,6 +67,12 @@ impl Import {
         let end = id.to_string();
         let end = end.rsplit('-').next().unwrap_or(&end);
         output.line(format!("  `flow report {end}` prints it, `flow diff {end} now` compares it with your files"))?;
+        let (dir, view) = place::view_of(store.dir(), &id)?;
+        let file = view.start.map(|start| start.file).filter(|file| !workspace.root.join(file).is_file());
+        if let (Some(file), Some(inside)) = (file, dir.store().path().parent()) {
+            let copy = place::near(&inside.join(&file));
+            output.line(format!("  its workflow `{file}` is not here: {copy} is a copy"))?;
+        }
         for (earlier, n) in again {
             output.line(format!("  import {earlier} has {} of them too", words::thousands(n)))?;
         }
