@@ -84,7 +84,7 @@ impl Logs {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
                     let why = match &view.imported {
                         Some(_) => "it was imported, and a bundle has no logs",
-                        None => "its log was removed, or it printed nothing",
+                        None => "it has not begun, it printed nothing, or its log was removed",
                     };
                     output.note(format!("{}: {why}", log.label))?;
                 }

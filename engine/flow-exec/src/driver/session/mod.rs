@@ -272,7 +272,29 @@ impl Session {
     /// # Errors
     /// An unknown name, or an instance that can never run here.
     pub fn wanted(&self, targets: &[String]) -> Result<Vec<InstanceId>, ExecError> {
-        self.expansion.targets(targets).map_err(|diagnostics| self.wrong(diagnostics))
+        self.expansion.targets(targets).map_err(|mut diagnostics| {
+            if diagnostics.iter().any(|what| what.lack.is_some()) && self.was_on_slurm() {
+                let help = "the last run was `--on slurm`: give it again, or write `on: slurm` in the file";
+                diagnostics.iter_mut().for_each(|what| what.help.insert(0, help.to_owned()));
+            }
+            self.wrong(diagnostics)
+        })
+    }
+
+    /// The last run of the file had its steps on Slurm, and this session has not.
+    fn was_on_slurm(&self) -> bool {
+        let file = self.workspace.name(&self.workspace.file);
+        let dir = self.workspace.existing_store().ok().flatten().filter(|_| self.cluster.is_none());
+        let newest = dir.and_then(|dir| Some((dir.runs().ok()?, dir)));
+        newest.is_some_and(|(runs, dir)| {
+            let start = runs.iter().rev().find_map(|run| match dir.run(run).first_line() {
+                Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) if start.file == file => {
+                    Some(start.on)
+                }
+                _ => None,
+            });
+            start == Some(Some(Place::Slurm))
+        })
     }
 }
 
