@@ -6,6 +6,7 @@
 //! finds its neighbours. An input that would be inside another one goes into the next number.
 
 mod attempt_copy;
+mod left_copy;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,10 +24,12 @@ use std::{
 
 use flow_core::{ArtifactKind, Digest, reason::StoreAction};
 
+pub use left_copy::LeftCopy;
+
 use crate::{
     Activity, Inputs, Result, StoreError, hash,
     ignored::Ignored,
-    inputs::{SeenKind, StampedInput},
+    inputs::{SeenKind, StampedInput, moved},
     limits::CopyRoom,
     objects::remove_tree,
     sparse,
@@ -54,6 +57,8 @@ pub struct Captured {
     is_copy: bool,
     /// Made for one attempt, which alone could write into it.
     is_of_attempt: bool,
+    /// Size, time and content show whether it was written.
+    is_by_content: bool,
     digest: Digest,
     /// In order of path.
     made: Vec<Made>,
@@ -293,7 +298,7 @@ impl Begun {
         let real = seen.folders_with_ignored();
         for file in &seen.files {
             let below = file.path.strip_prefix(&wanted.path).unwrap_or(&file.path);
-            let to = if below.as_os_str().is_empty() { target.clone() } else { target.join(below) };
+            let to = file.moved(&wanted.path, target);
             match (way, file.what) {
                 (Way::View, _) if real.contains(below) => fs::create_dir(&to)?,
                 (Way::View, _) => {
@@ -358,7 +363,7 @@ impl Captured {
                 // It is behind a link.
                 continue;
             }
-            let path = if below.as_os_str().is_empty() { target.to_owned() } else { target.join(below) };
+            let path = file.moved(&wanted.path, target);
             let meta = fs::symlink_metadata(&path)?;
             let digest = if let SeenKind::Content(digest) = file.what { Some(digest) } else { None };
             made.push(Made { path, stamp: Stamp::of(&meta), is_folder: meta.is_dir(), digest });
@@ -369,6 +374,7 @@ impl Captured {
             author: wanted.path.clone(),
             is_copy,
             is_of_attempt: false,
+            is_by_content: false,
             digest: seen.tree.digest,
             made,
             rules: seen.rules.clone(),
@@ -415,10 +421,7 @@ impl Captured {
 
     /// The path of a file if this input were at `to`.
     fn moved(&self, made: &Made, to: &Path) -> PathBuf {
-        match made.path.strip_prefix(&self.path) {
-            Ok(below) if !below.as_os_str().is_empty() => to.join(below),
-            _ => to.to_owned(),
-        }
+        moved(&made.path, &self.path, to)
     }
 
     /// The first path that a step has written in it, as a path of the author, if any. It is not given to other attempts
@@ -430,8 +433,9 @@ impl Captured {
     }
 
     fn is_as_made(&self, made: &Made) -> bool {
-        if self.is_of_attempt {
-            return made.is_in_copy();
+        if self.is_by_content {
+            // Steps have links to the files of an attempt's copy, but never see its folders.
+            return made.is_in_copy() && (!made.is_folder || self.is_of_attempt || self.has_no_more(&made.path));
         }
         let Ok(meta) = fs::symlink_metadata(&made.path) else { return false };
         if made.is_folder {

@@ -265,6 +265,21 @@ impl Inputs {
         }
     }
 
+    /// The same, or a file that was written at or after `since`: it may have had another content in between. Only the
+    /// times of files count, because Python adds its compiled files to folders.
+    pub fn changed_since(&self, path: &Path, by_listing: bool, since: SystemTime) -> Option<PathBuf> {
+        self.changed(path, by_listing).or_else(|| {
+            let seen = self.as_seen(path, by_listing)?;
+            seen.files.iter().find(|file| file.is_written_since(since)).map(|file| file.path.clone())
+        })
+    }
+
+    /// True if it looks changed since it was hashed, or was written at or after `since`. Reads no content.
+    pub fn looks_changed_since(&self, path: &Path, by_listing: bool, since: SystemTime) -> bool {
+        let seen = self.as_seen(path, by_listing);
+        seen.is_some_and(|seen| seen.files.iter().any(|file| !file.is_as_it_was() || file.is_written_since(since)))
+    }
+
     /// A path of an input that has changed since it was hashed, if any; checked when a step gets it and after the step.
     /// A file that only looks changed, because of a `touch` or a rewrite with the same content, is read again.
     pub fn changed(&self, path: &Path, by_listing: bool) -> Option<PathBuf> {
@@ -388,11 +403,28 @@ impl StampedInput {
 }
 
 impl SeenFile {
+    /// Its path if the input `from` were at `to`.
+    pub(crate) fn moved(&self, from: &Path, to: &Path) -> PathBuf {
+        moved(&self.path, from, to)
+    }
+
+    fn is_written_since(&self, since: SystemTime) -> bool {
+        self.what != SeenKind::Folder && self.stamp.changed >= nanoseconds(since)
+    }
+
     fn is_as_it_was(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|meta| match self.what {
             SeenKind::Length => meta.len() == self.stamp.bytes,
             _ => Stamp::of(&meta) == self.stamp,
         })
+    }
+}
+
+/// The path of a file if the folder `from` were at `to`.
+pub(crate) fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
+    match path.strip_prefix(from) {
+        Ok(below) if !below.as_os_str().is_empty() => to.join(below),
+        _ => to.to_owned(),
     }
 }
 

@@ -70,7 +70,7 @@ mod waits;
 mod work;
 
 pub use activity::{Activity, Begun, Doing};
-pub use capture::{Captured, Captures, Wanted};
+pub use capture::{Captured, Captures, LeftCopy, Wanted};
 pub use claims::{Claimant, Claims};
 pub use commit::{Commit, Unapplied};
 pub use db::free_space;

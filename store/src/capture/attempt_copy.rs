@@ -31,17 +31,13 @@ impl Captured {
         None
     }
 
-    /// The copy that an earlier run made at `at` for one of its attempts, if it did. It must have had the same content.
-    pub fn copy_of_attempt(&self, at: &Path) -> Option<Captured> {
-        at.is_dir().then(|| self.at(at))
-    }
-
     fn at(&self, path: &Path) -> Captured {
         let moved = |made: &Made| Made { path: self.moved(made, path), ..*made };
         Captured {
             path: path.to_owned(),
             author: self.author.clone(),
             is_of_attempt: true,
+            is_by_content: true,
             made: self.made.iter().map(moved).collect(),
             rules: self.rules.clone(),
             is_written: AtomicBool::new(false),
@@ -51,12 +47,12 @@ impl Captured {
 }
 
 impl Made {
-    /// True if the copy of an attempt still has its size and time, or its content: the author's file may have another
+    /// True if the copy of an attempt, or of a killed run, still has its size and time, or its content: the author's file may have another
     /// time in the run that checks the copy of an earlier run.
     pub(super) fn is_in_copy(&self) -> bool {
         let Ok(meta) = fs::symlink_metadata(&self.path) else { return false };
         let stamp = crate::stamp::Stamp::of(&meta);
-        self.is_folder
+        (self.is_folder && meta.is_dir())
             || (stamp.bytes, stamp.modified) == (self.stamp.bytes, self.stamp.modified)
             || hash::file(&self.path, &Activity::default()).is_ok_and(|digest| Some(digest) == self.digest)
     }
@@ -91,7 +87,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{Captures, Inputs, Wanted};
+    use crate::{Captures, Inputs, LeftCopy, Wanted};
 
     struct Scratch {
         dir: tempfile::TempDir,
@@ -111,14 +107,19 @@ mod tests {
             Scratch { captures: Captures::new(dir.path().join("inputs")), dir }
         }
 
-        fn captured(&self) -> Arc<Captured> {
+        /// The hashed folder.
+        fn inputs(&self) -> (Inputs, Wanted) {
             let path = self.dir.path().join("data");
             let inputs = Inputs::knowing(Default::default(), None, SystemTime::UNIX_EPOCH)
                 .of_workflow(self.dir.path().to_owned(), BTreeSet::new());
-            self.captures
-                .capture(&inputs, [Wanted { path: path.clone(), place: "data".into(), by_listing: false }])
-                .unwrap();
-            self.captures.get(&path, false).unwrap()
+            inputs.hash_path(&path, false).unwrap();
+            (inputs, Wanted { path, place: "data".into(), by_listing: false })
+        }
+
+        fn captured(&self) -> Arc<Captured> {
+            let (inputs, wanted) = self.inputs();
+            self.captures.capture(&inputs, [wanted.clone()]).unwrap();
+            self.captures.get(&wanted.path, false).unwrap()
         }
     }
 
@@ -159,12 +160,12 @@ mod tests {
             let expected = is_written.then(|| scratch.dir.path().join("data/sub/0"));
             assert_eq!(copy.written(), expected, "{what}");
             // Another run knows the content, but not the times.
-            let found = Scratch { captures: Captures::new(work.join("inputs")), ..Scratch::new(&[3, 5], long_ago) };
-            let found = found.captured().copy_of_attempt(&inputs).unwrap();
+            let (known, other) = Scratch::new(&[3, 5], long_ago).inputs();
+            let attempt = scratch.dir.path().join(format!("{n}/in"));
+            let LeftCopy::Copy(found) = LeftCopy::find(&known, &other, &attempt, &work) else { panic!("{what}") };
             assert_eq!(found.written().is_some(), is_written, "{what}");
             assert_eq!(shared.written(), None, "{what}");
         }
-        assert!(shared.copy_of_attempt(&scratch.dir.path().join("none")).is_none());
     }
 
     #[test]

@@ -1,7 +1,13 @@
 //! The job after an attempt's end: the rest of its output, its artifacts and numbers, and whether its measurement can
 //! be trusted. Built-ins run here as well. Settles nothing.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use flow_core::{
     ArtifactKind, AttemptId, Body, CorunWindow, Digest, GpuFacts, Input, Instance, InstanceId, Outcome, StepResult,
@@ -302,30 +308,30 @@ fn continues(
 }
 
 /// Inputs that the attempt read in place, or could have read under an absolute path, and that changed during it. Its own
-/// copies of files cannot change; the read-only copies of folders change only if a step writes into its inputs.
+/// copies of files cannot change; the read-only copies of folders change only if a step writes into its inputs. If an
+/// earlier run started the attempt, nobody compared its inputs at that time, so any later write counts.
 fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     let session = &context.session;
     let mut why = Vec::new();
     let input_changed = |path| Spoiled::InputChanged { path, differences: Vec::new() };
     let instance = &session.expansion.instances[running.instance.index()];
+    let began = SystemTime::UNIX_EPOCH + Duration::from_secs_f64(running.began.max(0.0));
     for input in instance.inputs.iter().chain(&running.resolved.inputs) {
         let path = session.path(&input.path);
         let captured = running.captured.iter().find(|captured| captured.author() == path);
         let is_copy = captured.is_some_and(|captured| captured.is_copy());
-        if input.is_absolute() {
-            let changed = context.inputs.changed(&path, input.by_listing);
-            why.extend(changed.map(|path| input_changed(path.display().to_string())));
-        }
-        if input.copy && !is_copy {
-            // Its private copy was compared with the plan before the start.
-            continue;
-        }
+        // A private copy was compared with the plan before the start.
+        let is_private = input.copy && !is_copy;
+        let is_live = input.is_absolute() || (!is_copy && !is_private && (input.in_place || path.is_dir()));
         let near = |path: PathBuf| path.strip_prefix(&session.workspace.folder).unwrap_or(&path).display().to_string();
-        let mut changed = captured.and_then(|captured| captured.written());
-        if !is_copy && !input.is_absolute() && (input.in_place || path.is_dir()) {
-            changed = changed.or_else(|| context.inputs.changed(&path, input.by_listing));
-        }
-        why.extend(changed.map(near).map(|path| match is_copy {
+        let changed = match () {
+            () if is_live && running.rejoined => context.inputs.changed_since(&path, input.by_listing, began),
+            () if is_live => context.inputs.changed(&path, input.by_listing),
+            () => None,
+        };
+        why.extend(changed.map(near).map(input_changed));
+        let written = captured.filter(|_| !is_private).and_then(|captured| captured.written());
+        why.extend(written.map(near).map(|path| match is_copy {
             true => Spoiled::InputWritten {
                 path,
                 folder: session.may_be_copied(input).then(|| input.path.clone()),

@@ -14,6 +14,7 @@ use flow_core::{
     reason::{Cause, Filling},
     sched::{Holding, Placement},
 };
+use flow_store::LeftCopy;
 
 use super::{capture, context::RunContext, live_sources, run_claims, start};
 use crate::{
@@ -376,11 +377,15 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
     }
     circumstances.revision.clone_from(&context.revision);
     let job = batch_work(context, instance).map(|job| BatchWork { intent: intent.clone(), joined: true, ..job });
-    // It has the same fingerprint, so it read the same content.
+    // It has the same fingerprint, so its copies had the same content when it began.
+    let of_run = context.store.dir().run(&intent.run).inputs();
     let captured = |input: &Input| {
         let wanted = capture::one(&context.session, input);
-        let shared = context.captures.get(&wanted.path, wanted.by_listing)?;
-        Some(shared.copy_of_attempt(&folder.inputs().join(input.place())).map_or(shared, Arc::new))
+        match LeftCopy::find(&context.inputs, &wanted, &folder.inputs(), &of_run) {
+            LeftCopy::Copy(copy) => Some(Arc::new(copy)),
+            LeftCopy::InPlace => None,
+            LeftCopy::Removed => context.captures.get(&wanted.path, wanted.by_listing),
+        }
     };
     let captured = instance.inputs.iter().filter_map(captured).collect();
     Ok(Prepared {

@@ -1,0 +1,152 @@
+//! Copies of inputs that a killed run left. The run that follows its attempts compares them with the content that it
+//! knows. Decides nothing.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
+};
+
+use super::{Captured, Made, OPEN, Wanted};
+use crate::{
+    Inputs,
+    inputs::{SeenFile, SeenKind, StampedInput},
+};
+
+/// The form in which an attempt of a killed run had an input.
+pub enum LeftCopy {
+    Copy(Captured),
+    /// It read the author's own files.
+    InPlace,
+    /// The run removed its copies.
+    Removed,
+}
+
+impl LeftCopy {
+    /// Looks for the copy of an input in the folder of the `attempt`, if it had its own, or else in that of its `run`. It
+    /// must have had the same content as the input has now.
+    pub fn find(inputs: &Inputs, wanted: &Wanted, attempt: &Path, run: &Path) -> LeftCopy {
+        let Some(seen) = inputs.as_seen(&wanted.path, wanted.by_listing) else { return LeftCopy::Removed };
+        let own = attempt.join(&wanted.place);
+        if own.is_dir() {
+            return LeftCopy::Copy(Captured::left_at(&own, true, wanted, &seen));
+        }
+        if !run.join(OPEN).exists() {
+            return LeftCopy::Removed;
+        }
+        let numbers = (0..).map(|number: u32| run.join(number.to_string())).take_while(|folder| folder.is_dir());
+        let places = numbers.map(|folder| folder.join(&wanted.place));
+        let places: Vec<PathBuf> = places.filter(|place| fs::symlink_metadata(place).is_ok()).collect();
+        let paths = |place: &Path| seen.files.iter().map(|file| file.moved(&wanted.path, place)).collect::<Vec<_>>();
+        // The other numbers may have inputs that are inside this one.
+        let is_whole = |place: &&PathBuf| paths(place).iter().all(|path| path.exists());
+        match places.iter().rev().find(is_whole).or(places.first()) {
+            Some(place) if !paths(place).iter().any(|path| path.is_symlink()) => {
+                LeftCopy::Copy(Captured::left_at(place, false, wanted, &seen))
+            }
+            _ => LeftCopy::InPlace,
+        }
+    }
+}
+
+impl Captured {
+    fn left_at(place: &Path, is_of_attempt: bool, wanted: &Wanted, seen: &StampedInput) -> Captured {
+        let made = |file: &SeenFile| Made {
+            path: file.moved(&wanted.path, place),
+            stamp: file.stamp,
+            is_folder: file.what == SeenKind::Folder,
+            digest: if let SeenKind::Content(digest) = file.what { Some(digest) } else { None },
+        };
+        let mut made: Vec<Made> = seen.files.iter().map(made).collect();
+        made.sort_by(|a, b| a.path.cmp(&b.path));
+        Captured {
+            path: place.to_owned(),
+            author: wanted.path.clone(),
+            is_copy: true,
+            is_of_attempt,
+            is_by_content: true,
+            digest: seen.tree.digest,
+            made,
+            rules: seen.rules.clone(),
+            is_written: AtomicBool::new(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeSet,
+        fs::{File, Permissions},
+        os::unix::fs::{PermissionsExt, symlink},
+        time::SystemTime,
+    };
+
+    use super::*;
+    use crate::Captures;
+
+    fn inputs_of(root: &Path) -> Inputs {
+        Inputs::knowing(Default::default(), None, SystemTime::now()).of_workflow(root.to_owned(), BTreeSet::new())
+    }
+
+    fn wanted(root: &Path, place: &str, by_listing: bool) -> Wanted {
+        Wanted { path: root.join(place), place: place.into(), by_listing }
+    }
+
+    #[test]
+    fn the_copy_of_a_killed_run_shows_what_its_steps_wrote() {
+        type Write = fn(&Path);
+        let writes: [(&str, Option<&str>, Write); 4] = [
+            ("nothing", None, |_| {}),
+            ("in place", Some("data/sub/b"), |data| {
+                fs::set_permissions(data.join("sub/b"), Permissions::from_mode(0o644)).unwrap();
+                fs::write(data.join("sub/b"), "two").unwrap();
+            }),
+            ("removed", Some("data/a"), |data| fs::remove_file(data.join("a")).unwrap()),
+            ("added", Some("data/sub"), |data| fs::write(data.join("sub/new"), "").unwrap()),
+        ];
+        for (what, expected, write) in writes {
+            let dir = tempfile::tempdir().unwrap();
+            let (root, run) = (dir.path(), dir.path().join("run/inputs"));
+            fs::create_dir_all(root.join("data/sub")).unwrap();
+            fs::create_dir_all(root.join("list")).unwrap();
+            fs::write(root.join("data/a"), "one").unwrap();
+            fs::write(root.join("data/sub/b"), "one").unwrap();
+            let all = [("data", false), ("data/sub", false), ("list", true)];
+            let all = all.map(|(place, by_listing)| wanted(root, place, by_listing));
+            let captures = Captures::new(run.clone());
+            captures.capture(&inputs_of(root), all.clone()).unwrap();
+            // The run was killed, and the author's file has another time since.
+            std::mem::forget(captures);
+            File::options().write(true).open(root.join("data/a")).unwrap().set_modified(SystemTime::now()).unwrap();
+            write(&run.join("0/data"));
+
+            let inputs = inputs_of(root);
+            all.iter().for_each(|of| _ = inputs.hash_path(&of.path, of.by_listing).unwrap());
+            let find = |of: &Wanted| LeftCopy::find(&inputs, of, &root.join("run/attempts/1/inputs"), &run);
+            let written = |of: &Wanted| match find(of) {
+                LeftCopy::Copy(copy) => copy.written(),
+                LeftCopy::InPlace | LeftCopy::Removed => panic!("{what}: no copy of {}", of.place),
+            };
+            assert_eq!(written(&all[0]), expected.map(|path| root.join(path)), "{what}");
+            assert_eq!(written(&all[1]), None, "{what}: it has a copy of its own");
+            assert!(matches!(find(&all[2]), LeftCopy::InPlace), "{what}");
+            fs::remove_dir_all(&run).unwrap();
+            assert!(matches!(find(&all[0]), LeftCopy::Removed), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_view_is_read_in_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, run) = (dir.path(), dir.path().join("inputs"));
+        fs::create_dir_all(root.join("data")).unwrap();
+        fs::write(root.join("data/a"), "one").unwrap();
+        fs::create_dir_all(run.join("0/data")).unwrap();
+        symlink(root.join("data/a"), run.join("0/data/a")).unwrap();
+        File::create(run.join(OPEN)).unwrap();
+        let (inputs, data) = (inputs_of(root), wanted(root, "data", false));
+        inputs.hash_path(&data.path, false).unwrap();
+        assert!(matches!(LeftCopy::find(&inputs, &data, &root.join("none"), &run), LeftCopy::InPlace));
+    }
+}
