@@ -734,6 +734,7 @@ spoiled-other-runs = it required the whole machine, but other runs had steps on 
 spoiled-input-changed = { $path } changed while it ran
 spoiled-input-written = a step wrote into the read-only copy of { $path }; your own files are unchanged
 spoiled-input-written-itself = it wrote into its read-only copy of { $path }; your own files are unchanged
+spoiled-artifact-gone = { $path } is read-only, but was changed or removed while it ran
 spoiled-artifact-changed = { $path } is read-only, but { $damage }
 spoiled-artifact-unseen = flow cannot check whether { $path } is unchanged: { $error }
 caveat-first-values = its series keep the first { $kept } of { $printed } values; last, min and max cover all of them

@@ -713,6 +713,7 @@ spoiled-other-runs = 该步骤需要独占整台机器，但其他运行同时�
 spoiled-input-changed = 运行期间 { $path } 发生了变化
 spoiled-input-written = 有步骤写入了 { $path } 的只读副本；你自己的文件没有改动
 spoiled-input-written-itself = 该步骤写入了 { $path } 的只读副本；你自己的文件没有改动
+spoiled-artifact-gone = { $path } 为只读，却在其运行期间被改动或删除
 spoiled-artifact-changed = { $path } 为只读，却{ $damage }
 spoiled-artifact-unseen = 无法确认 { $path } 是否未被改动：{ $error }
 caveat-first-values = 序列只保留前 { $kept } 个值（共 { $printed } 个）；末值、最小值和最大值按全部计

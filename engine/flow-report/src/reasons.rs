@@ -188,6 +188,10 @@ impl Reasons<'_> {
             Spoiled::InputChanged { path, differences } => {
                 self.say("spoiled-input-changed", args.with("path", self.changed(path, differences)))
             }
+            // Another step wrote into it, and its check removed it.
+            Spoiled::ArtifactChanged { path, damage: Damage::Missing } => {
+                self.say("spoiled-artifact-gone", args.with("path", self.code(path)))
+            }
             Spoiled::ArtifactChanged { path, damage } => {
                 let args = args.with("path", self.code(path)).with("damage", self.damage(damage));
                 self.say("spoiled-artifact-changed", args)
