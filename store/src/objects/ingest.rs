@@ -97,7 +97,8 @@ impl Objects {
             return if stays == Stays::Linked { self.link_file(path) } else { self.ingest_file(path) };
         }
         let real = fs::canonicalize(path).map_err(StoreError::io(StoreAction::Find, path))?;
-        if !real.starts_with(within) {
+        // An output that leads into another one, which was moved before, is copied from the store.
+        if !real.starts_with(within) && !self.holds(&real) {
             let (path, to) = (path.display().to_string(), real.display().to_string());
             return Err(StoreError::NotAnArtifact(StoreFault::LeadsOutside { path, to }));
         }
@@ -121,7 +122,7 @@ impl Objects {
     }
 
     /// Prepares a folder whose links [`Objects::ingest`] refuses. A link to something in the folder becomes relative. A
-    /// link to an input, or to another place in the step's folder `within`, becomes a copy of its target. `inputs`: the
+    /// link to an input, to another place in the step's folder `within`, or to an output moved from there, becomes a copy. `inputs`: the
     /// real paths of inputs outside of `within`.
     ///
     /// # Errors
@@ -131,7 +132,9 @@ impl Objects {
         // Nothing is changed in a folder that is mounted there or lies elsewhere.
         let is_mounted = |mount: &PathBuf| root.starts_with(mount) || mount.starts_with(&root);
         let is_own = root.starts_with(within) && !mounts::below(within).iter().any(is_mounted);
-        let is_given = |real: &Path| real.starts_with(within) || inputs.iter().any(|input| real.starts_with(input));
+        let is_given = |real: &Path| {
+            real.starts_with(within) || self.holds(real) || inputs.iter().any(|input| real.starts_with(input))
+        };
         let entries = WalkDir::new(&root).min_depth(1).into_iter().flatten();
         for entry in entries.filter(|entry| entry.path_is_symlink()) {
             let link = entry.path();
@@ -149,10 +152,7 @@ impl Objects {
             } else {
                 return Err(leads_out);
             }
-            fs::remove_file(link)
-                .and_then(|()| fs::rename(&temporary, link))
-                .map_err(StoreError::io(StoreAction::Copy, link))
-                .inspect_err(|_| drop_half(&temporary))?;
+            self.replace(link, &temporary)?;
         }
         Ok(())
     }
@@ -345,9 +345,27 @@ impl Objects {
     fn unshare(&self, path: &Path) -> Result<()> {
         let temporary = self.workplace()?;
         sparse::copy(path, &temporary, &self.activity)
-            .and_then(|()| fs::rename(&temporary, path))
             .map_err(StoreError::io(StoreAction::Copy, path))
-            .inspect_err(|_| drop_half(&temporary))
+            .inspect_err(|_| drop_half(&temporary))?;
+        self.replace(path, &temporary)
+    }
+
+    /// Replaces a file or a link in a step's folder, which may be on another file system than the workplace.
+    fn replace(&self, path: &Path, by: &Path) -> Result<()> {
+        let moved = match fs::remove_file(path).and_then(|()| fs::rename(by, path)) {
+            Err(e) if e.kind() == io::ErrorKind::CrossesDevices => match fs::read_link(by) {
+                Ok(target) => symlink(target, path).map_err(StoreError::io(StoreAction::Create, path)),
+                Err(_) => copy_tree(by, path, &self.activity).map(drop),
+            }
+            .and_then(|()| remove_tree(by).map(drop)),
+            moved => moved.map_err(StoreError::io(StoreAction::Copy, path)),
+        };
+        moved.inspect_err(|_| drop_half(by))
+    }
+
+    /// True if a real path is in the store of objects.
+    fn holds(&self, real: &Path) -> bool {
+        fs::canonicalize(&self.root).is_ok_and(|root| real.starts_with(root))
     }
 }
 
@@ -424,4 +442,56 @@ pub(super) fn copy_tree(from: &Path, to: &Path, activity: &Activity) -> Result<u
 /// Removes a half-finished object after an error; that error is the one reported.
 pub(super) fn drop_half(path: &Path) {
     let _ = remove_tree(path);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StoreDir;
+
+    /// A store, and a work folder in `place`.
+    fn place(place: &Path) -> (tempfile::TempDir, Objects, tempfile::TempDir, PathBuf) {
+        let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in(place).unwrap());
+        let work = fs::canonicalize(outside.path()).unwrap();
+        fs::create_dir(work.join("out")).unwrap();
+        fs::write(work.join("out/x"), "one").unwrap();
+        let objects = StoreDir::create(&dir.path().join(".flow")).unwrap().objects();
+        (dir, objects, outside, work)
+    }
+
+    #[test]
+    fn links_are_replaced_on_another_file_system_too() {
+        // This is another file system on most machines.
+        for folder in [std::env::temp_dir(), PathBuf::from("/dev/shm")].iter().filter(|folder| folder.is_dir()) {
+            let (_dir, objects, _outside, work) = place(folder);
+            fs::create_dir(work.join("more")).unwrap();
+            fs::write(work.join("more/y"), "two").unwrap();
+            let out = work.join("out");
+            symlink(out.join("x"), out.join("inner")).unwrap();
+            symlink(work.join("more"), out.join("folder")).unwrap();
+            symlink(work.join("more/y"), out.join("file")).unwrap();
+            fs::hard_link(out.join("x"), out.join("same")).unwrap();
+            objects.mend_links(&out, &work, &[]).unwrap();
+            let kept = objects.ingest(&out, &work).unwrap();
+            let read = |path: &str| String::from_utf8(objects.read(&kept.digest, path).unwrap()).unwrap();
+            assert_eq!(["inner", "folder/y", "file", "same"].map(read), ["one", "two", "two", "one"]);
+            assert_eq!(fs::read_link(objects.path(&kept.digest).join("inner")).unwrap(), Path::new("x"));
+        }
+    }
+
+    #[test]
+    fn an_output_may_lead_into_one_that_was_moved_before() {
+        let (_dir, objects, _outside, work) = place(&std::env::temp_dir());
+        symlink("out/x", work.join("best")).unwrap();
+        fs::create_dir(work.join("other")).unwrap();
+        symlink(work.join("out/x"), work.join("other/x")).unwrap();
+        objects.ingest_linked(&work.join("out"), &work).unwrap();
+        let best = objects.ingest_linked(&work.join("best"), &work).unwrap();
+        assert_eq!(objects.read(&best.digest, "").unwrap(), b"one");
+        objects.mend_links(&work.join("other"), &work, &[]).unwrap();
+        let other = objects.ingest_linked(&work.join("other"), &work).unwrap();
+        assert_eq!(objects.read(&other.digest, "x").unwrap(), b"one");
+        let out = objects.ingest_linked(&work.join("out"), &work).unwrap();
+        assert!(objects.has(&out).unwrap(), "the run that repeats it finds all of them");
+    }
 }
