@@ -244,9 +244,14 @@ impl Captures {
 
     /// Removes the copies of a killed run; the caller knows that the run is over.
     pub(crate) fn sweep(folder: &Path) {
-        if folder.join(OPEN).exists() {
+        if Captures::are_left(folder) {
             let _ = remove_tree(folder);
         }
+    }
+
+    /// True if a run that is over was killed before it removed its copies from this folder.
+    pub(crate) fn are_left(folder: &Path) -> bool {
+        folder.join(OPEN).exists()
     }
 }
 

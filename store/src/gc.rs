@@ -19,7 +19,7 @@ use flow_core::{Digest, InstanceId, JournalLine, RunEvent, RunId, StepResult, re
 use serde_json::Value;
 
 use crate::{
-    Batch, Holder, Journal, Last, Rebuilt, Result, RunDir, Snapshot, Store, StoreDir, StoreError,
+    Batch, Captures, Holder, Journal, Last, Rebuilt, Result, RunDir, Snapshot, Store, StoreDir, StoreError,
     bytes::{Bytes, parse},
     journal::Lines,
     objects::{remove_tree, tree_size},
@@ -177,6 +177,9 @@ impl Store {
         freed.bytes += sweep_snapshots(self.dir(), &runs, dry)? + bytes;
         freed.checkpoints += checkpoints;
         freed.bytes += free_work_of_gone_stores(self.dir(), dry)?;
+        for run in runs.iter().filter(|run| run.stays) {
+            freed.bytes += free_copies(&self.dir().run(&run.id), dry)?;
+        }
         for run in runs.iter().filter(|run| !run.stays) {
             let folder = self.dir().run(&run.id);
             if is_of_others(&attempts_of(&folder)) {
@@ -460,6 +463,15 @@ fn free_files(run: &RunDir, dry: bool) -> Result<u64> {
     // The folder outside comes first, because the link that leads there must outlive it.
     let work = free_work(run, dry)? + free(&run.work(), dry)?;
     Ok(work + free(&attempts_of(run), dry)? + free(&run.inputs(), dry)?)
+}
+
+/// Removes the copies of inputs that a killed run left, or with `dry` only computes their size.
+fn free_copies(run: &RunDir, dry: bool) -> Result<u64> {
+    if run.others().is_some() || run.has_jobs() || run.lives().is_some() {
+        return Ok(0);
+    }
+    let of_run = Some(run.inputs()).filter(|inputs| Captures::are_left(inputs));
+    of_run.into_iter().chain(run.copies_of_attempts()).map(|copies| free(&copies, dry)).sum()
 }
 
 /// True if the attempts belong to another user of a shared store, who alone can read them.

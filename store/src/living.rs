@@ -23,6 +23,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::{
     Captures, Holder, Liveness, Result, RunDir, StoreDir, StoreError, file,
     lock::{LockWait, read_holder, tell},
+    objects::remove_tree,
     process::ProcessWatch,
 };
 
@@ -187,6 +188,12 @@ impl RunDir {
         Ok(Some(Alive { run: self.clone(), lock }))
     }
 
+    /// The folders in which attempts of root have their own copies of inputs.
+    pub(crate) fn copies_of_attempts(&self) -> Vec<PathBuf> {
+        let attempts = fs::read_dir(self.path().join("attempts")).into_iter().flatten().flatten();
+        attempts.map(|attempt| attempt.path().join("inputs")).filter(|copies| copies.is_dir()).collect()
+    }
+
     /// Removes the remains of a killed run.
     fn sweep(&self) {
         let path = self.alive_file();
@@ -197,6 +204,8 @@ impl RunDir {
                 return;
             }
             Captures::sweep(&self.inputs());
+            // If one cannot be removed now, `flow gc` removes it.
+            self.copies_of_attempts().iter().for_each(|copies| drop(remove_tree(copies)));
             let _ = fs::remove_file(&path);
             if !self.journal().exists() {
                 self.clear();

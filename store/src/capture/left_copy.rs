@@ -7,7 +7,7 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use super::{Captured, Made, OPEN, Wanted};
+use super::{Captured, Captures, Made, Wanted};
 use crate::{
     Inputs,
     inputs::{SeenFile, SeenKind, StampedInput},
@@ -31,7 +31,7 @@ impl LeftCopy {
         if own.is_dir() {
             return LeftCopy::Copy(Captured::left_at(&own, true, wanted, &seen));
         }
-        if !run.join(OPEN).exists() {
+        if !Captures::are_left(run) {
             return LeftCopy::Removed;
         }
         let numbers = (0..).map(|number: u32| run.join(number.to_string())).take_while(|folder| folder.is_dir());
@@ -82,8 +82,7 @@ mod tests {
         time::SystemTime,
     };
 
-    use super::*;
-    use crate::Captures;
+    use super::{super::OPEN, *};
 
     fn inputs_of(root: &Path) -> Inputs {
         Inputs::knowing(Default::default(), None, SystemTime::now()).of_workflow(root.to_owned(), BTreeSet::new())

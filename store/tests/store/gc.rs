@@ -446,3 +446,31 @@ fn what_is_read_again_is_observed_once() {
     assert_eq!(seen(&store), [Some(7.0)]);
     assert_eq!(seen(&beside(&store)), [Some(7.0)]);
 }
+
+#[test]
+fn copies_that_a_killed_run_left_are_removed_by_gc_and_by_the_next_run() {
+    for by_gc in [true, false] {
+        let dir = scratch();
+        let store = open(dir.path()).unwrap();
+        run(&store, "w.yaml", "1", &[], &[]);
+        drop(store);
+        let copies = dir.path().join("runs/1/inputs");
+        let own = dir.path().join("runs/1/attempts/1/inputs");
+        write(copies.join("open"), "");
+        write(copies.join("0/data/a"), "12345");
+        write(own.join("data/a"), "12345");
+        write(dir.path().join("runs/1/attempts/1/log"), "");
+        write(dir.path().join("runs/1/alive"), "");
+        let keep = Keep { runs: 1, since: None };
+        if by_gc {
+            assert_eq!(gc(dir.path(), &me("flow gc"), keep, true).unwrap().bytes, 10);
+            assert!(own.exists() && copies.exists());
+            assert_eq!(gc(dir.path(), &me("flow gc"), keep, false).unwrap().bytes, 10);
+        } else {
+            let next = |_: &[RunId]| RunId("2".into());
+            drop(Store::open_for_run(dir.path(), &me("flow run"), next, |_| ControlFlow::Break(())).unwrap());
+        }
+        assert!(!own.exists() && !copies.exists());
+        assert!(dir.path().join("runs/1/attempts/1/log").exists());
+    }
+}
