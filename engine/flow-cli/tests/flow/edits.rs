@@ -170,7 +170,7 @@ fn a_folder_that_is_too_large_for_a_copy_is_named_and_its_edits_are_noticed() {
     let space = gated();
     let steps = "
   look: {run: 'eval \"$GATE\"; cat data/f0', inputs: [data]}
-  own: {run: 'touch $FLOW_ROOT/own.began; until [ -e $FLOW_ROOT/gate ]; do sleep 0.02; done; cat data/f0', inputs: [{path: data, copy: true}]}
+  own: {run: 'touch $HOME/own.began; until [ -e $HOME/gate ]; do sleep 0.02; done; cat data/f0', inputs: [{path: data, copy: true}]}
 ";
     space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:{steps}"));
     for n in 0..=10_000 {

@@ -44,9 +44,8 @@ fn loss(space: &TestSpace) -> String {
 fn an_edit_during_the_run_of_an_editable_install_belongs_to_the_next_run() {
     let (space, site) = project("src/");
     of_src(&space, &site);
-    let step = "flow: 1\nsteps: {u: {run: 'touch BEGAN && sleep 1.5 && python -m toy.train', inputs: [INPUTS], metrics: {stdout: 'loss {loss}'}}}\n";
+    let step = "flow: 1\nsteps: {u: {run: 'touch $HOME/began && sleep 1.5 && python -m toy.train', inputs: [INPUTS], metrics: {stdout: 'loss {loss}'}}}\n";
     let began = space.path("began");
-    let step = step.replace("BEGAN", &began.display().to_string());
     space.write("w.yaml", &step.replace("INPUTS", "pyproject.toml"));
 
     for refused in [space.flow(["run", "w.yaml"]), space.flow(["plan", "w.yaml"])] {
@@ -76,6 +75,46 @@ fn an_edit_during_the_run_of_an_editable_install_belongs_to_the_next_run() {
     assert!(said.contains("`src/toy/lib.py` changed"), "{said}");
     space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(loss(&space), "5000");
+}
+
+/// Runs these commands side by side while a source is edited and restored. Returns the text of the run.
+fn edited_and_restored(space: &TestSpace, inputs: &str, commands: &[&str], edited: &str) -> String {
+    let mut steps = String::new();
+    for (n, command) in commands.iter().enumerate() {
+        let wait = format!("echo {n} >> $HOME/began; until [ -e $HOME/gate ]; do sleep 0.02; done");
+        let run = format!("{wait}; {}", command.replace("ROOT/", &space.path("").display().to_string()));
+        steps.push_str(&format!("  s{n}: {{run: {run:?}, inputs: [{inputs}]}}\n"));
+    }
+    space.write("w.yaml", &format!("flow: 1\nsteps:\n{steps}"));
+    let mut run = space.start(["run", "w.yaml", "-j", &commands.len().to_string()]);
+    let began = || fs::read_to_string(space.path("began")).unwrap_or_default();
+    flow_testkit::until("all run", || began().lines().count() == commands.len());
+    let text = space.read(edited);
+    space.write(edited, &format!("{text}\n")).write(edited, &text).write("gate", "");
+    assert_eq!(run.wait().code(), Some(1), "{}", run.said());
+    run.said()
+}
+
+#[test]
+fn an_edit_that_was_undone_is_seen_by_steps_that_name_the_project() {
+    let space = space();
+    space.write("src/toy/lib.py", "");
+    let said = edited_and_restored(
+        &space,
+        "src",
+        &[
+            "cat src/toy/lib.py",
+            "cd ROOT/src && cat toy/lib.py",
+            "PYTHONPATH=ROOT/src true",
+            "cd $FLOW_ROOT/src && cat toy/lib.py",
+            "A=$FLOW_ROOT; PYTHONPATH=$A/src true",
+        ],
+        "src/toy/lib.py",
+    );
+    assert!(!said.contains("not kept  s0"), "{said}");
+    for n in 1..5 {
+        assert!(said.contains(&format!("not kept  s{n}: `src/toy/lib.py` changed while it ran")), "{said}");
+    }
 }
 
 #[test]

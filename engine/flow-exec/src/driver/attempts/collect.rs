@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -22,7 +22,7 @@ use crate::{
     attempt::{Folder, Said},
     clock,
     driver::{
-        begin::{context::RunContext, environments},
+        begin::{context::RunContext, environments, live_sources},
         executor::{Observed, OutcomeOverride, RemoteObservation, RetryAdvice},
         plan::lookup::drifted,
         reports::builtin,
@@ -307,15 +307,21 @@ fn continues(
     checkpoint.ok_or(Stopped::NoCheckpoint)?.continues(used, &folder.log())
 }
 
-/// Inputs that the attempt read in place, or could have read under an absolute path, and that changed during it. Its own
-/// copies of files cannot change; the read-only copies of folders change only if a step writes into its inputs. If an
-/// earlier run started the attempt, nobody compared its inputs at that time, so any later write counts.
+/// Inputs that the attempt read in place, or could have read where the author edits them, and that changed during it. Its own
+/// copies of files cannot change; the read-only copies of folders change only if a step writes into its inputs. If it
+/// could read the author's files, or an earlier run started it, a file written since its start counts as changed, because
+/// the author may have taken an edit back.
 fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     let session = &context.session;
     let mut why = Vec::new();
     let input_changed = |path| Spoiled::InputChanged { path, differences: Vec::new() };
     let instance = &session.expansion.instances[running.instance.index()];
     let began = SystemTime::UNIX_EPOCH + Duration::from_secs_f64(running.began.max(0.0));
+    let inherited = context.environment.inherited();
+    let could_read_live = |path: &Path, input: &Input| {
+        context.inputs.looks_changed_since(path, input.by_listing, began)
+            && live_sources::could_read_live(session, &running.resolved, inherited, input)
+    };
     for input in instance.inputs.iter().chain(&running.resolved.inputs) {
         let path = session.path(&input.path);
         let captured = running.captured.iter().find(|captured| captured.author() == path);
@@ -323,9 +329,14 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
         // A private copy was compared with the plan before the start.
         let is_private = input.copy && !is_copy;
         let is_live = input.is_absolute() || (!is_copy && !is_private && (input.in_place || path.is_dir()));
-        let near = |path: PathBuf| path.strip_prefix(&session.workspace.folder).unwrap_or(&path).display().to_string();
+        let near = |path: PathBuf| match path.strip_prefix(&session.workspace.folder) {
+            Ok(near) if !input.is_absolute() => near.display().to_string(),
+            _ => path.display().to_string(),
+        };
         let changed = match () {
-            () if is_live && running.rejoined => context.inputs.changed_since(&path, input.by_listing, began),
+            () if is_live && running.rejoined || could_read_live(&path, input) => {
+                context.inputs.changed_since(&path, input.by_listing, began)
+            }
             () if is_live => context.inputs.changed(&path, input.by_listing),
             () => None,
         };

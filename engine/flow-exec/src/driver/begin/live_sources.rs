@@ -233,6 +233,38 @@ pub(crate) fn put_first(
     }
 }
 
+/// True if an attempt could read the author's file of this input in place of its copy: its command, its variables or the
+/// shell's `PYTHONPATH` name the input, the project or `FLOW_ROOT`.
+pub(crate) fn could_read_live(
+    session: &Session,
+    resolved: &Resolved,
+    inherited: &BTreeMap<String, String>,
+    input: &Input,
+) -> bool {
+    let Body::Command { line, .. } = &resolved.body else { return false };
+    let texts: Vec<&str> =
+        [line].into_iter().chain(resolved.env.values()).chain(inherited.get(PYTHONPATH)).map(String::as_str).collect();
+    let (root, author) = (&session.workspace.root, session.path(&input.path));
+    let author = fs::canonicalize(&author).unwrap_or(author);
+    let is_near = !input.is_absolute() || author.starts_with(root);
+    let is_named = |text: &&str| {
+        names(text, &author, root) || is_near && (text.contains(flow_protocol::ROOT_VAR) || names(text, root, root))
+    };
+    texts.iter().any(is_named)
+}
+
+/// True if a text has this absolute path, or one below it that is not in a virtual environment.
+fn names(text: &str, path: &Path, root: &Path) -> bool {
+    let Some(path) = path.to_str() else { return false };
+    let ends = |c: char| c.is_whitespace() || "'\"`=:;,|&()<>".contains(c);
+    text.match_indices(path).any(|(at, _)| {
+        let rest = &text[at..];
+        let whole = rest.split(ends).next().unwrap_or_default();
+        let below = whole.get(path.len()..).unwrap_or_default();
+        (below.is_empty() || below.starts_with(['/', '$'])) && !is_environment(root, Path::new(whole))
+    })
+}
+
 /// Finds the live sources of commands. The same word is looked up once.
 struct Finder<'a> {
     session: &'a Session,
@@ -312,4 +344,25 @@ fn is_below(root: &Path, path: &Path) -> bool {
 /// In a virtual environment.
 fn is_environment(root: &Path, path: &Path) -> bool {
     path.ancestors().take_while(|above| *above != root).any(|above| above.join("pyvenv.cfg").exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_names_a_project_but_not_its_virtual_environment() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("proj");
+        fs::create_dir_all(root.join(".venv/bin")).unwrap();
+        fs::write(root.join(".venv/pyvenv.cfg"), "").unwrap();
+        let is_named = |text: &str| names(&text.replace("ROOT", &root.display().to_string()), &root, &root);
+        for yes in ["PYTHONPATH=ROOT/src python3", "cd ROOT && ls", "x 'ROOT/a b'", "ROOT$x", "ROOT/.venv/bin:ROOT/src"]
+        {
+            assert!(is_named(yes), "{yes}");
+        }
+        for no in ["ROOT2/src", "ROOT/.venv/bin/python train.py", "proj/src", "PATH=ROOT/.venv/bin:/usr/bin"] {
+            assert!(!is_named(no), "{no}");
+        }
+    }
 }
