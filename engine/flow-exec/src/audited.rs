@@ -125,6 +125,15 @@ pub(crate) fn findings(accesses: impl IntoIterator<Item = Access>, places: &Plac
     }
 }
 
+/// The inputs that a program neither opened nor looked for, of these with the paths at which it can find them.
+pub(crate) fn unread(accesses: &[Access], inputs: impl Iterator<Item = (String, Vec<PathBuf>)>) -> Vec<String> {
+    let found: BTreeSet<&Path> =
+        accesses.iter().filter(|access| access.kind != Kind::Missing).map(|access| &*access.path).collect();
+    let is_found =
+        |path: &PathBuf| found.range::<&Path, _>(&**path..).next().is_some_and(|first| first.starts_with(path));
+    inputs.filter(|(_, paths)| !paths.iter().any(is_found)).map(|(name, _)| name).collect()
+}
+
 fn is_system(path: &Path) -> bool {
     // `/usr/local` may have data, but no less often programs.
     path.starts_with("/usr") || SYSTEM.iter().any(|folder| path.starts_with(folder))
@@ -254,5 +263,26 @@ mod tests {
         };
         assert_eq!(found, expected);
         assert!(!found.is_covered());
+    }
+
+    #[test]
+    fn inputs_that_were_not_read_are_named() {
+        let access = |(path, kind): (&str, Kind)| Access { path: path.into(), kind };
+        let accesses = [
+            ("/w", Kind::Read),
+            ("/w/lib/b.sh", Kind::Read),
+            ("/w/lib.txt", Kind::Missing),
+            ("/w/.root", Kind::Found),
+            ("/home/data", Kind::Read),
+        ];
+        let inputs = [
+            ("lib", vec!["/w/lib"]),
+            ("lib.txt", vec!["/w/lib.txt"]),
+            (".root", vec!["/w/.root"]),
+            ("data", vec!["/w/data", "/home/data"]),
+            ("common.py", vec!["/w/common.py", "/home/common.py"]),
+        ];
+        let inputs = inputs.map(|(name, paths)| (name.to_owned(), paths.into_iter().map(PathBuf::from).collect()));
+        assert_eq!(unread(&accesses.map(access), inputs.into_iter()), ["lib.txt", "common.py"]);
     }
 }

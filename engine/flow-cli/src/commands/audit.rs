@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::InstanceId;
 use flow_core::plan::Force;
+use flow_core::{Input, InstanceId};
 use flow_exec::{Audit as Answer, Audited, Entry, Unaudited};
+use serde_json::{Map, Value};
 
 use super::Done;
 use crate::args::{Global, Selection, WorkflowArg};
@@ -136,13 +138,68 @@ fn show(answer: &Answer, output: &mut Output) -> Result<(), CliError> {
     if !packages.is_empty() {
         output.sentence(&format!("  Python packages: {}", packages.join(", ")), 4)?;
     }
+    if !answer.unread.is_empty() {
+        let text = format!("  inputs that this instance did not read in this run: {}", answer.unread.join(", "));
+        output.sentence(&text, 4)?;
+    }
     let add = to_add(audited);
     if !add.is_empty() {
-        let all: Vec<&str> = answer.inputs.iter().chain(&add).map(String::as_str).collect();
         output.line(format!("  to add at {}:", answer.place))?;
-        output.line(format!("    inputs: [{}]", all.join(", ")))?;
+        output.line(format!("    inputs: {}", inline(&with_added(answer.inputs.as_ref(), &add))))?;
+        let copies: Vec<String> = add.into_iter().map(|path| Input { path, ..Input::default() }.place()).collect();
+        let text = "  Under `inputs:`, an edit of these files reruns the step. But it opens your files directly, not the \
+                    copies in its work folder. To read the copies, use relative paths in the step:";
+        output.sentence(&format!("{text} {}", copies.join(", ")), 2)?;
     }
     Ok(())
+}
+
+/// `inputs:` as written, with these paths added. In a mapping, each gets a name.
+fn with_added(written: Option<&Value>, add: &[String]) -> Value {
+    let add = add.iter().map(String::as_str);
+    match written {
+        Some(Value::Object(named)) => {
+            let mut named = named.clone();
+            for path in add {
+                named.insert(free_name(path, &named), path.into());
+            }
+            named.into()
+        }
+        Some(Value::Array(list)) => list.iter().cloned().chain(add.map(Value::from)).collect(),
+        _ => add.collect(),
+    }
+}
+
+/// A name for a path that no other input has: the file's, as far as a name may have its characters.
+fn free_name(path: &str, taken: &Map<String, Value>) -> String {
+    let stem = Path::new(path).file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
+    let mut name: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    if !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        name.insert_str(0, "file_");
+    }
+    let free = |name: &String| !taken.contains_key(name);
+    let numbered = (2..).map(|n| format!("{name}_{n}"));
+    std::iter::once(name.clone()).chain(numbered).find(free).unwrap_or_default()
+}
+
+/// A value as YAML in one line.
+fn inline(value: &Value) -> String {
+    let is_plain = |text: &str| {
+        let has_only = text.chars().all(|c| c.is_alphanumeric() || "_./+-".contains(c));
+        has_only
+            && text.contains(char::is_alphabetic)
+            && text.starts_with(|c: char| c.is_alphabetic() || "./_".contains(c))
+    };
+    match value {
+        Value::String(text) if is_plain(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),
+        Value::Object(members) => {
+            let member =
+                |(key, value): (&String, &Value)| format!("{}: {}", inline(&key.as_str().into()), inline(value));
+            format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
 }
 
 /// The inputs that cover what was read. Hidden files, such as settings and the data of Git, are left to the reader.
@@ -181,4 +238,27 @@ pub(super) fn kept(audited: &Audited) -> String {
         (false, more) => format!("also read {} and {more} more", all.join(", ")),
     };
     format!("audited on {day} with this command and these inputs: it {read} in that run")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_inputs_have_stays() {
+        let add = ["data/outside.txt".to_owned(), "/abs/Other.outside.txt".to_owned(), "../7.csv".to_owned()];
+        let proposed = |written: Option<Value>| inline(&with_added(written.as_ref(), &add));
+        assert_eq!(proposed(None), "[data/outside.txt, /abs/Other.outside.txt, ../7.csv]");
+        assert_eq!(
+            proposed(Some(json!(["a b", "f${{ n }}", {"path": "photos", "by": "listing"}]))),
+            r#"["a b", "f${{ n }}", {by: listing, path: photos}, data/outside.txt, /abs/Other.outside.txt, ../7.csv]"#
+        );
+        let named = json!({"outside": "use.py", "common.py": "${{ steps.clean.out }}"});
+        assert_eq!(
+            proposed(Some(named)),
+            r#"{common.py: "${{ steps.clean.out }}", file_7: ../7.csv, other_outside: /abs/Other.outside.txt, outside: use.py, outside_2: data/outside.txt}"#
+        );
+    }
 }

@@ -42,6 +42,7 @@ fn a_step_is_audited_and_its_answer_is_kept_until_an_edit() {
     ROOT/proj/data/new
   to add at w.yaml:3:
     inputs: [in.txt, lib, data/x.csv]
+  Under `inputs:`, an edit of these files reruns the step. But it opens your files directly, not the copies in its work folder. To read the copies, use relative paths in the step: data/x.csv
 ";
     assert!(audit.ends_with(expected), "{audit}");
     assert!(fs::read_dir(space.path("proj/.flow/runs")).unwrap().next().is_none(), "it is no run");
@@ -64,6 +65,27 @@ fn a_step_is_audited_and_its_answer_is_kept_until_an_edit() {
     space.write("proj/in.txt", "5\n");
     assert!(!said(&["why", "a"], 0).contains("audited"), "it is void");
     assert!(!space.path("proj/.flow/audit").exists());
+}
+
+#[test]
+#[ignore = "needs strace"]
+fn an_audit_keeps_a_mapping_and_names_inputs_that_were_not_read() {
+    let space = space();
+    space.write(
+        "w.yaml",
+        "flow: 1
+steps:
+  clean: {run: cp lib.sh clean.sh, inputs: [lib.sh], outputs: [clean.sh]}
+  use: {run: sh use.sh, inputs: {script: use.sh, unused: unused.sh, lib.sh: '${{ steps.clean.out }}'}}
+",
+    );
+    space.write("lib.sh", "X=1\n").write("use.sh", ". ./lib.sh; cat \"$FLOW_ROOT/more.txt\"\n");
+    space.write("unused.sh", "").write("more.txt", "2\n");
+    space.flow(["run", "w.yaml"]).expect(0);
+    let audit = space.flow(["audit", "use"]).expect(0).stdout();
+    assert!(audit.contains("  inputs that this instance did not read in this run: unused.sh\n"), "{audit}");
+    let proposed = "{lib.sh: \"${{ steps.clean.out }}\", more: more.txt, script: use.sh, unused: unused.sh}";
+    assert!(audit.contains(&format!("    inputs: {proposed}\n")), "{audit}");
 }
 
 #[test]

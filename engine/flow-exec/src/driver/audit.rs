@@ -20,6 +20,7 @@ use flow_core::{
     sched::Placement,
 };
 use flow_store::{Captures, StoreDir};
+use serde_json::Value;
 
 use super::{
     begin::{capture, live_sources, revision, start, work_place},
@@ -29,7 +30,7 @@ use super::{
 use crate::{
     ExecError,
     attempt::Folder,
-    audited::{Audited, Places, findings},
+    audited::{Audited, Places, findings, unread},
     clock, environment, keeper,
     trace::{CALLS, Trace},
 };
@@ -39,8 +40,10 @@ use crate::{
 pub struct Audit {
     pub label: String,
     pub audited: Audited,
-    /// The paths under its `inputs:`.
-    pub inputs: Vec<String>,
+    /// Its `inputs:` as written.
+    pub inputs: Option<Value>,
+    /// Inputs that it neither opened nor looked for in this run.
+    pub unread: Vec<String>,
     /// Where they are written: the file and the line.
     pub place: String,
     /// The end of the output of a step that failed. Its audit is not kept.
@@ -190,11 +193,22 @@ impl Traced<'_> {
             home: home.as_deref(),
             covered: &covered,
         };
+        // A large one is a link, and the trace has its target.
+        let at = |place: &str| [places.work.join(place), real(places.work.join(place))];
+        let own = inputs.iter().filter(|input| !input.in_place).map(|input| {
+            let place = input.place();
+            let beside = input.is_beside().then(|| places.work.with_file_name(&place));
+            let others = beside.into_iter().chain([real(session.path(&input.path))]);
+            (input.path.clone(), at(&place).into_iter().chain(others).collect())
+        });
+        let artifacts = resolved.links.iter().filter(|link| !link.path.starts_with("in/"));
+        let artifacts = artifacts.map(|link| (link.path.clone(), at(&link.path).to_vec()));
+        let unread = unread(&accesses, own.chain(artifacts));
         let audited = Audited { at: clock::local_time(), ..findings(accesses, &places) };
         let label = instance.label.to_string();
-        let inputs = inputs.iter().map(|input| input.path.clone()).collect();
+        let inputs = expansion.written(instance.step).remove("inputs");
         let failed = (!status.success()).then(|| format!("{}\n{}", how_ended(status), end()));
-        Ok(Ok(Audit { label, audited, inputs, place: session.place_of_inputs(instance), failed, took }))
+        Ok(Ok(Audit { label, audited, inputs, unread, place: session.place_of_inputs(instance), failed, took }))
     }
 
     /// The results that the instance needs, or the labels of those that have none.
