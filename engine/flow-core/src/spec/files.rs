@@ -32,7 +32,7 @@ pub(crate) fn inputs(value: &Value) -> Typed<Vec<Input>> {
             Ok((Seg::Index(i), one))
         }))?,
         _ => all(mapping(value, WHAT)?.into_iter().map(|(name, v)| {
-            identifier(&name, "an input").map_err(|wrong| for_outputs_only(wrong, &name)).below(seg(&name))?;
+            identifier(&name, "an input").map_err(|wrong| for_outputs_only(wrong, &name, &v)).below(seg(&name))?;
             let one = input(Some(name.clone()), &v).and_then(placed).below(seg(&name))?;
             Ok((seg(&name), one))
         }))?,
@@ -101,10 +101,14 @@ pub(crate) fn relation(path: &str, other: &str) -> Option<&'static str> {
     }
 }
 
-/// Adds that only an output of another step has a path as its key.
-fn for_outputs_only(mut wrong: Vec<Wrong>, key: &str) -> Vec<Wrong> {
+/// Adds what to write instead of a path as the key of a file.
+fn for_outputs_only(mut wrong: Vec<Wrong>, key: &str, value: &Value) -> Vec<Wrong> {
     if let (true, Some(What::Other(what))) = (key.contains(['/', '.']), wrong.first_mut().map(|w| &mut w.what)) {
-        what.help.push("a path is the key of an output of another step, `${{ steps.NAME.out }}`".to_owned());
+        let path = value.as_str().unwrap_or(key);
+        what.help.push(format!(
+            "write a name as the key, `file: {path}`, or a list, `inputs: [{path}]`; \
+             only an output of another step, `${{{{ steps.NAME.out }}}}`, has a path as its key"
+        ));
     }
     wrong
 }
