@@ -3,7 +3,7 @@
 mod narrow;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 use std::process::ExitCode;
 
@@ -127,6 +127,7 @@ fn print(
             let ended = flow_exec::unwanted(session, knowledge, plan);
             lines.extend(ended.iter().map(|of| format!("{} {}", styled(NOTE, "note:"), left::ends(of, set))));
             lines.extend(environments(session, knowledge, plan, output.verbose));
+            lines.extend(output.verbose.then(|| by_listing(session, plan)).flatten());
         }
         for line in lines {
             output.sentence(&line, 2)?;
@@ -166,6 +167,13 @@ fn environments(session: &Session, knowledge: &Knowledge, plan: &CorePlan, all: 
         ));
     }
     lines
+}
+
+/// The folders of cached instances that were compared by listing.
+fn by_listing(session: &Session, plan: &CorePlan) -> Option<String> {
+    let cached = plan.items.iter().filter(|item| matches!(item.state, State::Cached { .. }));
+    let folders: BTreeSet<&str> = cached.flat_map(|item| session.by_listing(item.id)).collect();
+    reasons::by_listing(folders.into_iter()).map(|text| format!("{} {text}", styled(NOTE, "note:")))
 }
 
 fn line(expansion: &Expansion, item: &Item) -> JournalLine {

@@ -83,11 +83,16 @@ impl Why {
             output.line(format!("{}: cached, kept by `flow accept`: {reason}", named(of)))?;
         }
         let mut present = PresentEnvironment::of(&session, &knowledge);
-        let mut since = |state: &State| match (state, &mut present) {
-            (State::Cached { environment: Some(recorded), .. }, Some(present)) => {
-                environment(&present.since(recorded), output.verbose)
+        let id_of: BTreeMap<&str, InstanceId> =
+            asked.iter().map(|(label, _)| *label).zip(ids.iter().copied()).collect();
+        let mut since = |label: &str, state: &State| {
+            let State::Cached { environment: recorded, .. } = state else { return Vec::new() };
+            let listed = id_of.get(label).and_then(|id| reasons::by_listing(session.by_listing(*id)));
+            let mut lines: Vec<String> = listed.into_iter().map(|text| format!("  - {text}")).collect();
+            if let (Some(recorded), Some(present)) = (recorded, &mut present) {
+                lines.extend(environment(&present.since(recorded), output.verbose));
             }
-            _ => Vec::new(),
+            lines
         };
         let is_accepted = |label: &str| accepted.values().flatten().any(|of| *of == label);
         let as_it_was: Vec<Asked<'_>> = asked.iter().filter(|(label, _)| !is_accepted(label)).copied().collect();
@@ -341,13 +346,13 @@ fn environment(since: &Since, all: bool) -> Vec<String> {
     lines
 }
 
-/// The answer. Instances with the same message, or messages of one form, share a line; with `each`
-/// they do not. `since` tells how the environment of a result differs.
-fn answer(asked: &[Asked<'_>], each: bool, since: &mut dyn FnMut(&State) -> Vec<String>) -> Vec<String> {
+/// The answer. Instances with the same message, or messages of one form, share a line; with `each` they do not. `since`
+/// gives further lines about a result: what was not compared, and how its environment differs.
+fn answer(asked: &[Asked<'_>], each: bool, since: &mut dyn FnMut(&str, &State) -> Vec<String>) -> Vec<String> {
     let mut alike: IndexMap<Value, IndexMap<Vec<String>, Vec<Asked<'_>>>> = IndexMap::new();
     for &(label, state) in asked {
         let mut said = explain(state, each);
-        said.extend(since(state));
+        said.extend(since(label, state));
         let form = match state {
             State::Run(all) if !each => Because::Runs(flow_core::why::Why { first: all.clone(), more: 0 }).form(),
             _ => Value::from(said.clone()),
@@ -435,7 +440,7 @@ mod tests {
 
     fn said(asked: &[(&str, State)], each: bool) -> Vec<String> {
         let asked: Vec<Asked<'_>> = asked.iter().map(|(label, state)| (*label, state)).collect();
-        answer(&asked, each, &mut |_| Vec::new()).iter().map(|line| crate::terminal::plain(line)).collect()
+        answer(&asked, each, &mut |_, _| Vec::new()).iter().map(|line| crate::terminal::plain(line)).collect()
     }
 
     #[test]

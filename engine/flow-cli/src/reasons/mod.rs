@@ -144,6 +144,12 @@ pub(crate) fn unfit(label: &str, lack: &Lack) -> String {
     format!("`{label}` cannot run on this machine: it {}", self::lack(lack))
 }
 
+/// A limit of the comparison with a result that stays: of these folders, the content of files was not compared.
+pub(crate) fn by_listing<'a>(folders: impl Iterator<Item = &'a str>) -> Option<String> {
+    let folders: Vec<String> = folders.map(|folder| format!("`{folder}`")).collect();
+    (!folders.is_empty()).then(|| format!("of {}, only the names and sizes of files were compared", folders.join(", ")))
+}
+
 /// Steps that do not depend on the content of what they need, and the fix. The first few are named;
 /// the fix is the same for all.
 pub(crate) fn unfollowed(pairs: &[Unfollowed]) -> Vec<String> {

@@ -512,3 +512,21 @@ fn a_run_shows_the_result_that_it_reused_after_a_forced_run_has_made_another() {
     space.flow(["run", "w.yaml", "-f", "a"]).expect(0);
     assert_eq!((loss(&[]), loss(&["--run", &reused])), ("2".to_owned(), "1".to_owned()));
 }
+
+#[test]
+fn why_says_that_a_listing_compares_names_and_sizes() {
+    let space = space();
+    space.write(
+        "w.yaml",
+        "flow: 1\nsteps: {a: {run: ls data, inputs: [{path: data, by: listing}, {path: one, by: listing}]}}\n",
+    );
+    space.write("data/x.txt", "1\n").write("one", "1\n");
+    let said = |args: &[&str]| space.flow(args).expect(0).stdout();
+    said(&["run", "w.yaml"]);
+    space.write("data/x.txt", "2\n");
+    let limit = "of `data`, only the names and sizes of files were compared\n";
+    assert!(said(&["why", "a"]).contains(&format!("  - {limit}")), "{}", said(&["why", "a"]));
+    let planned = said(&["plan", "-v", "w.yaml"]);
+    assert!(planned.contains("1 cached") && planned.contains(&format!("note: {limit}")), "{planned}");
+    assert!(!said(&["plan", "w.yaml"]).contains(limit));
+}

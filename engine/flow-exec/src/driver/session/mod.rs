@@ -133,6 +133,14 @@ impl Session {
         self.workspace.folder.join(written)
     }
 
+    /// Folders under the `inputs:` of an instance of which only the names and sizes of files count.
+    pub fn by_listing(&self, id: InstanceId) -> impl Iterator<Item = &str> {
+        let inputs = self.expansion.instances[id.index()].inputs.iter();
+        // A file counts by its content anyway.
+        let listed = inputs.filter(|input| input.by_listing && self.path(&input.path).is_dir());
+        listed.map(|input| &*input.path)
+    }
+
     /// Checks that the declared inputs and environments of these instances exist.
     ///
     /// # Errors
