@@ -103,3 +103,31 @@ fn what_accept_keeps_of_many_alike_is_said_once() {
     let said = space.flow(["accept", "-v", "-w", "each.yaml", "s", "--reason", "the same"]).expect(0).stdout();
     assert_eq!(said, "up to date s × 3\n");
 }
+
+#[test]
+fn reasons_after_forget_accepted_come_from_what_ran() {
+    let space = space();
+    let write =
+        |inputs: &str| space.write("m.yaml", &format!("flow: 1\nsteps: {{a: {{run: sh a.sh, inputs: {inputs}}}}}\n"));
+    let said = |args: &[&str]| space.flow(args).expect(0).stdout();
+    space.write("a.sh", "echo 1\n").write("common.sh", "X=1\n");
+    write("[a.sh, common.sh]");
+    said(&["run", "m.yaml"]);
+    space.write("common.sh", "X=1 # tidied up\n");
+    said(&["accept", "-w", "m.yaml", "a", "--reason", "a comment"]);
+    said(&["run", "m.yaml"]);
+    // Another edit is accepted and taken back in the file.
+    write("[a.sh]");
+    said(&["accept", "-w", "m.yaml", "a", "--reason", "unused"]);
+    write("[a.sh, common.sh]");
+    said(&["forget", "-w", "m.yaml", "a", "--accepted"]);
+    assert_eq!(said(&["why", "-w", "m.yaml", "a"]), "a: would run\n  - input `common.sh` changed\n");
+    let now = said(&["diff", "now", "-w", "m.yaml"]);
+    let (first, note) = now.split_once('\n').unwrap();
+    assert!(first.starts_with("nothing differs since run "), "{now}");
+    assert!(note.starts_with("note: 1 result of run ") && note.contains("`flow plan` shows what runs again"), "{now}");
+    // It also outlives a loss of the database.
+    std::fs::write(space.path(".flow/db/db"), vec![7; 100_000]).unwrap();
+    space.flow(["doctor"]);
+    assert_eq!(said(&["why", "-w", "m.yaml", "a"]), "a: would run\n  - input `common.sh` changed\n");
+}

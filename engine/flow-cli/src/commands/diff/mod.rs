@@ -57,6 +57,8 @@ struct Side {
     /// The result of each instance, by label.
     settled: IndexMap<String, String>,
     results: BTreeMap<String, StepResult>,
+    /// The fingerprints under which it recorded or reused a result.
+    recorded: Vec<Digest>,
     /// The parts of their fingerprints, if a journal has them, with those of failed instances.
     parts: BTreeMap<String, Parts>,
     /// Small input files, by label and name.
@@ -128,7 +130,7 @@ impl Diff {
                 }
             })?;
         }
-        lines.extend(if is_now { None } else { kept(&after) });
+        lines.extend(if is_now { gone(&before, &place, output)? } else { kept(&after) });
         for line in lines {
             output.line(line)?;
         }
@@ -143,6 +145,20 @@ fn kept(after: &Side) -> Option<String> {
         let kept = words::count(kept, "result");
         format!("{} `flow accept` kept {kept}; `flow diff now` shows the accepted edits", styled(NOTE, "note:"))
     })
+}
+
+/// A note if results of a run were dropped since: without an edit, they are what runs again.
+fn gone(before: &Side, place: &StoreLocation, output: &mut Output) -> Result<Option<String>, CliError> {
+    if before.origin.is_some() {
+        return Ok(None);
+    }
+    let found = place::results(&place.store, output)?.results_of(&before.recorded)?;
+    let gone = found.iter().filter(|result| result.is_none()).count();
+    Ok((gone > 0).then(|| {
+        let (gone, run) = (words::count(gone, "result"), &before.start.run);
+        let text = format!("{gone} of run {run} no longer exist, because of `flow forget` or `flow gc`");
+        format!("{} {text}; `flow plan` shows what runs again", styled(NOTE, "note:"))
+    }))
 }
 
 /// The last run and the one before it of the same workflow file, the older first. Without an earlier run, an imported
@@ -196,6 +212,7 @@ fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliErr
         (None, None) => return Err(CliError::failed("that run was killed before its journal began")),
     };
     let (mut settled, mut results) = (IndexMap::new(), BTreeMap::new());
+    let recorded = view.instances.values().filter_map(|shown| shown.fingerprint).collect();
     // Instances that were not needed are left out.
     let shown = view.instances.values().filter(|shown| !matches!(shown.state, InstanceState::NotNeeded));
     each_result(shown, kept, store, |shown, result| {
@@ -219,7 +236,7 @@ fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliErr
     let kept = |(label, result): (&String, &StepResult)| Some((label.clone(), result.kept.as_ref()?.inputs.clone()));
     let inputs = results.iter().filter_map(kept).collect();
     let (written, origin) = (view.written, view.imported);
-    Ok(Side { start, settled, results, parts, inputs, texts: BTreeMap::new(), written, origin })
+    Ok(Side { start, settled, results, recorded, parts, inputs, texts: BTreeMap::new(), written, origin })
 }
 
 /// The known parts of an imported run.
@@ -289,6 +306,7 @@ fn now(
         start,
         settled: IndexMap::new(),
         results: BTreeMap::new(),
+        recorded: Vec::new(),
         parts: flow_exec::parts(&session, &knowledge, &session.wanted(&[])?)?,
         inputs: present.files,
         texts: present.texts,

@@ -20,7 +20,7 @@ use flow_core::{
     reason::Fault,
     why::Listed,
 };
-use flow_store::{Batch, Holder, Inputs, Objects, Rebuilt, Results, Snapshot, Store, StoreDir, StoreError};
+use flow_store::{Batch, Holder, Inputs, Last, Objects, Rebuilt, Results, Snapshot, Store, StoreDir, StoreError};
 
 use crate::{
     ExecError, clock,
@@ -243,6 +243,7 @@ pub fn forget(
     let mut lines =
         vec![RunEvent::Accepted { file: file.to_owned(), reason: format!("forgotten: {}", names.join(", ")) }];
     let mut forgotten = Forgotten::default();
+    let mut taken_back = BTreeSet::new();
     let mut whose = BTreeMap::new();
     let mut kept = None;
     store.each_result(|StepResult { fingerprint, label, workflow: of, run, accepted, .. }| {
@@ -261,11 +262,13 @@ pub fn forget(
             _ => {
                 forgotten.labels.push(label.clone());
                 forgotten.fingerprints.insert(fingerprint);
+                taken_back.extend(accepted.is_some().then_some(fingerprint));
                 lines.push(RunEvent::Forgotten { fingerprint, label });
             }
         }
     })?;
     if !forgotten.labels.is_empty() {
+        lines.extend(before_accepted(store.dir(), workflow, &taken_back)?);
         let at = clock::unix_millis();
         let lines = lines.into_iter().map(|event| JournalLine { at, event }).collect();
         let journal = store.begin(&new_run_id(&store.dir().runs()?).0)?;
@@ -274,6 +277,26 @@ pub fn forget(
         store.dir().drop_snapshots()?;
     }
     Ok(forgotten)
+}
+
+/// The last fingerprints before `flow accept` kept these results, as events: later reasons compare with runs only.
+fn before_accepted(dir: &StoreDir, workflow: &str, accepted: &BTreeSet<Digest>) -> Result<Vec<RunEvent>, ExecError> {
+    let mut all: BTreeMap<String, (Option<Last>, bool)> = BTreeMap::new();
+    if !accepted.is_empty() {
+        flow_store::recorded(dir, workflow, (usize::MAX, u64::MAX), |label, last| {
+            let (ran, is_accepted) = all.entry(label).or_default();
+            *is_accepted = accepted.contains(&last.fingerprint);
+            if !*is_accepted {
+                *ran = Some(last);
+            }
+        })?;
+    }
+    let accepted = all.into_iter().filter(|(_, (_, is_accepted))| *is_accepted);
+    let event = |(label, (ran, _)): (String, (Option<Last>, bool))| {
+        let Last { fingerprint, parts, run } = ran?;
+        Some(RunEvent::Tried { workflow: workflow.to_owned(), label, run, fingerprint, parts })
+    };
+    Ok(accepted.filter_map(event).collect())
 }
 
 /// Results of any user that this user's `flow accept` kept.
