@@ -968,10 +968,18 @@ best-point = { $goal ->
    *[single] {""}
 } is { $value }, at { $point }.
 best-same = The same at { $points }.
-best-tied = Not distinguished from it: { $points } ({ $paired ->
+best-tied = Next { $value } at { $next }, { $worse ->
+    [yes] worse by more than noise
+    [unknown] noise unknown
+   *[no] not shown to be worse
+} ({ $paired ->
     [yes] paired t-tests
    *[no] t-tests
-}).
+}).{ $others ->
+    [0] {""}
+    [1] {" "}One other point is not distinguished from the best.
+   *[other] {" "}{ $others } other points are not distinguished from the best.
+}
 best-clear = Every other point is worse by more than noise ({ $paired ->
     [yes] paired t-tests
    *[no] t-tests

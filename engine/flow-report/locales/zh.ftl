@@ -1241,10 +1241,17 @@ best-point = { $column }{ $center ->
    *[max] 最大
 }为 { $value }，取值为 { $point }。
 best-same = 数值相同的还有 { $points }。
-best-tied = 尚无法与之区分的还有：{ $points }（{ $paired ->
+best-tied = 其次为 { $value }，取值为 { $next }，{ $worse ->
+    [yes] 更差，且差距超出噪声
+    [unknown] 噪声未知
+   *[no] 尚无法认定更差
+}（{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
-}）。
+}）。{ $others ->
+    [0] {""}
+   *[other] 另有 { $others } 个点尚无法与最优点区分。
+}
 best-clear = 其余各点都更差，且差距超出噪声（{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验

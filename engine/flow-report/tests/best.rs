@@ -32,7 +32,9 @@ fn the_best_is_told_from_others_where_repetitions_tell() {
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss", "goal": "min"}));
     assert_eq!((metric(&out, "lr"), metric(&out, "instance"), metric(&out, "tied")), (0.03, 3.0, 1.0));
     let [english, chinese] = said(&input, &["best"]);
-    assert!(english.contains("at lr=0.03. Not distinguished from it: lr=0.1 (paired t-tests)."), "{english}");
+    assert!(english.contains("at lr=0.03. Next 0.32"), "{english}");
+    assert!(english.contains(" at lr=0.1, not shown to be worse (paired t-tests)."), "{english}");
+    assert!(!english.contains("other point"), "{english}");
     assert!(chinese.contains("取值为 lr=0.03"), "{chinese}");
     assert!(!english.contains("by the column's name"), "{english}");
 
@@ -71,7 +73,7 @@ fn a_report_tests_two_points_in_one_way() {
 }
 
 #[test]
-fn points_of_several_axes_are_told_apart_in_a_list() {
+fn the_next_point_is_named_and_others_that_are_not_distinguished_are_counted() {
     let of = |(model, c): (&'static str, u32)| {
         (0..3).map(move |n| {
             let mut one = result("s", &[("model", json!(model)), ("c", json!(c))], 1);
@@ -84,8 +86,11 @@ fn points_of_several_axes_are_told_apart_in_a_list() {
     add_table(&mut input, "t", json!({"from": "s", "rows": ["c", "model"], "columns": ["loss"]}));
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
     let [english, chinese] = said(&input, &["best"]);
-    assert!(english.contains("Not distinguished from it: c=2, svm; c=3, tree (paired t-tests)."), "{english}");
-    assert!(chinese.contains("尚无法与之区分的还有：c=2, svm；c=3, tree（配对 t 检验）。"), "{chinese}");
+    let others =
+        "at c=2, svm, not shown to be worse (paired t-tests). One other point is not distinguished from the best.";
+    assert!(english.contains(others), "{english}");
+    let others = "取值为 c=2, svm，尚无法认定更差（配对 t 检验）。另有 1 个点尚无法与最优点区分。";
+    assert!(chinese.contains(others), "{chinese}");
 
     // The table shows medians, but tests compare means.
     let shown = ["analysis.en.md", "analysis.zh.md"].map(|path| text(&out, path));

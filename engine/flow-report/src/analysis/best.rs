@@ -17,7 +17,7 @@ use crate::format::Format;
 use crate::safe;
 use crate::significance::{repeats_itself, test};
 use crate::table::{Cell, Center, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column};
-use crate::words::{Args, join};
+use crate::words::{Args, Words, join};
 
 /// Maximum points shown.
 const SHOWN: usize = 10;
@@ -159,7 +159,8 @@ impl Ranking {
         let say = |key: &str, args: Args| names.words.text(lang, key, &args);
         let about = || Args::new().with("column", names.inline(&self.column, lang));
         let Some(best) = self.points.first() else { return vec![say("best-nothing", about())] };
-        let value = best.cell.number().map(|value| names.words.figure(lang, &self.show, value)).unwrap_or_default();
+        let show = self.refined();
+        let value = best.cell.number().map(|value| names.words.figure(lang, &show, value)).unwrap_or_default();
         let args = about().with("point", safe::text(&best.name)).with("value", value);
         let goal = if self.goal == Goal::Min { "min" } else { "max" };
         let told = say("best-point", args.with("goal", goal).with("center", self.center.key()));
@@ -169,10 +170,7 @@ impl Ranking {
         let more = match (tied.is_empty(), tested) {
             _ if others == 0 => None,
             (false, 0) => Some(say("best-same", Args::new().with("points", names.words.points(lang, &tied)))),
-            (false, _) => {
-                let args = Args::new().with("points", names.words.points(lang, &tied)).with("paired", self.pairing());
-                Some(say("best-tied", args))
-            }
+            (false, _) => self.next(names.words, lang).map(|args| say("best-tied", args)),
             (true, _) if tested == others => Some(say("best-clear", Args::new().with("paired", self.pairing()))),
             (true, _) => None,
         };
@@ -182,6 +180,28 @@ impl Ranking {
         let by_name = self.by_name.then(|| say("best-by-name", Args::new().with("goal", goal)));
         let told: Vec<String> = [told].into_iter().chain(more).chain(unknown).chain(by_name).collect();
         vec![names.words.sentences(lang, &told)]
+    }
+
+    /// The point after the best, whether it is worse, and how many others are not distinguished from the best.
+    fn next(&self, words: &Words, lang: &str) -> Option<Args> {
+        let next = self.points.get(1)?;
+        let is_tied = self.tied().any(|point| point.name == next.name);
+        let worse = match next.p {
+            _ if is_tied => "no",
+            Some(_) => "yes",
+            None => "unknown",
+        };
+        let value = words.figure(lang, &self.refined(), next.cell.number()?);
+        let args = Args::new().with("value", value).with("next", safe::text(&next.name)).with("worse", worse);
+        let others = self.tied().count() - usize::from(is_tied);
+        Some(args.with("paired", self.pairing()).count("others", others))
+    }
+
+    /// With enough digits for the differences from the best.
+    fn refined(&self) -> Format {
+        let best = self.points.first().and_then(|best| best.cell.number());
+        let pairs = self.points.iter().skip(1).filter_map(|point| Some((point.cell.number()?, best?))).collect();
+        enough(&self.show, &[&Reading { show: self.show.difference(), pairs, of: |value, best| value - best }])
     }
 
     /// Whether its points were tested in pairs, as a word for messages.
@@ -196,9 +216,7 @@ impl Ranking {
         let unit = self.show.head().map_or_else(String::new, |unit| format!(" ({})", safe::text(unit)));
         let column = join(langs.iter().map(|lang| names.head(&self.column, lang)));
         let difference = self.show.difference();
-        let pairs = self.points.iter().skip(1).filter_map(|point| Some((point.cell.number()?, best))).collect();
-        let against = Reading { show: difference.clone(), pairs, of: |value, best| value - best };
-        let show = enough(&self.show, &[&against]);
+        let show = self.refined();
         let heads = [("best-place", false), ("best-difference", true), ("best-p", true), ("best-told", false)];
         let [place, apart, p, told] = heads.map(|(key, right)| (words.joined(langs, key), right));
         let points = match difference.head() {
