@@ -360,7 +360,7 @@ fn takes_each(each: &[&Estimate], is_otherwise: bool) -> Option<String> {
     let samples: u32 = each.iter().map(|estimate| estimate.samples).max().unwrap_or(0);
     let span = if least == most { format!("about {least}") } else { format!("{least} to {most}") };
     let otherwise = if is_otherwise { OTHERWISE } else { "" };
-    Some(format!("{span} each (up to {}{otherwise})", words::count(samples as usize, "run")))
+    Some(format!("{span} each (from up to {}{otherwise})", words::count(samples as usize, "earlier run")))
 }
 
 /// The time of the whole run, simulated with known times.

@@ -41,7 +41,7 @@ mod tests {
                     "run",
                     "train × 100",
                     "input `a-script-with-a-long-name.py` changed",
-                    "1 s to 2 s each (up to 3 runs)",
+                    "1 s to 2 s each (from up to 3 earlier runs)",
                 ],
                 ["decided after", "table", "train", "about 5 ms, 4 ms to 9 ms (3 runs of this instance)"],
             ]
