@@ -73,9 +73,32 @@ impl Report {
         let text = match published(&place, &view) {
             _ if kept => self.kept(&place, &view, global, output)?,
             files if files.is_empty() => self.stored(&place, &view, output)?,
-            files => files.join("\n"),
+            files => {
+                self.note_replaced(&place, &view, output)?;
+                files.join("\n")
+            }
         };
         self.emit(&text, output)
+    }
+
+    /// A note if a later run of the workflow wrote the files that this run published.
+    fn note_replaced(&self, place: &StoreLocation, view: &View, output: &mut Output) -> Result<(), CliError> {
+        let Some(start) = &view.start else { return Ok(()) };
+        let later = place.runs()?.into_iter().rev().take_while(|(run, _)| *run != start.run);
+        let own: Vec<&String> = view.published.iter().map(|(path, _)| path).collect();
+        let mut later = later.filter(|(_, theirs)| theirs.file == start.file);
+        let is_replaced = later.any(|(run, _)| {
+            let published = place.view(Some(&run.0)).map(|(_, view)| view.published).unwrap_or_default();
+            published.iter().any(|(path, changed)| *changed && own.contains(&path))
+        });
+        if is_replaced {
+            let run = self.of.run.as_deref().unwrap_or(&start.run.0);
+            output.note(format!(
+                "{} a later run replaced these files; `flow report {run} --print` prints this run's",
+                styled(NOTE, "note:")
+            ))?;
+        }
+        Ok(())
     }
 
     fn emit(&self, text: &str, output: &mut Output) -> Done {

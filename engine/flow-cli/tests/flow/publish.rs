@@ -54,6 +54,21 @@ fn what_is_no_report_is_told_from_a_run_without_one() {
 }
 
 #[test]
+fn files_that_a_later_run_replaced_are_reported() {
+    let space = space();
+    let run = |workflow: &str| {
+        space.write("a.yaml", workflow).flow(["run", "a.yaml"]).expect(0);
+        space.journal()[0]["run"].as_str().unwrap().to_owned()
+    };
+    let [first, second] = [WORKFLOW.to_owned(), WORKFLOW.replace("echo loss 3", "echo loss 4")].map(|text| run(&text));
+    let note = "a later run replaced these files; `flow report RUN --print` prints this run's";
+    let old = space.flow(["report", "--run", &first]).expect(0);
+    assert!(old.stdout().starts_with("rep.md\n") && old.stderr().contains(note), "{}", old.text());
+    let new = space.flow(["report", "--run", &second]).expect(0);
+    assert!(!new.text().contains("later run"), "{}", new.text());
+}
+
+#[test]
 fn a_report_is_one_file_to_send_in_each_of_its_languages() {
     let space = space();
     let sweep = WORKFLOW.replace("sections:", "languages: [en, zh], sections:").replace("[loss]", "[epoch_time, loss]");
