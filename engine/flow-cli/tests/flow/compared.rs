@@ -79,7 +79,8 @@ fn numbers_of_points_that_one_run_has_and_equal_numbers_are_shown() {
     let second = run("[2, 3, 4]", &["-f"]);
     let said = space.flow(["diff", &first, &second]).expect(0).stdout();
     let rows: Vec<String> = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    for row in ["train[lr=4] loss — 8", "train[lr=1] loss 2 —", "train loss: the same in the 2 common points"] {
+    for row in ["train[lr=4] loss — 8", "train[lr=1] loss 2 —", "train loss: the same at all 2 points of both runs"]
+    {
         assert!(rows.iter().any(|shown| shown == row), "{row}: {said}");
     }
 }

@@ -40,7 +40,8 @@ Examples:
 After `flow accept`, use `flow diff now` to see the accepted edits: `flow diff` compares results, and kept results are
 the same in both runs.
 
-Many instances of a step share a line, with the minimum and maximum of their numbers; -v prints each.")]
+Repetitions of a point, and the points over which a table averages, share a line with mean ± standard deviation. Many
+instances of a step share a line, with the minimum and maximum of their numbers. -v prints each.")]
 pub(crate) struct Diff {
     /// A run, by its id or the end of it; `now` alone compares the last run with the present files;
     /// without it, the last two runs are compared

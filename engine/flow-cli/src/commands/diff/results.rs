@@ -5,98 +5,178 @@ use std::hash::Hash;
 
 use flow_core::{Metric, StepResult};
 use indexmap::{IndexMap, IndexSet};
+use serde_json::Value;
 
 use super::{Side, section};
 use crate::words;
 
-/// Outcomes and numbers: of each instance, or in one row for a step with many.
+/// The measured time of a step.
+const WALL: &str = "wall";
+
+/// Maximum instances of a step with a row each.
+const FEW: usize = 3;
+
+/// Outcomes and numbers: of each instance, or in one row for a step with many. Numbers of repetitions are averaged.
 pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
     let labels: IndexSet<&String> = after.settled.keys().chain(before.settled.keys()).collect();
-    let (mut ends, mut metrics) = (Vec::new(), Vec::new());
-    // By step and metric: the number of instances with the same value on both sides, and with a value on both.
-    let mut same: IndexMap<(&str, String), (usize, usize)> = IndexMap::new();
+    let mut ends = Vec::new();
+    // By point and quantity: the numbers of its repetitions, and whether one of them is from another result.
+    let mut points: IndexMap<(String, String, bool), (Vec<Both>, bool)> = IndexMap::new();
     for label in labels {
         let (was, is) = (before.settled.get(label), after.settled.get(label));
         if was != is {
             let end = |side: Option<&String>| side.cloned().unwrap_or_else(|| "—".to_owned());
-            ends.push((label, end(was), end(is)));
+            ends.push((label.clone(), (end(was), end(is)), ()));
         }
         let results = (before.results.get(label), after.results.get(label));
-        if let (Some(was), Some(is)) = results
-            && (was.fingerprint, &was.run) == (is.fingerprint, &is.run)
-        {
-            continue;
-        }
-        for (name, both) in numbers(results.0, results.1) {
-            if let ((Some(_), Some(_)), (Some(was), Some(is))) = (results, &both) {
-                let step = label.split('[').next().unwrap_or(label);
-                let (equal, all) = same.entry((step, name.clone())).or_default();
-                *all += 1;
-                if was.value == is.value {
-                    *equal += 1;
-                    continue;
-                }
-            }
-            // Instances that only one side has are apart from the others.
-            let sides = (both.0.is_some(), both.1.is_some());
-            metrics.push((label, (name, sides), both));
+        let is_same =
+            matches!(results, (Some(was), Some(is)) if (was.fingerprint, &was.run) == (is.fingerprint, &is.run));
+        let uses = uses(step_of(label), before, after);
+        let point = if each { label.clone() } else { point(label, before, after) };
+        let averaged = point != *label;
+        for (name, both) in numbers(results.0, results.1, uses) {
+            let (all, differs) = points.entry((point.clone(), name, averaged)).or_default();
+            all.push(both);
+            *differs |= !is_same;
         }
     }
+    let mut metrics = Vec::new();
+    // By step and metric: the number of points with the same value on both sides, and with a value on both.
+    let mut same: IndexMap<(String, String), (usize, usize)> = IndexMap::new();
+    for ((point, name, averaged), (all, _)) in points.into_iter().filter(|(_, (_, differs))| *differs) {
+        let both =
+            (mean(all.iter().filter_map(|both| both.0.as_ref())), mean(all.iter().filter_map(|both| both.1.as_ref())));
+        if let (Some(was), Some(is)) = &both {
+            let (equal, all) = same.entry((step_of(&point).to_owned(), name.clone())).or_default();
+            *all += 1;
+            if (was.value, was.sd) == (is.value, is.sd) {
+                *equal += 1;
+                continue;
+            }
+        }
+        // Points that only one side has are apart from the others.
+        let sides = (both.0.is_some(), both.1.is_some());
+        let is_count = name == "tied" && uses(step_of(&point), before, after) == Some("flow/best");
+        metrics.push((point, Quantity { name, sides, averaged, is_count }, both));
+    }
     let mut out = Vec::new();
-    let ends = alike(ends.into_iter().map(|(label, was, is)| (label, (was, is), ())), each);
+    let ends = alike(ends, |_| if each { usize::MAX } else { FEW });
     let row = |(what, (was, is), _): (String, (String, String), Vec<()>)| vec![what, was, is];
     section(&mut out, "instances", ends.into_iter().map(row).collect());
-    let numbers = alike(metrics.into_iter(), each);
-    let row = |(what, (name, _), both): (String, (String, (bool, bool)), Vec<Both>)| {
-        let side = |of: fn(&Both) -> &Option<Metric>| span(both.iter().filter_map(|both| of(both).as_ref()));
-        vec![format!("{what} {name}"), side(|both| &both.0), side(|both| &both.1), changed(&both)]
-    };
-    let equal =
-        same.into_iter().filter(|(_, (equal, _))| *equal > 0).map(|((step, name), (equal, all))| match (equal, all) {
-            (1, 1) => format!("  {step} {name}: the same in the common point"),
-            (equal, all) if equal == all => format!("  {step} {name}: the same in the {all} common points"),
-            (equal, all) => format!("  {step} {name}: the same in {equal} of the {all} common points"),
-        });
-    section(&mut out, "results", numbers.into_iter().map(row).collect());
-    out.extend(equal);
+    let numbers = alike(metrics, |of| if each { usize::MAX } else { of.most_rows() });
+    section(&mut out, "results", numbers.into_iter().map(|(what, of, both)| row_of(&what, &of, &both)).collect());
+    out.extend(same.into_iter().filter(|(_, (equal, _))| *equal > 0).map(|((step, name), (equal, all))| {
+        let at = match (equal, all) {
+            (1, 1) => "in both runs".to_owned(),
+            (equal, all) if equal == all => format!("at all {} points of both runs", words::thousands(all)),
+            _ => format!("at {} of {} points of both runs", words::thousands(equal), words::thousands(all)),
+        };
+        format!("  {step} {name}: the same {at}")
+    }));
     out
+}
+
+/// What a row is about.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Quantity {
+    name: String,
+    /// Which runs have it.
+    sides: (bool, bool),
+    /// Whether it is a mean over repetitions.
+    averaged: bool,
+    /// A count has no change in percent.
+    is_count: bool,
+}
+
+impl Quantity {
+    /// Maximum points with a row each. The wall time of repetitions is rarely what an edit is about.
+    fn most_rows(&self) -> usize {
+        const MEANS: usize = 12;
+        if self.averaged && self.name != WALL { MEANS } else { FEW }
+    }
+}
+
+fn row_of(what: &str, of: &Quantity, both: &[Both]) -> Vec<String> {
+    let side = |of: fn(&Both) -> &Option<Metric>| span(both.iter().filter_map(|both| of(both).as_ref()));
+    let means = if of.averaged && both.len() > 1 { " (means)" } else { "" };
+    let change = if of.is_count { String::new() } else { changed(both) };
+    vec![format!("{what} {}{means}", of.name), side(|both| &both.0), side(|both| &both.1), change]
+}
+
+fn step_of(label: &str) -> &str {
+    label.split('[').next().unwrap_or(label)
+}
+
+/// The built-in step or plugin that a step uses.
+fn uses<'s>(step: &str, before: &'s Side, after: &'s Side) -> Option<&'s str> {
+    [after, before].into_iter().find_map(|side| side.written.get(step)?.get("uses")?.as_str())
+}
+
+/// A label without its repetition and the axes that a table averages: `train[lr=0.1,seed=2]` is `train[lr=0.1]`.
+fn point(label: &str, before: &Side, after: &Side) -> String {
+    let Some((step, axes)) = label.strip_suffix(']').and_then(|label| label.split_once('[')) else {
+        return label.to_owned();
+    };
+    let over = |side: &Side, axis: &str| {
+        side.written.values().filter(|keys| keys.get("uses").is_some_and(|uses| uses == "flow/table")).any(|keys| {
+            let with = |key: &str| keys.get("with").and_then(|with| with.get(key));
+            let names =
+                |over: &Value| *over == axis || over.as_array().is_some_and(|all| all.iter().any(|one| one == axis));
+            with("from").is_some_and(|from| from == step) && with("over").is_some_and(names)
+        })
+    };
+    let is_averaged = |axis: &str| axis == "repetition" || over(before, axis) || over(after, axis);
+    let kept: Vec<&str> = axes.split(',').filter(|pair| !is_averaged(pair.split('=').next().unwrap_or(pair))).collect();
+    if kept.is_empty() { step.to_owned() } else { format!("{step}[{}]", kept.join(",")) }
+}
+
+/// The mean and the standard deviation.
+fn mean<'a>(all: impl Iterator<Item = &'a Metric>) -> Option<Metric> {
+    let all: Vec<&Metric> = all.collect();
+    let n = all.len() as f64;
+    let value = all.iter().map(|metric| metric.value).sum::<f64>() / n;
+    let squares: f64 = all.iter().map(|metric| (metric.value - value).powi(2)).sum();
+    let sd = (all.len() > 1).then(|| (squares / (n - 1.0)).sqrt());
+    Some(Metric { sd, ..number(value, &all.first()?.unit) })
+}
+
+fn number(value: f64, unit: &str) -> Metric {
+    Metric { value, unit: unit.to_owned(), epochs: None, sd: None, values: vec![] }
 }
 
 /// A number before and after.
 type Both = (Option<Metric>, Option<Metric>);
 
-/// Rows that many instances of a step share, unless each is requested: the instances, what it is
-/// about, and the values.
-fn alike<'a, K: Eq + Hash + Clone, V>(
-    all: impl Iterator<Item = (&'a String, K, V)>,
-    each: bool,
-) -> Vec<(String, K, Vec<V>)> {
-    const MANY: usize = 4;
-    let mut steps: IndexMap<(&str, K), Vec<(&String, V)>> = IndexMap::new();
+/// Rows of instances or points. Those of a step share one if they are more than `most`: the instances, what it is about,
+/// and the values.
+fn alike<K: Eq + Hash + Clone, V>(all: Vec<(String, K, V)>, most: impl Fn(&K) -> usize) -> Vec<(String, K, Vec<V>)> {
+    let mut steps: IndexMap<(String, K), Vec<(String, V)>> = IndexMap::new();
     for (label, key, value) in all {
-        let step = label.split('[').next().unwrap_or(label);
-        steps.entry((step, key)).or_default().push((label, value));
+        steps.entry((step_of(&label).to_owned(), key)).or_default().push((label, value));
     }
     let mut out = Vec::new();
     for ((step, key), of) in steps {
-        if of.len() >= MANY && !each {
+        if of.len() > most(&key) {
             let what = format!("{step} × {}", words::thousands(of.len()));
             out.push((what, key, of.into_iter().map(|(_, value)| value).collect()));
         } else {
-            out.extend(of.into_iter().map(|(label, value)| (label.clone(), key.clone(), vec![value])));
+            out.extend(of.into_iter().map(|(label, value)| (label, key.clone(), vec![value])));
         }
     }
     out
 }
 
-/// The minimum and maximum of some numbers, which may be one.
+/// One number with its standard deviation if it is a mean, or the minimum and maximum of several.
 fn span<'a>(metrics: impl Iterator<Item = &'a Metric>) -> String {
     let mut all: Vec<&Metric> = metrics.collect();
     all.sort_by(|a, b| a.value.total_cmp(&b.value));
     let word = |metric: &Metric| words::metric(metric.value, &metric.unit);
     match (all.first().map(|metric| word(metric)), all.last().map(|metric| word(metric))) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
-        (Some(one), _) => one,
+        (Some(one), _) => match &all[..] {
+            [Metric { sd: Some(sd), unit, .. }] => format!("{one} ± {}", words::metric(*sd, unit)),
+            _ => one,
+        },
         (None, _) => "—".to_owned(),
     }
 }
@@ -117,11 +197,16 @@ fn changed(both: &[Both]) -> String {
     }
 }
 
-/// The numbers of one or two results, by name.
-fn numbers(was: Option<&StepResult>, is: Option<&StepResult>) -> Vec<(String, Both)> {
-    // The time of a very short step, such as flow's own, varies from run to run.
+/// The numbers of one or two results, by name. Those of flow's own steps depend on the results that they read: only the
+/// numbers of an analysis count.
+fn numbers(was: Option<&StepResult>, is: Option<&StepResult>, uses: Option<&str>) -> Vec<(String, Both)> {
+    // The time of a very short step varies from run to run.
     const SHORT_S: f64 = 0.01;
-    let wall = |result: &StepResult| flow_report::measured(result, "wall");
+    if matches!(uses, Some("flow/table" | "flow/report")) {
+        return Vec::new();
+    }
+    let is_own = uses.is_some_and(|uses| uses.starts_with("flow/"));
+    let wall = |result: &StepResult| flow_report::measured(result, WALL);
     let both = || [was, is].into_iter().flatten();
     let short = both().filter_map(wall).all(|took| took < SHORT_S);
     // An incomplete time is never compared.
@@ -129,12 +214,106 @@ fn numbers(was: Option<&StepResult>, is: Option<&StepResult>) -> Vec<(String, Bo
     let all = |result: Option<&StepResult>| -> BTreeMap<String, Metric> {
         let Some(result) = result else { return BTreeMap::new() };
         let mut all = result.metrics.clone();
-        let took = wall(result).filter(|_| whole && !short);
-        let metric = |value| Metric { value, unit: "s".into(), epochs: None, sd: None, values: vec![] };
-        all.extend(took.map(|value| ("wall".to_owned(), metric(value))));
+        // The index of a result means nothing to a reader.
+        all.retain(|name, _| !(name == "instance" && uses == Some("flow/best")));
+        let took = wall(result).filter(|_| whole && !short && !is_own);
+        all.extend(took.map(|value| (WALL.to_owned(), number(value, "s"))));
         all
     };
     let (was, is) = (all(was), all(is));
     let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
     names.into_iter().map(|name| (name.clone(), (was.get(name).cloned(), is.get(name).cloned()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::Digest;
+    use serde_json::json;
+
+    use super::super::nothing;
+    use super::*;
+
+    /// A run whose results have these labels and numbers.
+    fn side(run: &str, results: &[(&str, &[(&str, f64)])]) -> Side {
+        let result = |(label, numbers): &(&str, &[(&str, f64)])| -> (String, StepResult) {
+            let metrics: BTreeMap<&str, Value> =
+                numbers.iter().map(|(name, value)| (*name, json!({"value": value}))).collect();
+            let json = json!({"fingerprint": Digest::of(run.as_bytes()), "workflow": "w", "step": step_of(label),
+                "label": label, "axes": {}, "outcome": "ok", "run": run, "started_at": 0, "ended_at": 0,
+                "metrics": metrics});
+            ((*label).to_owned(), serde_json::from_value(json).unwrap())
+        };
+        let results: BTreeMap<String, StepResult> = results.iter().map(result).collect();
+        let written = json!({
+            "table": {"uses": "flow/table", "with": {"from": "train", "over": ["seed"], "columns": ["loss"]}},
+            "best": {"uses": "flow/best", "with": {"table": "table", "column": "loss"}},
+        });
+        Side {
+            start: nothing(),
+            settled: results.keys().map(|label| (label.clone(), "ok".to_owned())).collect(),
+            results,
+            parts: BTreeMap::new(),
+            inputs: BTreeMap::new(),
+            texts: BTreeMap::new(),
+            written: serde_json::from_value(written).unwrap(),
+            origin: None,
+        }
+    }
+
+    fn compared(before: &Side, after: &Side, each: bool) -> Vec<String> {
+        let words = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        compare(before, after, each).iter().skip(2).map(words).collect()
+    }
+
+    #[test]
+    fn repetitions_and_averaged_axes_are_one_row_with_a_standard_deviation() {
+        let run = |run, by: f64| {
+            let loss = |value: f64| [("loss", value * by)];
+            let [a, b, c, d, e] = [1.0, 2.0, 3.0, 4.0, 5.0].map(loss);
+            let all: [(&str, &[(&str, f64)]); 6] = [
+                ("train[lr=1,seed=0]", &a),
+                ("train[lr=1,seed=1]", &b),
+                ("train[lr=1,seed=2]", &c),
+                ("eval[lr=2,repetition=0]", &d),
+                ("eval[lr=2,repetition=1]", &e),
+                ("eval[lr=3,repetition=0]", &[("loss", 7.0)]),
+            ];
+            side(run, &all)
+        };
+        let (before, after) = (run("a", 1.0), run("b", 2.0));
+        let rows = [
+            "eval[lr=2] loss 4.5 ± 0.7071 9 ± 1.4142 +100.0%",
+            "train[lr=1] loss 2 ± 1 4 ± 2 +100.0%",
+            "eval loss: the same at 1 of 2 points of both runs",
+        ];
+        assert_eq!(compared(&before, &after, false), rows);
+        let each = compared(&before, &after, true);
+        assert!(each.contains(&"train[lr=1,seed=2] loss 3 6 +100.0%".to_owned()), "{each:?}");
+    }
+
+    #[test]
+    fn many_means_share_a_row() {
+        let run = |run, by: f64, points: usize| {
+            let labels: Vec<String> =
+                (0..2 * points).map(|n| format!("train[lr={},seed={}]", n / 2 + 1, n % 2)).collect();
+            let numbers: Vec<[(&str, f64); 1]> =
+                (0..labels.len()).map(|n| [("loss", by * (n / 2 + 1) as f64)]).collect();
+            let all: Vec<(&str, &[(&str, f64)])> =
+                labels.iter().zip(&numbers).map(|(label, numbers)| (&**label, &numbers[..])).collect();
+            side(run, &all)
+        };
+        let of = |points| compared(&run("a", 1.0, points), &run("b", 2.0, points), false);
+        assert_eq!(of(12).len(), 12);
+        assert_eq!(of(13), ["train × 13 loss (means) 1 to 13 2 to 26 +100.0%"]);
+    }
+
+    #[test]
+    fn own_steps_show_only_what_they_find() {
+        let before: &[(&str, &[(&str, f64)])] =
+            &[("table", &[("rows", 3.0)]), ("best", &[("lr", 0.1), ("tied", 7.0), ("instance", 0.0)])];
+        let after: &[(&str, &[(&str, f64)])] =
+            &[("table", &[("rows", 4.0)]), ("best", &[("lr", 0.1), ("tied", 8.0), ("instance", 3.0)])];
+        let rows = compared(&side("a", before), &side("b", after), false);
+        assert_eq!(rows, ["best tied 7 8", "best lr: the same in both runs"]);
+    }
 }
