@@ -49,7 +49,6 @@ async function update() {
     own.last.failed = true;
   }
   if (other?.fold.start) {
-    other.tag = other.fold.start.run.slice(-4);
     other.fold.now = other.latest();
     twins = new Map([...other.fold.instances.values()].map((one) => [one.label, one]));
   }
@@ -131,7 +130,7 @@ function head(end, counts) {
   if (theirs) {
     const labels = new Set([...live.instances.values()].map((one) => one.label));
     const alone = [...twins.keys()].filter((label) => !labels.has(label)).length;
-    const more = [w("versus", theirs.workflow, theirs.run), day(other.fold.began), other.last.host ? w("from", other.last.host) : "", ...theirs.about.map(said)];
+    const more = [w("versus", theirs.workflow, theirs.run, own.tag, other.tag), day(other.fold.began), other.last.host ? w("from", other.last.host) : "", ...theirs.about.map(said)];
     text($("versus"), [...more, alone ? w("only-there", alone) : ""].filter(Boolean).join(" · "));
   }
   const total = (state) => [...counts.values()].reduce((sum, of) => sum + (of.get(state) || 0), 0);
@@ -210,18 +209,19 @@ function described(all) {
   return list;
 }
 
-// A column of this run, of the other one, and how much they differ.
+// A column of the first run, of the second one, and the change from the first to the second.
 function both(column) {
   const theirs = (one) => (twin(one) ? column.by(twin(one), other.fold) : null);
   const is = (v) => typeof v === "number" && Number.isFinite(v);
-  const change = (one) => (is(column.by(one)) && is(theirs(one)) && theirs(one) !== 0 ? (column.by(one) - theirs(one)) / Math.abs(theirs(one)) : null);
-  const sized = (one) => (column.isShare?.(one) ? [column.by(one) - theirs(one), " pp"] : [change(one), "%"]);
+  const change = (one) => (is(column.by(one)) && is(theirs(one)) && column.by(one) !== 0 ? (theirs(one) - column.by(one)) / Math.abs(column.by(one)) : null);
+  const sized = (one) => (column.isShare?.(one) ? [theirs(one) - column.by(one), " pp"] : [change(one), "%"]);
   const percents = (one) => (change(one) === null ? "" : `${change(one) < 0 ? "−" : "+"}${Math.abs(100 * sized(one)[0]).toFixed(1)}${sized(one)[1]}`);
-  const more = { number: true, optional: column.optional, on: column.on };
+  const more = { number: true, optional: column.optional, on: column.on, down: column.down };
+  const title = w("change", own.tag, other.tag);
   return [
     column,
     { ...more, id: `${column.id}.other`, title: `${column.title} · ${other.tag}`, by: theirs, cell: (one) => (twin(one) ? column.cell(twin(one), other.fold) : "") },
-    { ...more, id: `${column.id}.change`, title: w("change"), by: change, cell: percents },
+    { ...more, id: `${column.id}.change`, title, csvTitle: `${column.title}: ${title}`, by: change, cell: percents },
   ];
 }
 
@@ -438,7 +438,7 @@ $("copy").addEventListener("click", async () => {
     if (typeof value === "string" && /^[=+\-@\t\r]/.test(said_)) said_ = `'${said_}`;
     return /[",\n\r]/.test(said_) ? `"${said_.replaceAll('"', '""')}"` : said_;
   };
-  const lines = [list.map((column) => cell(column.title)), ...sorted(all, list).map((one) => list.map((column) => cell((column.csv || column.by)(one))))];
+  const lines = [list.map((column) => cell(column.csvTitle || column.title)), ...sorted(all, list).map((one) => list.map((column) => cell((column.csv || column.by)(one))))];
   const done = await navigator.clipboard.writeText(lines.map((line) => line.join(",")).join("\n")).then(() => "copied", () => "copy-failed");
   text($("copy"), w(done));
   setTimeout(() => text($("copy"), w("copy-csv")), 1500);

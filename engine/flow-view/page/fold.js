@@ -21,6 +21,7 @@ export class Run {
       this.steps = answer.steps || this.steps;
     } while (answer.next < answer.all);
     this.last = answer;
+    this.tag = this.fold.start?.run.slice(-4);
   }
 
   over() {

@@ -143,7 +143,13 @@ fn a_browser_shows_two_runs_side_by_side() {
     let server = Server::of_both(&bundle("feb08-2xH200"), &bundle("feb08-1xH200"));
     let (page, console) = opened(&server.link());
     assert!(console.is_empty(), "{console:#?}");
-    for text in ["compared with feb08, run ", "Change", "top1 · ", "class=\"plain s0 dots\""] {
+    for text in [
+        "compared with feb08, run 20261127-174400-7eb5; changes are from 067f to 7eb5",
+        "Change 067f → 7eb5</button>",
+        // The last epochs, as `flow diff` has them.
+        "top1 · 7eb5</button>",
+        "class=\"plain s0 dots\"",
+    ] {
         assert!(page.contains(text), "`{text}` is missing: {page}");
     }
     let changes = page.matches('%').count();
