@@ -24,7 +24,8 @@ fn reason_ran(kind: &str, of: &Value) -> Both {
     match kind {
         "said" | "damaged" => same(&text(of)),
         "value" => {
-            let name = of["name"].as_str().or(of["kind"].as_str()).unwrap_or_default();
+            // The only value of its kind has no name: `command`.
+            let name = of["name"].as_str().filter(|name| !name.is_empty()).or(of["kind"].as_str()).unwrap_or_default();
             said("why-value", &[name, &text(&of["was"]), &text(&of["is"])])
         }
         "undecided" => said("why-undecided", &[&text(&of["group"])]),
@@ -86,6 +87,11 @@ mod tests {
         let of = json!({"first": [value, input, input, {"kind": "never_ran"}], "more": 2});
         assert_eq!(why(&of)[0], "`batch` was 8, is 16; input `train.py` changed; its first run; 2 more reasons");
         assert_eq!(why(&Value::Null), ["", ""]);
+        let command = json!({"kind": "value", "of": {"kind": "command", "name": "", "was": "a 1", "is": "a 2"}});
+        let environment = json!({"kind": "environment", "of": {"was": "a", "is": "b", "differences": []}});
+        let all = why(&json!({"first": [command, environment]}));
+        assert_eq!(all[0], "`command` was a 1, is a 2; its declared environment changed");
+        assert_eq!(all[1], "`command` 由 a 1 变为 a 2; 声明的环境变了");
     }
 
     #[test]
