@@ -189,17 +189,17 @@ function described(all) {
     { id: "instance", title: w("instance"), by: (one) => one.label, cell: (one) => el("button", { type: "button", class: "link", onclick: () => open(one.i) }, broken(one.label)) },
     { id: "time", title: w("time"), number: true, by: (one, fold = shown) => fold.seconds(one), cell: (one, fold = shown) => time(one, fold) },
   ];
-  metrics.forEach((name, n) => list.push({
-    id: `m.${name}`, title: name, number: true, optional: true, on: n < most,
-    by: (one, fold = shown) => fold.value(one, name, own.last.goals)?.v,
-    isShare: (one) => shown.value(one, name, own.last.goals)?.unit === "ratio",
-    cell: (one, fold = shown) => {
-      const value = fold.value(one, name, own.last.goals);
-      if (!value) return "";
-      const title = value.best ? w("best") : value.n ? w("mean", value.n) : null;
-      return el("span", { title }, quantity(value.v, value.unit));
-    },
-  }));
+  metrics.forEach((name, n) => {
+    // Two runs are compared by their last values, as in `flow diff`.
+    const value = (one, fold = shown) => fold.value(one, name, other ? {} : own.last.goals);
+    const title = all.some((one) => value(one)?.best) ? w("best", name) : name;
+    const hint = ({ best, n }) => (best ? w("best", name) : n ? w("mean", n) : null);
+    const cell = (of) => (of ? el("span", { title: hint(of) }, quantity(of.v, of.unit)) : "");
+    list.push({
+      id: `m.${name}`, title, number: true, optional: true, on: n < most, down: own.last.goals[name] === "max", by: (one, fold) => value(one, fold)?.v,
+      isShare: (one) => value(one)?.unit === "ratio", cell: (one, fold) => cell(value(one, fold)),
+    });
+  });
   const measured = (id) => all.some((one) => one.result && one.result[id] !== null);
   for (const [id, shape] of Object.entries(MEASURED).filter(([id]) => measured(id))) {
     list.push({ id, title: w(id), number: true, optional: true, on: id !== "cores" && innerWidth >= 560 && !other, by: (one) => one.result?.[id], cell: (one) => (one.result && one.result[id] !== null ? shape(one.result[id]) : "") });
@@ -269,7 +269,7 @@ function table() {
   const header = visible.map((column) => {
     const on = sort.by === column.id;
     const button = el("button", { type: "button", class: "plain", onclick: () => {
-      sort = { by: column.id, down: on ? !sort.down : own.last.goals[column.title] === "max" };
+      sort = { by: column.id, down: on ? !sort.down : Boolean(column.down) };
       table();
     } }, column.title, on ? (sort.down ? " ↓" : " ↑") : "");
     return el("th", { scope: "col", class: column.number ? "number" : `c-${column.id}`, "aria-sort": on ? (sort.down ? "descending" : "ascending") : null }, button);
@@ -307,7 +307,7 @@ function checkbox(attributes, on, change) {
 }
 
 // Sets the choices of a list and keeps the chosen one.
-function choices(select, values, name) {
+function choices(select, values, name = (one) => one) {
   if (!changed(select, values.join("\n") + language())) return;
   const { value } = select;
   select.replaceChildren(...values.map((one) => el("option", { value: one }, name(one))));
@@ -317,7 +317,7 @@ function choices(select, values, name) {
 function curves() {
   const step = $("step").value;
   const all = [...shown.instances.values()].filter((one) => (!step || one.step === step) && curved(shown, one));
-  choices($("metric"), metricsOf(all).filter((name) => all.some((one) => !shown.last(one) || shown.curve(one, name).length)), (name) => name);
+  choices($("metric"), metricsOf(all).filter((name) => all.some((one) => !shown.last(one) || shown.curve(one, name).length)));
   pane.update({ run: own, fold: shown, other, twin, all, picked, chosen: card.i });
 }
 
@@ -356,7 +356,7 @@ async function paintAxes() {
   axesStep = found.step;
   const heat = $("axes-form").value === "heat";
   for (const [id, names, n] of [["axes-value", found.values, chosen[0]], ["axes-x", found.axes, chosen[1]], ["axes-y", found.axes, chosen[2]]]) {
-    choices($(id), names, (name) => (name === "time" ? w("time") : name));
+    choices($(id), names);
     $(id).selectedIndex = Math.min(n, names.length - 1);
     $(id).hidden = id !== "axes-value" && (!heat || names.length < 3);
   }

@@ -25,6 +25,8 @@ pub(crate) struct Row<'r> {
     pub(crate) instance: InstanceId,
     pub(crate) result: &'r StepResult,
     pub(crate) values: BTreeMap<String, f64>,
+    /// The names of the values that are of the best epoch.
+    pub(crate) best: BTreeSet<String>,
 }
 
 /// What to draw.
@@ -39,9 +41,10 @@ pub(crate) struct Wanted {
     pub(crate) lang: usize,
 }
 
-/// The picture, with the names that can be chosen.
+/// The picture, with the axes and values that can be chosen.
 pub(crate) struct Drawn {
     pub(crate) axes: Vec<String>,
+    /// Their headings.
     pub(crate) values: Vec<String>,
     pub(crate) svg: String,
 }
@@ -66,7 +69,17 @@ pub(crate) fn draw(rows: &[Row<'_>], values: Vec<String>, wanted: &Wanted) -> Op
         let x = axes.get(wanted.x).unwrap_or(first);
         picture.heat(x, axes.get(wanted.y).filter(|y| y.name != x.name))
     };
+    let values = values.iter().map(|name| heading(rows, name, wanted.lang)).collect();
     Some(Drawn { axes: axes.into_iter().map(|axis| axis.name).collect(), values, svg })
+}
+
+/// The heading of a value, as in the table.
+fn heading(rows: &[Row<'_>], name: &str, lang: usize) -> String {
+    match name {
+        TIME => said("time", &[])[lang].clone(),
+        name if rows.iter().any(|row| row.best.contains(name)) => said("best", &[name])[lang].clone(),
+        name => name.to_owned(),
+    }
 }
 
 fn unit(rows: &[Row<'_>], value: &str) -> String {
@@ -214,7 +227,8 @@ impl Picture<'_> {
         let others = values.iter().filter(|value| *value != self.value).take(COLUMNS - 1);
         let shown = others.map(String::as_str).chain([self.value]).filter_map(|name| {
             let range = Range::of(self.rows.iter().filter_map(|row| row.values.get(name).copied()))?;
-            Some(Column::Value { name, range, unit: unit(self.rows, name) })
+            let heading = heading(self.rows, name, self.wanted.lang);
+            Some(Column::Value { name, heading, range, unit: unit(self.rows, name) })
         });
         let columns: Vec<Column<'_>> = axes.iter().take(COLUMNS).map(Column::Axis).chain(shown).collect();
         let last = columns.len() - 1;
@@ -250,7 +264,7 @@ impl Picture<'_> {
                 at if at == last => ("end", self.wanted.width),
                 _ => ("middle", x),
             };
-            label(&mut out, anchor, edge, 12.0, &cut(&column.name(self.wanted.lang), room));
+            label(&mut out, anchor, edge, 12.0, &cut(column.heading(), room));
             for (mark, share) in column.marks() {
                 let (anchor, x) = if at == last { ("start", x + 5.0) } else { ("end", x - 5.0) };
                 label(&mut out, anchor, x, py(share) + 4.0, &cut(&mark, MARK));
@@ -268,15 +282,14 @@ impl Picture<'_> {
 /// A column of parallel coordinates.
 enum Column<'p> {
     Axis(&'p Axis),
-    Value { name: &'p str, range: Range, unit: String },
+    Value { name: &'p str, heading: String, range: Range, unit: String },
 }
 
 impl Column<'_> {
-    fn name(&self, lang: usize) -> String {
+    fn heading(&self) -> &str {
         match self {
-            Column::Axis(axis) => axis.name.clone(),
-            Column::Value { name, .. } if *name == TIME => said("time", &[])[lang].clone(),
-            Column::Value { name, .. } => (*name).to_owned(),
+            Column::Axis(axis) => &axis.name,
+            Column::Value { heading, .. } => heading,
         }
     }
 
@@ -298,7 +311,7 @@ impl Column<'_> {
                 let some = (0..=last).filter(|at| last <= 12 || *at == 0 || *at == last);
                 some.map(|at| (axis.values[at].clone(), at as f64 / last as f64)).collect()
             }
-            Column::Value { name, range, unit } => {
+            Column::Value { name, range, unit, .. } => {
                 [range.low, range.high].map(|value| (show(name, value, unit), range.share(value))).into()
             }
         }
@@ -351,15 +364,34 @@ mod tests {
     }
 
     fn drawn(results: &[StepResult], parallel: bool) -> Option<Drawn> {
+        drawn_of(results, &[], &Wanted { parallel, value: 0, x: 0, y: 1, width: 800.0, lang: 0 })
+    }
+
+    /// Of `best`, the first result has the best epoch.
+    fn drawn_of(results: &[StepResult], best: &[&str], wanted: &Wanted) -> Option<Drawn> {
         let row = |(n, result): (usize, &'_ StepResult)| Row {
             instance: InstanceId(n as u32),
             values: result.metrics.iter().map(|(name, metric)| (name.clone(), metric.value)).collect(),
+            best: best.iter().filter(|_| n == 0).map(|name| (*name).to_owned()).collect(),
             // The rows live as long as the results.
             result: Box::leak(Box::new(result.clone())),
         };
         let rows: Vec<Row<'_>> = results.iter().enumerate().map(row).collect();
-        let wanted = Wanted { parallel, value: 0, x: 0, y: 1, width: 800.0, lang: 0 };
-        draw(&rows, vec!["loss".to_owned()], &wanted)
+        draw(&rows, vec!["loss".to_owned()], wanted)
+    }
+
+    #[test]
+    fn headings_name_the_best_epoch() {
+        let all = [0.5, 2.0].map(|loss| result("a", &json!({"lr": loss}), loss));
+        for (lang, heading) in ["loss, best epoch", "loss，最佳轮次"].into_iter().enumerate() {
+            for parallel in [false, true] {
+                let wanted = Wanted { parallel, value: 0, x: 0, y: 1, width: 800.0, lang };
+                let best = drawn_of(&all, &["loss"], &wanted).unwrap();
+                assert_eq!((best.values, best.svg.contains(heading)), (vec![heading.to_owned()], parallel));
+                let last = drawn_of(&all, &[], &wanted).unwrap();
+                assert_eq!((last.values, last.svg.contains(heading)), (vec!["loss".to_owned()], false));
+            }
+        }
     }
 
     #[test]

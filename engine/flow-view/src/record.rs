@@ -308,24 +308,26 @@ impl Record {
         let known = |instance: &InstanceId| self.known_at.get(instance).is_some_and(|at| *at <= until);
         let of =
             self.results.iter().filter(|(instance, _)| self.step_of.get(instance) == Some(step) && known(instance));
-        let rows: Vec<Row<'_>> = of
-            .map(|(instance, result)| Row { instance: *instance, result, values: self.values(*instance, result) })
-            .collect();
+        let rows: Vec<Row<'_>> = of.map(|(instance, result)| self.row(*instance, result)).collect();
         let mut names: Vec<String> = rows.iter().flat_map(|row| row.values.keys().cloned()).collect();
         self.sort(&mut names);
         let Drawn { axes, values, svg } = axes::draw(&rows, names, wanted)?;
-        let values: Vec<&str> = values.iter().map(|name| if name == TIME { "time" } else { name }).collect();
         Some(json!({"step": step, "axes": axes, "values": values, "svg": svg}))
     }
 
     /// The numbers of a result as the table shows them: of some metrics the best epoch.
-    fn values(&self, instance: InstanceId, result: &StepResult) -> BTreeMap<String, f64> {
-        let best = |name: &String| self.bests.get(&instance).and_then(|bests| bests.get(name)).copied();
-        let metrics = result.metrics.iter().map(|(name, metric)| {
-            let best = best(name).filter(|_| metric.epochs.is_none());
-            (name.clone(), best.unwrap_or(metric.value))
-        });
-        metrics.chain(result.usage.wall_s.map(|wall| (TIME.to_owned(), wall))).collect()
+    fn row<'r>(&self, instance: InstanceId, result: &'r StepResult) -> Row<'r> {
+        let mut values: BTreeMap<String, f64> =
+            result.metrics.iter().map(|(name, metric)| (name.clone(), metric.value)).collect();
+        values.extend(result.usage.wall_s.map(|wall| (TIME.to_owned(), wall)));
+        let mut best = BTreeSet::new();
+        for (name, value) in self.bests.get(&instance).into_iter().flatten() {
+            if result.metrics.get(name).is_some_and(|metric| metric.epochs.is_none()) {
+                values.insert(name.clone(), *value);
+                best.insert(name.clone());
+            }
+        }
+        Row { instance, result, values, best }
     }
 
     /// The report that an instance made, as an HTML page.

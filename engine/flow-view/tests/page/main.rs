@@ -59,8 +59,9 @@ fn a_bundle_is_served() {
     let axes: Value = serde_json::from_str(&axes).unwrap();
     assert_eq!(
         (status, &axes["axes"], &axes["values"][0]),
-        (200, &serde_json::json!(["batch", "version"]), &"top1".into())
+        (200, &serde_json::json!(["batch", "version"]), &"top1, best epoch".into())
     );
+    assert!(axes["values"].as_array().unwrap().contains(&"epoch_time".into()), "a mean over epochs: {axes}");
     assert!(axes["svg"].as_str().unwrap().contains("class=\"cell"), "{axes}");
     let early = format!("/api/axes/{solo}?until={}", times[0]);
     assert_eq!(get(&server, &early).0, 404, "there were no results yet");
