@@ -43,9 +43,9 @@ async function update() {
     await own.update(ask);
     if (own.last.runs > 1) other = other || new Run(1);
     if (other && !other.last.ended) await other.update(ask);
-    text($("trouble"), own.last.trouble || other?.last.trouble || "");
+    trouble = own.last.trouble || other?.last.trouble || "";
   } catch (error) {
-    text($("trouble"), w(error.message === "not-allowed" ? "not-allowed" : "not-reached"));
+    trouble = w(error.message === "not-allowed" ? "not-allowed" : "not-reached");
     own.last.failed = true;
   }
   if (other?.fold.start) {
@@ -72,14 +72,23 @@ async function turn() {
 document.addEventListener("visibilitychange", () => document.hidden || (timer === null && !isOver() && turn()));
 
 let progress = new Map();
+let trouble = "";
+
+// A pane that cannot be drawn does not keep others from it.
+async function guarded(paint) {
+  try {
+    await paint();
+  } catch (error) {
+    text($("trouble"), w("not-drawn", error.message));
+  }
+}
 
 function show() {
+  text($("trouble"), trouble);
   if (!live.start) return;
   const end = own.latest();
-  if (until === null) {
-    live.now = end;
-    shown = live;
-  } else shown = Fold.at(own.events, until);
+  live.now = end;
+  shown = until === null ? live : Fold.at(own.events, until);
   const status = until === null && !live.end ? own.last.status : null;
   progress = new Map((status ? status.running || [] : []).map((one) => [one.attempt, one]));
   for (const [id, one] of progress) {
@@ -92,14 +101,8 @@ function show() {
   for (const attempt of lost) live.instances.get(attempt.i).state = "lost";
   if (own.over()) live.forecast.of = [];
   const counts = shown.counts();
-  head(end, counts);
-  paintLanes(end);
-  paintSteps(counts);
-  table();
-  curves();
-  paintAxes();
-  paintReport();
-  if (card.i !== null) card.show({ fold: shown, progress, live: until === null && own.last.logs });
+  const paintCard = () => card.i !== null && card.show({ fold: shown, progress, live: until === null && own.last.logs });
+  [() => head(end, counts), () => paintLanes(end), () => paintSteps(counts), table, curves, paintAxes, paintReport, paintCard].forEach(guarded);
   document.body.dataset.ready = "yes";
 }
 

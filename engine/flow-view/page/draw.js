@@ -109,8 +109,9 @@ export function drawLanes(place, { fold, whole, until, end, edge, ahead, colourO
       const [from, to] = [x(bar.from), Math.max(x(bar.from) + 2, x(bar.to) - 0.5)];
       const now = bar.ahead ? to : Math.min(to, Math.max(from, x(until)));
       const round = (a, b) => {
+        const w = Math.max(0, b - a);
         ink.beginPath();
-        ink.roundRect(a, y, b - a, h, Math.min(3, h / 3, (b - a) / 2));
+        ink.roundRect(a, y, w, h, Math.min(3, h / 3, w / 2));
       };
       const fill = (to, style, alpha) => {
         round(from, to);

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::{
     report,
-    server::{RUN, Server, bundle, hostile, live},
+    server::{RUN, Server, bundle, failed, hostile, live},
 };
 
 /// What the browser made of a page: its elements, and what it said on the console.
@@ -111,6 +111,17 @@ fn a_browser_shows_a_killed_run_and_no_markup_of_a_step_acts() {
 
 #[test]
 #[ignore = "needs chromium"]
+fn a_browser_shows_a_run_whose_last_attempt_failed_at_once() {
+    let space = failed();
+    let server = Server::of_run(space.path(), RUN);
+    let (page, console) = opened(&server.link());
+    assert!(console.is_empty(), "{console:#?}");
+    assert!(page.contains("failed<b>1") && page.contains(">short</button>"), "{page}");
+    assert!(page.contains("id=\"trouble\" class=\"trouble\" role=\"alert\"></p>"), "each pane is drawn: {page}");
+}
+
+#[test]
+#[ignore = "needs chromium"]
 fn a_browser_shows_when_an_instance_is_expected_to_start() {
     let (space, _lives) = live();
     let server = Server::of_run(space.path(), RUN);
@@ -148,7 +159,7 @@ fn a_browser_shows_two_runs_side_by_side() {
     assert!(console.is_empty(), "{console:#?}");
     for text in [
         "compared with feb08, run 20261127-174400-7eb5; changes are from 067f to 7eb5",
-        "Change 067f → 7eb5</button>",
+        "Change to 7eb5</button>",
         // The last epochs, as `flow diff` has them.
         "top1 · 7eb5</button>",
         "class=\"plain s0 dots\"",

@@ -172,6 +172,48 @@ pub(crate) fn live() -> (tempfile::TempDir, Store) {
     (space, store)
 }
 
+/// A store with a run of 100 seconds, whose last attempt failed at once.
+pub(crate) fn failed() -> tempfile::TempDir {
+    let space = tempfile::tempdir().unwrap();
+    let store = StoreDir::create(space.path()).unwrap();
+    let plan = json!({"state": "run", "why": {"first": [{"kind": "never_ran"}]}});
+    let why = json!({"first": [{"kind": "never_ran"}]});
+    let instance = |n: u32, step: &str| {
+        (0, json!({"event": "instance", "instance": n, "label": step, "step": step, "plan": plan, "written": {}}))
+    };
+    let started = |n: u32, at: u64| {
+        let event = json!({
+            "event": "started", "instance": n, "attempt": n, "folder": "a", "why": why, "gpus": [], "cpus": 1,
+        });
+        (at, event)
+    };
+    let ended = |n: u32, at: u64, outcome: &str| {
+        (at, json!({"event": "ended", "instance": n, "attempt": n, "outcome": outcome}))
+    };
+    let start = json!({
+        "event": "run_started", "format": 3, "run": RUN, "flow": "0.1.0", "file": "a.yaml", "workflow": "failed",
+        "params": {}, "policy": "critical-path", "instances": 2, "pid": 1,
+        "machine": {"gpus": [], "cpus": 2, "cpu_model": "", "memory": 1, "fake_gpus": false},
+    });
+    let lines = [
+        (0, start),
+        instance(0, "long"),
+        instance(1, "short"),
+        started(0, 0),
+        ended(0, 99_980, "ok"),
+        started(1, 99_990),
+        ended(1, 100_000, "failed"),
+        (100_000, json!({"event": "settled", "instance": 1, "outcome": "failed"})),
+        (100_000, json!({"event": "run_ended", "exit": 1, "counts": {}})),
+    ];
+    let lines = lines.map(|(at, mut event)| {
+        event["at"] = json!(1_795_824_227_000 + at);
+        serde_json::from_value::<JournalLine>(event).unwrap()
+    });
+    store.run(&RunId(RUN.to_owned())).create().unwrap().append(&lines).unwrap();
+    space
+}
+
 /// A run that reuses the result of the killed one.
 pub(crate) const LATER: &str = "20261128-020304-beef";
 
