@@ -216,7 +216,9 @@ function described(all) {
 function both(column) {
   const theirs = (one) => (twin(one) ? column.by(twin(one), other.fold) : null);
   const is = (v) => typeof v === "number" && Number.isFinite(v);
-  const change = (one) => (is(column.by(one)) && is(theirs(one)) && column.by(one) !== 0 ? (theirs(one) - column.by(one)) / Math.abs(column.by(one)) : null);
+  // Values of an instance that has not ended are not compared.
+  const over = (one) => one && ![...OPEN, "lost"].includes(one.state);
+  const change = (one) => (over(one) && over(twin(one)) && is(column.by(one)) && is(theirs(one)) && column.by(one) !== 0 ? (theirs(one) - column.by(one)) / Math.abs(column.by(one)) : null);
   const sized = (one) => (column.isShare?.(one) ? [theirs(one) - column.by(one), " pp"] : [change(one), "%"]);
   const percents = (one) => (change(one) === null ? "" : `${change(one) < 0 ? "−" : "+"}${Math.abs(100 * sized(one)[0]).toFixed(1)}${sized(one)[1]}`);
   const more = { number: true, optional: column.optional, on: column.on, down: column.down };
