@@ -50,6 +50,14 @@ function pack(attempts, slack) {
   return Math.max(1, ends.length);
 }
 
+// The first of these texts that fits. If none does, the start of the last one, never with a part of a number.
+function fitted(ink, texts, room) {
+  const fits = (text) => text !== "…" && ink.measureText(text).width <= room;
+  const last = texts.at(-1);
+  const starts = [...last].map((_, n) => `${last.slice(0, last.length - n - 1).replace(/[\w.]+$/, "")}…`);
+  return [...texts, ...starts].find(fits) || "";
+}
+
 // The bars of each lane, and what the scheduler expects there. `whole` has what came after the moment, too.
 function lanes(fold, whole, to, ahead) {
   const machine = whole.start ? whole.start.gpus : [];
@@ -150,15 +158,10 @@ export function drawLanes(place, { fold, whole, until, end, edge, ahead, colourO
       }
       if (chosen === attempt.i) outline(0, to, text, 1.5);
       if (h > 12 && one && !ghost && now - from > 30) {
-        ink.save();
-        round(from, now);
-        ink.clip();
         ink.fillStyle = bar.ahead ? text : css("--on-bar");
-        const inside = /\[(.*)\]$/.exec(one.label);
+        const inside = /\[(.*)\]$/.exec(one.label)?.[1] ?? one.label;
         const time = bar.ahead ? `${duration((attempt.to - attempt.from) / 1000)} · ` : "";
-        const fits = ink.measureText(time + one.label).width < now - from - 10;
-        ink.fillText(time + (fits || !inside ? one.label : inside[1]), from + 5, y + h / 2 + 0.5);
-        ink.restore();
+        ink.fillText(fitted(ink, [time + one.label, time + inside, inside, inside.replace(/[^,=]+=/g, "")], now - from - 10), from + 5, y + h / 2 + 0.5);
       }
       hits.push({ x: from, y, w: Math.max(to - from, 5), h: lane.each, i: attempt.i, attempt, ghost, ahead: bar.ahead });
     }
