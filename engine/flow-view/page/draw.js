@@ -31,9 +31,8 @@ export function canvas(place, height, width = place.clientWidth) {
 function ticks(from, to, most, steps) {
   const span = to - from;
   const step = steps.find((one) => span / one <= most) || 10 ** Math.ceil(Math.log10(span / most));
-  const all = [];
-  for (let at = Math.ceil(from / step) * step; at <= to + step * 1e-9; at += step) all.push(at);
-  return all;
+  const first = Math.ceil(from / step);
+  return Array.from({ length: Math.floor(to / step + 1e-9) - first + 1 }, (_, n) => (first + n) * step);
 }
 
 const SECONDS = [0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
@@ -101,7 +100,7 @@ export function drawLanes(place, { fold, whole, until, end, edge, ahead, colourO
     ink.fillStyle = line;
     ink.fillRect(px, top, 1, height - bottom - top);
     ink.fillStyle = faint;
-    if (px < width - 16) ink.fillText(span < 5000 ? `${at.toFixed(1)} s` : clock(at), Math.max(px, left + 10), height - bottom / 2 + 2);
+    if (px < width - 16) ink.fillText(clock(at, span / 1000), Math.max(px, left + 10), height - bottom / 2 + 2);
   }
   const hits = [];
   ink.textAlign = "left";
@@ -213,7 +212,7 @@ export function drawLines(place, { lines, x: xName, log, height, hover, zoom, dr
   const time = xName === "t";
   for (const mark of ticks(x0, x1, (width - left) / 80, time ? SECONDS : [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000])) {
     ink.fillStyle = faint;
-    ink.fillText(time ? clock(mark) : number(mark), Math.min(Math.max(px(mark), left + 6), width - right - 4), height - bottom / 2 + 2);
+    ink.fillText(time ? clock(mark, x1 - x0) : number(mark), Math.min(Math.max(px(mark), left + 6), width - right - 4), height - bottom / 2 + 2);
   }
   ink.save();
   ink.beginPath();

@@ -27,8 +27,9 @@ export function duration(seconds) {
   return h ? `${h} h ${m} min` : `${m} min ${rest} s`;
 }
 
-// 1:05, for axes.
-export function clock(seconds) {
+// 1:05, for axes; 2.5 s on one of a few seconds.
+export function clock(seconds, span) {
+  if (span < 10) return `${seconds.toFixed(1)} s`;
   const s = Math.max(0, Math.round(seconds));
   const two = (n) => String(n).padStart(2, "0");
   return s < 3600 ? `${Math.floor(s / 60)}:${two(s % 60)}` : `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
@@ -54,8 +55,8 @@ export const percent = (share) => (share === null || share === undefined ? "" : 
 export function number(v) {
   if (typeof v !== "number") return v === null || v === undefined ? "NaN" : String(v);
   const size = Math.abs(v);
-  if (Number.isInteger(v) && size < 1e7) return v.toLocaleString("en-US");
-  if (size >= 1e7 || (size < 1e-3 && size > 0)) return v.toExponential(2);
+  if (Number.isInteger(v) && size < 1e10) return v.toLocaleString("en-US");
+  if (size >= 1e10 || (size < 1e-3 && size > 0)) return v.toExponential(2);
   if (size >= 1000) return Math.round(v).toLocaleString("en-US");
   return v.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : size >= 1 ? 3 : 4);
 }

@@ -69,8 +69,8 @@ pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     match size {
         _ if !value.is_finite() => value.to_string(),
-        _ if value.fract() == 0.0 && size < 1e7 => format!("{value:.0}"),
-        _ if !(1e-3..1e7).contains(&size) => format!("{value:.2e}"),
+        _ if value.fract() == 0.0 && size < 1e10 => format!("{value:.0}"),
+        _ if !(1e-3..1e10).contains(&size) => format!("{value:.2e}"),
         _ if size >= 1000.0 => format!("{value:.0}"),
         _ if size >= 100.0 => format!("{value:.1}"),
         _ if size >= 10.0 => format!("{value:.2}"),
