@@ -161,7 +161,7 @@ function paintLanes(end) {
   const drawn = [...new Set([...live.attempts.values(), ...ahead].map((attempt) => live.instances.get(attempt.i)?.step))].filter(Boolean);
   const colours = new Map(drawn.map((step, n) => [step, n]));
   const of = (step) => colours.get(step) ?? 0;
-  lanes = drawLanes($("lanes"), { fold: shown, whole: live, until: moment_, end, edge, ahead, colourOf: of, chosen: card.i });
+  lanes = drawLanes($("lanes"), { fold: shown, whole: live, until: moment_, end, edge, ahead: ahead.filter((one) => one.from < edge), colourOf: of, chosen: card.i });
   const legend = () => drawn.slice(0, 12).map((step) => el("span", { class: `s${of(step) % 8}` }, el("i"), step));
   if (changed($("legend"), drawn.join())) $("legend").replaceChildren(...legend());
   const slider = $("slider");

@@ -62,7 +62,7 @@ function lanes(fold, whole, to, ahead) {
   const machine = whole.start ? whole.start.gpus : [];
   const lane = (name) => ({ name, bars: [], ahead: [] });
   const all = new Map([...machine].sort((a, b) => a.index - b.index).map((gpu) => [gpu.uuid, lane(w("gpu", gpu.index))]));
-  const [cpus, others] = [lane(w("cpus")), lane("GPU")];
+  const [cpus, others] = [{ ...lane(w("cpus")), cpus: true }, lane("GPU")];
   const on = (gpus) => (gpus.length ? [...new Set(gpus.map((gpu) => all.get(gpu) || others))] : [cpus]);
   for (const attempt of whole.attempts.values()) {
     const shown = fold.attempts.get(attempt.a);
@@ -129,11 +129,9 @@ export function drawLanes(place, { fold, whole, until, end, edge, ahead, colourO
       };
       const outline = (inset, to, style, width, dash = []) => {
         round(from + inset, to - inset);
-        ink.strokeStyle = style;
-        ink.lineWidth = width;
+        Object.assign(ink, { strokeStyle: style, lineWidth: width });
         ink.setLineDash(dash);
         ink.stroke();
-        ink.setLineDash([]);
       };
       const own = colour(colourOf(one ? one.step : ""));
       if (bar.ahead) outline(0.5, to, own, 1, [4, 3]);
@@ -141,7 +139,12 @@ export function drawLanes(place, { fold, whole, until, end, edge, ahead, colourO
       if (!ghost && !bar.ahead) {
         const { outcome, queued, ended, ready, released, epochs } = attempt;
         fill(now, own, queued && ended === null ? 0.35 : 1);
+        // Filled from below up to the load, paler above.
+        const result = ended !== null && one?.attempts.at(-1) === attempt.a ? one.result : null;
+        const [used, all] = lane.cpus ? [result?.cores, attempt.cpus] : [result?.load, 1];
         ink.fillStyle = ground;
+        ink.globalAlpha = 0.3;
+        ink.fillRect(from, y, now - from, h * Math.max(0, 1 - (used ?? all) / all));
         // It waits for its group.
         ink.globalAlpha = 0.55;
         if (ready && h > 6) ink.fillRect(x(ready), y, x(Math.min(released || until, until)) - x(ready), h);
