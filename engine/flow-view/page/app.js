@@ -222,7 +222,7 @@ function both(column) {
   const sized = (one) => (column.isShare?.(one) ? [theirs(one) - column.by(one), " pp"] : [change(one), "%"]);
   const percents = (one) => (change(one) === null ? "" : `${change(one) < 0 ? "−" : "+"}${Math.abs(100 * sized(one)[0]).toFixed(1)}${sized(one)[1]}`);
   const more = { number: true, optional: column.optional, on: column.on, down: column.down };
-  const title = w("change", own.tag, other.tag);
+  const title = w("change", other.tag);
   return [
     column,
     { ...more, id: `${column.id}.other`, title: `${column.title} · ${other.tag}`, by: theirs, cell: (one) => (twin(one) ? column.cell(twin(one), other.fold) : "") },
@@ -406,17 +406,12 @@ $("lanes").addEventListener("mousemove", (event) => {
   tip([one.label, what.filter(Boolean).join(" · "), found.ghost ? "" : reason(one, shown.waits)], at);
 });
 $("lanes").addEventListener("mouseleave", () => tip(null));
-$("lanes").addEventListener("click", (event) => {
-  const found = hit(spot(event, $("lanes")));
-  if (found) open(found.i);
-});
-$("axes").addEventListener("click", (event) => {
-  const found = event.target.closest("[data-i]");
-  if (found) open(Number(found.dataset.i));
-});
+$("lanes").addEventListener("click", (event) => open(hit(spot(event, $("lanes")))?.i));
+$("axes").addEventListener("click", (event) => open(event.target.closest("[data-i]")?.dataset.i));
 
 function open(i) {
-  card.open(i);
+  if (i === undefined) return;
+  card.open(Number(i));
   show();
 }
 

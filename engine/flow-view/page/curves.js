@@ -38,8 +38,6 @@ export class Curves {
       this.hover = null;
       this.paint();
     });
-    place.addEventListener("dblclick", () => this.show(null));
-    $("unzoom").addEventListener("click", () => this.show(null));
     place.addEventListener("wheel", (event) => {
       const by = event.deltaX || (event.shiftKey ? event.deltaY : 0);
       if (!this.zoom || !by) return;
@@ -47,7 +45,7 @@ export class Curves {
       const step = (Math.sign(by) * (this.zoom[1] - this.zoom[0])) / 10;
       this.show(this.zoom.map((one) => one + step));
     });
-    $("axis").addEventListener("input", () => this.show(null));
+    for (const [of, event] of [[place, "dblclick"], [$("unzoom"), "click"], [$("axis"), "input"]]) of.addEventListener(event, () => this.show(null));
   }
 
   // Shows this range of x; `null` is all of it.
