@@ -35,7 +35,7 @@ Examples:
   flow view                              the active run, or the last one
   flow view 3f2a                         an earlier run
   flow view h200.bundle                  a run that `flow export --bundle` wrote
-  flow view 3f2a da47                    two runs side by side, also bundles
+  flow view 3f2a da47                    two runs, with the changes from the first to the second
   flow view --socket ~/view.sock         on a socket that only you can open, for `ssh -L 8080:FILE`
 
 The page is served to this machine only, and only to a browser that opens the printed link. It only reads files: the run
