@@ -281,8 +281,11 @@ fn behind(title: &str, said: String, words: &Words, lang: &str) -> String {
 }
 
 fn mark_behind(title: &str, words: &Words, lang: &str) -> String {
-    let asks = title.ends_with(['?', '？']);
-    words.mark(&[lang], if asks { "mark-between-sentences" } else { "mark-colon" })
+    match title.ends_with(['?', '？']) {
+        // In Markdown, bold text ends at a blank, but not between `？` and a letter.
+        true => " ".to_owned(),
+        false => words.mark(&[lang], "mark-colon"),
+    }
 }
 
 fn title_in(report: &Report, lang: &str) -> String {
@@ -565,5 +568,17 @@ fn section(
         computed,
         charts,
         findings: listed(prose::bullets(section, words, lang)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bold_titles_end_where_markdown_sees_it() {
+        let words = Words::new();
+        let said = |title: &str| behind(title, "sjf 最低".to_owned(), &words, "zh");
+        assert_eq!(["**哪种策略？**", "**策略**"].map(said), ["**哪种策略？** sjf 最低", "**策略**：sjf 最低"]);
     }
 }
