@@ -159,7 +159,10 @@ impl Journal {
 
 /// Follows a journal while it is being written.
 #[derive(Debug)]
-pub struct Follow(Tail);
+pub struct Follow {
+    file: Tail,
+    unread: usize,
+}
 
 /// Follows a file of lines while it is being written.
 #[derive(Debug)]
@@ -193,7 +196,12 @@ impl Tail {
 
 impl Follow {
     pub fn new(path: PathBuf) -> Follow {
-        Follow(Tail::new(path))
+        Follow { file: Tail::new(path), unread: 0 }
+    }
+
+    /// How many lines so far were no event that this flow knows.
+    pub fn unread(&self) -> usize {
+        self.unread
     }
 
     /// New lines since the last call. None if the journal does not exist yet.
@@ -201,8 +209,12 @@ impl Follow {
     /// # Errors
     /// It cannot be read; a newer format.
     pub fn poll(&mut self) -> Result<Vec<JournalLine>> {
-        let new = self.0.poll()?;
-        new.split_inclusive(|byte| *byte == b'\n').filter_map(|line| parse(&self.0.path, line).transpose()).collect()
+        let new = self.file.poll()?;
+        let all: Vec<&[u8]> = new.split_inclusive(|byte| *byte == b'\n').collect();
+        let lines = all.iter().filter_map(|line| parse(&self.file.path, line).transpose());
+        let lines: Vec<JournalLine> = lines.collect::<Result<_>>()?;
+        self.unread += all.len() - lines.len();
+        Ok(lines)
     }
 }
 

@@ -43,9 +43,9 @@ async function update() {
     await own.update(ask);
     if (own.last.runs > 1) other = other || new Run(1);
     if (other && !other.last.ended) await other.update(ask);
-    trouble = own.last.trouble || other?.last.trouble || "";
+    trouble = () => said(own.last.trouble || other?.last.trouble);
   } catch (error) {
-    trouble = w(error.message === "not-allowed" ? "not-allowed" : "not-reached");
+    trouble = () => w(error.message === "not-allowed" ? "not-allowed" : "not-reached");
     own.last.failed = true;
   }
   if (other?.fold.start) {
@@ -72,7 +72,7 @@ async function turn() {
 document.addEventListener("visibilitychange", () => document.hidden || (timer === null && !isOver() && turn()));
 
 let progress = new Map();
-let trouble = "";
+let trouble = () => "";
 
 // A pane that cannot be drawn does not keep others from it.
 async function guarded(paint) {
@@ -84,7 +84,7 @@ async function guarded(paint) {
 }
 
 function show() {
-  text($("trouble"), trouble);
+  text($("trouble"), trouble());
   if (!live.start) return;
   const end = own.latest();
   live.now = end;

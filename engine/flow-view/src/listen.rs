@@ -48,7 +48,8 @@ impl Listener {
 
     /// A socket that only this user may connect to.
     pub(crate) fn socket(file: &Path) -> Result<Listener, String> {
-        let failed = |e: io::Error| format!("`{}` cannot be a socket: {e}", file.display());
+        let shown = file.display();
+        let failed = |e: io::Error| format!("`{shown}` cannot be a socket: {e}");
         // A socket that nobody serves is left from a `flow view` that was killed.
         let is_socket = fs::symlink_metadata(file).is_ok_and(|meta| meta.file_type().is_socket());
         let refused = |e: io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
@@ -59,7 +60,13 @@ impl Listener {
         let mask = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o177));
         let bound = UnixListener::bind(file);
         nix::sys::stat::umask(mask);
-        let listener = bound.map_err(failed)?;
+        let listener = bound.map_err(|e| match e.kind() {
+            io::ErrorKind::AddrInUse if is_socket => {
+                format!("the socket `{shown}` is in use, perhaps by another `flow view`: choose another file")
+            }
+            io::ErrorKind::AddrInUse => format!("`{shown}` exists and is not a socket: choose another file"),
+            _ => failed(e),
+        })?;
         // For ssh, which does not know this folder.
         let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         Ok(Listener { kind: Kind::Socket(listener), port: FORWARDED, file: Some(file) })

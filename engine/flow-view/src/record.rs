@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     axes::{self, Drawn, Row, TIME, Wanted},
+    catalogue::{said, same},
     estimate::Estimate,
     events, facts,
     graph::Graph,
@@ -263,10 +264,12 @@ impl Record {
         let new = &new[..new.len().min(AT_ONCE)];
         let mut metrics: Vec<String> = self.metrics.iter().cloned().collect();
         self.sort(&mut metrics);
+        let unread = self.source.unread();
+        let unread = (unread > 0).then(|| said("unread", &[&unread.to_string()]));
         let mut head = json!({
             "metrics": metrics,
             "from": from, "next": from + new.len(), "all": self.events.len(), "now": now, "lives": self.lives,
-            "ended": self.ended, "logs": !self.source.is_carried(), "host": self.source.host(), "trouble": self.trouble, "goals": self.goals,
+            "ended": self.ended, "logs": !self.source.is_carried(), "host": self.source.host(), "trouble": self.trouble.as_deref().map(same).or(unread), "goals": self.goals,
             "runs": runs,
         });
         if !self.ended {

@@ -95,6 +95,14 @@ impl Source {
         Ok(lines)
     }
 
+    /// How many lines of the journal cannot be read.
+    pub(crate) fn unread(&self) -> usize {
+        match self {
+            Source::Store { journal, .. } => journal.unread(),
+            Source::Bundle { .. } => 0,
+        }
+    }
+
     /// Changes since the last call of what instances wait for. A bundle has none.
     pub(crate) fn waits(&mut self) -> Vec<WaitsLine> {
         match self {

@@ -81,10 +81,17 @@ impl View {
         if file.is_file() {
             return Ok((file.into(), imported::of_bundle(import::read(file)?, output)?));
         }
-        if file.components().count() > 1 || file.extension().is_some_and(|end| end == "bundle") {
-            return Err(CliError::usage(format!("there is no bundle `{}`", file.display())));
+        let shown = file.display();
+        let folder = || {
+            CliError::usage(format!("`{shown}` is a folder; name a run by its id, or a bundle"))
+                .hint(format!("if it is a store, `flow view --store {shown}` shows its last run"))
+        };
+        match file.components().count() > 1 || file.extension().is_some_and(|end| end == "bundle") {
+            true if file.is_dir() => Err(folder()),
+            true => Err(CliError::usage(format!("there is no bundle `{shown}`"))),
+            // A folder may have the same name as a run.
+            false => self.run(Some(what), global, output).map_err(|why| if file.is_dir() { folder() } else { why }),
         }
-        self.run(Some(what), global, output)
     }
 
     /// The folder of the requested run; without one, of the active or the last run.

@@ -18,6 +18,8 @@ fn what_is_not_there_is_named() {
     fails(&["view"], "nothing has run here yet");
     fails(&["view", "h200.bundle"], "there is no bundle `h200.bundle`");
     fails(&["view", "runs/h200"], "there is no bundle `runs/h200`");
+    fails(&["view", "."], "`.` is a folder");
+    fails(&["view", ".."], "`flow view --store ..` shows its last run");
     space.write("w.yaml", "flow: 1\nname: w\nsteps: {a: {run: 'true'}}\n");
     space.flow(["run", "w.yaml"]).expect(0);
     fails(&["view", "zzzz"], "there is no run `zzzz`");

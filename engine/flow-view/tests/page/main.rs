@@ -140,7 +140,11 @@ fn a_socket_serves_only_its_owner() {
     let ask = |path: &str| server.ask_on(&file, &format!("GET {path} HTTP/1.1\r\nHost: localhost:8080\r\n"));
     assert_eq!((ask(&server.path).status, ask("/").status), (200, 403));
     let said = server::fails(&[run.to_str().unwrap(), "--socket", file.to_str().unwrap()]);
-    assert!(said.contains("cannot be a socket"), "{said}");
+    assert!(said.contains("is in use, perhaps by another `flow view`"), "{said}");
+    let plain = space.path().join("plain");
+    std::fs::write(&plain, "").unwrap();
+    let said = server::fails(&[run.to_str().unwrap(), "--socket", plain.to_str().unwrap()]);
+    assert!(said.contains("exists and is not a socket"), "{said}");
 }
 
 #[test]
@@ -170,6 +174,12 @@ fn a_run_in_a_store_is_served_and_followed() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     let more = updates(first["next"].as_u64().unwrap());
     assert_eq!(more["events"][0]["text"], serde_json::json!(["later", "later"]));
+    // A damaged line is reported.
+    assert_eq!(more["trouble"], Value::Null);
+    server::append(space.path(), "{\"at\":1795824300000,\"ev\n");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let trouble = updates(0)["trouble"][0].as_str().unwrap().to_owned();
+    assert!(trouble.starts_with("lines of the journal that cannot be read: 1;"), "{trouble}");
 }
 
 #[test]
