@@ -39,12 +39,12 @@ export function drawSteps(place, { steps, counts, selected, pick }) {
       return part;
     }));
   }
+  const spot = (at) => place.querySelector(`[data-step="${at}"]`);
   const [height, width] = [place.clientHeight, place.scrollWidth];
   const lines = place.querySelector("canvas");
-  if (!changed(lines, [height, width, devicePixelRatio, css("--line"), selected].join())) return;
+  if (!changed(lines, [height, width, devicePixelRatio, css("--line"), selected, ...steps.map((_, at) => spot(at).offsetTop)].join())) return;
   lines.style.width = `${width}px`;
   const { ink } = canvas(place, height, width);
-  const spot = (at) => place.querySelector(`[data-step="${at}"]`);
   steps.forEach((step, at) => step.needs.forEach((need) => {
     const [from, to] = [spot(need), spot(at)];
     const [x0, y0, x1, y1] = [from.offsetLeft + from.offsetWidth, from.offsetTop + from.offsetHeight / 2, to.offsetLeft, to.offsetTop + to.offsetHeight / 2];
