@@ -135,10 +135,13 @@ fn a_browser_shows_when_an_instance_is_expected_to_start() {
         }
         // The run so far takes a quarter of the lanes, the forecast the rest.
         let slider = page.split("id=\"slider\"").nth(1).unwrap().split('>').next().unwrap();
-        assert!(slider.contains("calc(2"), "{slider}");
+        assert!(slider.contains("0.2") || slider.contains("calc(2"), "{slider}");
     }
     let (page, _) = opened(&format!("{}#card=0", server.link()));
     assert!(!page.contains("Forecast</dt>"), "it runs: {page}");
+    let run = space.path().join("runs").join(RUN);
+    let (page, _) = opened(&Server::of_both(&run, &run).link());
+    assert!(page.contains("Change to abcd</button>") && !page.contains(">+0.0%<"), "it has not ended: {page}");
 }
 
 #[test]

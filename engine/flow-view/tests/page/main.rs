@@ -116,8 +116,8 @@ fn a_report_is_a_page_without_any_rights() {
 fn a_bundle_shows_the_reports_that_were_made_for_it() {
     let server = Server::of_bundle_with(&bundle("feb08-2xH200"), &report::remade());
     let updates = updates_of(&server, "/api/updates?from=0");
-    let folders = updates["events"].as_array().unwrap().iter().filter(|event| event["result"]["folder"] == true);
-    assert!(folders.filter_map(|event| event["i"].as_u64()).any(|instance| instance == 39));
+    let mut results = updates["events"].as_array().unwrap().iter().filter(|event| event["e"] == "recorded");
+    assert!(results.any(|event| event["i"] == 39 && event["result"]["folder"] == true), "{updates}");
     for lang in ["en", "zh"] {
         let (status, page) = get(&server, &format!("/api/report/39?lang={lang}"));
         assert!(status == 200 && page.contains(&format!("id=\"{lang}-1\"")), "{page}");
