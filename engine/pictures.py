@@ -12,8 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # Each picture: its bundle or two, what the page shows, the size of the window, and whether it is dark.
 PICTURES = {
-    "docs/pictures/view.png": ("feb08-2xH200", "#lang=en", "1280,1980", False),
-    "docs/pictures/view-compared.png": (("feb08-2xH200", "feb08-1xH200"), "#lang=en&step=solo&form=parallel", "1280,1990", False),
+    "docs/pictures/view.png": ("feb08-2xH200", "#lang=en", "1280,2090", False),
+    "docs/pictures/view-compared.png": (("feb08-2xH200", "feb08-1xH200"), "#lang=en&step=solo&form=parallel", "1280,2050", False),
     "docs/pictures/view-card.png": ("feb08-2xH200", "#lang=en&card=9&at=140", "1280,900", True),
 }
 
