@@ -252,6 +252,7 @@ mod tests {
             start: nothing(),
             settled: results.keys().map(|label| (label.clone(), "ok".to_owned())).collect(),
             results,
+            recorded: Vec::new(),
             parts: BTreeMap::new(),
             inputs: BTreeMap::new(),
             texts: BTreeMap::new(),
