@@ -41,7 +41,7 @@ fn loss(space: &TestSpace) -> String {
 }
 
 #[test]
-fn an_edit_during_the_run_of_an_editable_install_belongs_to_the_next_run() {
+fn sources_of_an_editable_install_are_inputs_and_an_edit_during_the_run_is_seen() {
     let (space, site) = project("src/");
     of_src(&space, &site);
     let step = "flow: 1\nsteps: {u: {run: 'touch $HOME/began && sleep 1.5 && python -m toy.train', inputs: [INPUTS], metrics: {stdout: 'loss {loss}'}}}\n";
@@ -69,10 +69,8 @@ fn an_edit_during_the_run_of_an_editable_install_belongs_to_the_next_run() {
     sleep(Duration::from_millis(300));
     let text = space.read("src/toy/lib.py");
     space.write("src/toy/lib.py", &text.replace("x * 2", "x * 1000"));
-    assert!(run.wait().success(), "{}", run.said());
-    assert_eq!(loss(&space), "10");
-    let said = space.flow(["why", "u", "-w", "w.yaml"]).expect(0).stdout();
-    assert!(said.contains("`src/toy/lib.py` changed"), "{said}");
+    assert_eq!(run.wait().code(), Some(1), "{}", run.said());
+    assert!(run.said().contains("not kept  u: `src/toy/lib.py` changed while it ran"), "{}", run.said());
     space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(loss(&space), "5000");
 }
@@ -115,6 +113,39 @@ fn an_edit_that_was_undone_is_seen_by_steps_that_name_the_project() {
     for n in 1..5 {
         assert!(said.contains(&format!("not kept  s{n}: `src/toy/lib.py` changed while it ran")), "{said}");
     }
+}
+
+#[test]
+fn an_edit_that_was_undone_is_seen_by_steps_whose_python_has_an_editable_install() {
+    let (space, site) = project("src/");
+    of_src(&space, &site);
+    let bin = space.path("venv/bin");
+    let started = format!("P={}; $P/python -m toy.train", bin.display());
+    let ways = [
+        "python -I -m toy.train",
+        "python -E -m toy.train",
+        "unset PYTHONPATH; python -m toy.train",
+        "env -i $(command -v python) -m toy.train",
+        "PYTHONPATH=/x python -m toy.train",
+        &started,
+    ];
+    let said = edited_and_restored(&space, "src", &ways, "src/toy/lib.py");
+    for n in 0..ways.len() {
+        assert!(said.contains(&format!("not kept  s{n}: `src/toy/lib.py` changed while it ran")), "{said}");
+    }
+}
+
+#[test]
+fn an_edit_of_an_editable_install_outside_the_project_is_seen() {
+    let ((own, site), other) = (project("src/"), space());
+    other.write("elib/__init__.py", "");
+    let folder = other.path("elib").parent().unwrap().canonicalize().unwrap();
+    fs::write(site.join("__editable__.elib-0.1.pth"), folder.display().to_string()).unwrap();
+    fs::remove_dir_all(site.join("toy-0.1.dist-info")).unwrap();
+    let input = format!("../{}/elib", folder.file_name().unwrap().display());
+    let edited = folder.join("elib/__init__.py").display().to_string();
+    let said = edited_and_restored(&own, &input, &["python -c 'import elib'"], &edited);
+    assert!(said.contains("elib/__init__.py` changed while it ran"), "{said}");
 }
 
 #[test]

@@ -320,7 +320,7 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     let inherited = context.environment.inherited();
     let could_read_live = |path: &Path, input: &Input| {
         context.inputs.looks_changed_since(path, input.by_listing, began)
-            && live_sources::could_read_live(session, &running.resolved, inherited, input)
+            && live_sources::could_read_live(session, instance, &running.resolved, inherited, input)
     };
     for input in instance.inputs.iter().chain(&running.resolved.inputs) {
         let path = session.path(&input.path);

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
     path::{Path, PathBuf},
+    slice,
 };
 
 use flow_core::{
@@ -86,14 +87,19 @@ impl Session {
 
     /// The command and variables of an instance, as far as they are known before anything runs.
     fn early(&self, instance: &Instance) -> Option<(String, BTreeMap<String, String>)> {
-        let (line, mut env) = self.written(instance)?;
+        let (line, env) = self.written(instance)?;
+        Some((line, self.with_declared(instance, env)))
+    }
+
+    /// The step's own variables, with those of its declared environment.
+    fn with_declared(&self, instance: &Instance, mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
         if let Some(declared) = self.expansion.environment_of(instance) {
             let path = env::var("PATH").unwrap_or_default();
             for (name, value) in declared::variables(declared, &path) {
                 env.entry(name.to_owned()).or_insert(value.unwrap_or_default());
             }
         }
-        Some((line, env))
+        env
     }
 
     fn written(&self, instance: &Instance) -> Option<(String, BTreeMap<String, String>)> {
@@ -234,9 +240,10 @@ pub(crate) fn put_first(
 }
 
 /// True if an attempt could read the author's file of this input in place of its copy: its command, its variables or the
-/// shell's `PYTHONPATH` name the input, the project or `FLOW_ROOT`.
+/// shell's `PYTHONPATH` name the input, the project or `FLOW_ROOT`, or its Python has an editable install of the input.
 pub(crate) fn could_read_live(
     session: &Session,
+    instance: &Instance,
     resolved: &Resolved,
     inherited: &BTreeMap<String, String>,
     input: &Input,
@@ -250,7 +257,29 @@ pub(crate) fn could_read_live(
     let is_named = |text: &&str| {
         names(text, &author, root) || is_near && (text.contains(flow_protocol::ROOT_VAR) || names(text, root, root))
     };
-    texts.iter().any(is_named)
+    texts.iter().any(is_named) || imports_live(session, (instance, line, &resolved.env), inherited, input, &texts)
+}
+
+/// True if a Python that a command can start has an editable install of the input. The command may hide the copies from
+/// it, for example with `python -I`.
+fn imports_live(
+    session: &Session,
+    (instance, line, env): (&Instance, &str, &BTreeMap<String, String>),
+    inherited: &BTreeMap<String, String>,
+    input: &Input,
+    texts: &[&str],
+) -> bool {
+    let own = session.with_declared(instance, env.clone());
+    let variables = inherited.clone();
+    let mut finder = Finder { session, variables, is_wanted: |_, _| true, known: BTreeMap::new() };
+    // A variable may hold the folder of a Python.
+    let folders = texts.iter().flat_map(|text| words(text)).filter(|word| Path::new(word).is_dir());
+    let hidden: Vec<String> =
+        folders.flat_map(|folder| ["python", "bin/python"].map(|python| format!("{folder}/{python}"))).collect();
+    let others = ["python", "python3"].into_iter().chain(hidden.iter().map(String::as_str));
+    let mut sources = finder.named(line, &own, &instance.inputs);
+    sources.extend(finder.all(others, &own, None));
+    sources.iter().any(|source| !session.copies(slice::from_ref(input), source).0.is_empty())
 }
 
 /// True if a text has this absolute path, or one below it that is not in a virtual environment.
