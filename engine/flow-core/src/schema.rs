@@ -227,7 +227,10 @@ fn property(key: &Key) -> Value {
         ]}),
         Kind::Bool => json!({"type": "boolean"}),
         Kind::Record => json!({"type": "array", "items": {"enum": ["out_of_memory", "timed_out", "does_not_fit"]}}),
-        Kind::Env => json!({"type": "object", "additionalProperties": {"$ref": "#/$defs/scalar"}}),
+        Kind::Env => json!({"anyOf": [
+            {"type": "object", "additionalProperties": {"$ref": "#/$defs/scalar"}},
+            {"type": "array", "items": {"type": "string"}},
+        ]}),
         Kind::Secrets => json!({"type": "array", "items": {"type": "string"}}),
     };
     if crate::spec::part::nullable(key.kind) {

@@ -97,3 +97,26 @@ fn a_variable_of_the_shell_that_differs_is_named() {
         assert!(!String::from_utf8_lossy(&text).contains("one-two-three"), "{}", file.display());
     }
 }
+
+#[test]
+fn a_variable_that_env_lists_reruns_its_step() {
+    let mut space = space();
+    space.write("one.yaml", "flow: 1\nname: one\nsteps:\n  a: {run: 'echo loss ${SCALE:-0}', env: [SCALE]}\n");
+    let again = |space: &TestSpace| {
+        let run = space.flow(["run"]).expect(0).stdout();
+        if run.contains("nothing to do") { vec![] } else { space.ran() }
+    };
+    assert_eq!((again(&space), again(&space)), (vec!["a".to_owned()], vec![]));
+    space.env("SCALE", "2");
+    let why = space.flow(["why", "a"]).expect(0).stdout();
+    assert!(why.contains("the variable `SCALE`"), "{why}");
+    assert_eq!((again(&space), again(&space)), (vec!["a".to_owned()], vec![]));
+    assert_eq!(space.flow(["logs", "a"]).expect(0).stdout().trim(), "loss 2");
+    space.write(
+        "one.yaml",
+        "flow: 1\nname: one\nsteps:\n  a: {run: x, env: [SCALE]}\n  b: {run: x, secrets: [SCALE]}\n",
+    );
+    space.env("SCALE", "a long secret");
+    let refused = space.flow(["run"]).expect(2).text();
+    assert!(refused.contains("`env:` of a step") && !refused.contains("a long secret"), "{refused}");
+}

@@ -219,7 +219,7 @@ pub(crate) const STEP: &[Key] = &[
     key("priority", Kind::Integer, PARAMS_AXES, "Larger goes first, if the policy uses it."),
     key("on", Kind::On, PLAIN, "Where it runs: `local` or `slurm`; by default that of the workflow."),
     key("slurm", Kind::Slurm(false), PARAMS_AXES, "Slurm settings of this step; they override the workflow's."),
-    key("env", Kind::Env, ALL, "Environment variables."),
+    key("env", Kind::Env, ALL, "Environment variables, or a list of variables of the shell."),
     key(
         "environment",
         Kind::Environment,

@@ -26,12 +26,14 @@ use std::{
     sync::Arc,
 };
 
+use minijinja::value::Value;
+
 use self::{
     at::{At, On, Problem, Problems},
     raw::{File, Part},
     step::{Action, Step},
 };
-use crate::{DeclaredEnvironment, Diagnostic, Input, Source};
+use crate::{DeclaredEnvironment, Diagnostic, Input, Source, expr::Node};
 
 /// The version of the language that this flow speaks.
 pub(crate) const LANGUAGE: u64 = 1;
@@ -162,6 +164,24 @@ fn shifted(mut diagnostics: Vec<Diagnostic>, by: usize) -> Vec<Diagnostic> {
 impl Workflow {
     pub fn name(&self) -> &str {
         &self.file.name
+    }
+
+    /// The variables of the shell that steps list under `env:`.
+    pub fn shell_variables(&self) -> BTreeSet<String> {
+        self.steps.iter().flat_map(step::from_shell).collect()
+    }
+
+    /// The workflow with the values of these variables, as if they were under `env:`. One that is not set is left out.
+    pub fn with_variables(&self, value: impl Fn(&str) -> Option<String>) -> Workflow {
+        let mut workflow = self.clone();
+        for at in (0..self.steps.len()).filter(|at| !step::from_shell(&self.steps[*at]).is_empty()) {
+            let names = step::from_shell(&self.steps[at]).into_iter();
+            let set: BTreeMap<String, String> = names.filter_map(|name| Some((name.clone(), value(&name)?))).collect();
+            if let Some(env) = Arc::make_mut(&mut workflow.steps)[at].parts.value_mut("env") {
+                env.node = Node::Const(Value::from(set));
+            }
+        }
+        workflow
     }
 
     /// The errors that the text alone shows. [`Workflow::expand`] returns these too.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use minijinja::value::Value;
+use minijinja::value::{Value, ValueKind};
 use serde_yaml::Value as Yaml;
 
 use super::{
@@ -130,6 +130,7 @@ impl Reader<'_> {
             Kind::Repeat => typed::repeat(value).map(drop),
             Kind::Bool => typed::boolean(value).map(drop),
             Kind::Record => typed::outcomes(value).map(drop),
+            Kind::Env if value.kind() == ValueKind::Seq => typed::variables(value).map(drop),
             Kind::Env => typed::env(value).map(drop),
             Kind::Inputs => files::inputs(value).map(drop),
             Kind::Outputs => files::outputs(value).map(drop),
@@ -138,8 +139,7 @@ impl Reader<'_> {
             Kind::On => slurm::on(value).map(drop),
             Kind::Shell => shell(value).map(drop),
             Kind::Slurm(_) => slurm::job(value).map(drop),
-            Kind::Secrets => typed::texts(value, "a list of names of environment variables")
-                .and_then(|names| names.iter().try_for_each(|n| typed::variable(n))),
+            Kind::Secrets => typed::variables(value).map(drop),
             _ => Ok(()),
         };
         if let Err(wrong) = result {

@@ -100,6 +100,13 @@ impl Parts {
         }
     }
 
+    pub(crate) fn value_mut(&mut self, key: &str) -> Option<&mut Template> {
+        self.0.iter_mut().find_map(|(name, part)| match part {
+            Part::Value(template) if *name == key => Some(template),
+            _ => None,
+        })
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &Part)> {
         self.0.iter().map(|(key, part)| (*key, part))
     }

@@ -301,14 +301,7 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Pro
         }
     }
     if let Some(env) = keys.value("env") {
-        let names = match &env.node {
-            crate::expr::Node::Map(members) => members.iter().map(|(k, _)| k.to_string()).collect(),
-            crate::expr::Node::Const(value) => {
-                typed::mapping(value, "").map(|m| m.into_iter().map(|(k, _)| k).collect()).unwrap_or_default()
-            }
-            _ => Vec::new(),
-        };
-        for name in names.iter().filter(|n| step.secrets.contains(n)) {
+        for name in variables(env).iter().filter(|n| step.secrets.contains(n)) {
             let what = Diagnostic::new(format!("`{name}` is both in `env` and in `secrets`"));
             problems.key(&env.at.key(name), what.help("a secret takes its value from flow's environment"));
         }
@@ -323,4 +316,22 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Pro
     step.parts = keys;
     step.sound = !broken && problems.0.len() == before;
     step
+}
+
+/// The names of the variables under `env:`.
+pub(crate) fn variables(env: &Template) -> Vec<String> {
+    match &env.node {
+        Node::Map(members) => members.iter().map(|(name, _)| name.to_string()).collect(),
+        Node::Const(value) => match typed::mapping(value, "") {
+            Ok(members) => members.into_iter().map(|(name, _)| name).collect(),
+            Err(_) => typed::variables(value).unwrap_or_default(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// The variables of the shell that a step lists under `env:`.
+pub(crate) fn from_shell(step: &Step) -> Vec<String> {
+    let listed = step.parts.value("env").and_then(Template::as_const);
+    listed.and_then(|value| typed::variables(value).ok()).unwrap_or_default()
 }

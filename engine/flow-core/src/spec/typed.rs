@@ -258,6 +258,13 @@ pub(crate) fn env(value: &Value) -> Typed<BTreeMap<String, String>> {
     Ok(all(entries)?.into_iter().collect())
 }
 
+/// Names of environment variables.
+pub(crate) fn variables(value: &Value) -> Typed<Vec<String>> {
+    let names = texts(value, "a list of names of environment variables")?;
+    names.iter().try_for_each(|name| variable(name))?;
+    Ok(names)
+}
+
 /// The name of an environment variable; flow's own are not for the taking.
 pub(crate) fn variable(name: &str) -> Typed<()> {
     let shape = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();

@@ -8,7 +8,7 @@ use regex::Regex;
 use super::{
     Workflow,
     at::{At, On, Problem, Problems, Seg},
-    step::{Action, Step},
+    step::{Action, Step, variables},
 };
 use crate::{
     Diagnostic,
@@ -116,13 +116,8 @@ fn placeholder(run: &Template, name: &str) -> Option<String> {
 
 /// It sets an environment variable of this name itself.
 fn sets(step: &Step, name: &str) -> bool {
-    let env = step.parts.value("env").map(|env| &env.node);
-    let set = match env {
-        Some(Node::Map(members)) => members.iter().any(|(key, _)| **key == *name),
-        Some(Node::Const(value)) => value.get_attr(name).is_ok_and(|value| !value.is_undefined()),
-        _ => false,
-    };
-    set || step.secrets.iter().any(|secret| secret == name)
+    let set = step.parts.value("env").map(variables).unwrap_or_default();
+    set.iter().any(|set| set == name) || step.secrets.iter().any(|secret| secret == name)
 }
 
 /// The parameters that expressions of a workflow read, with their dotted paths.

@@ -1,11 +1,13 @@
 //! What workflows expand to.
 
+use std::collections::BTreeMap;
+
 use flow_core::{
     Exclusive, Expansion, InstanceId, Machine, Mode, Outcome, PublishTo, Remark,
     reason::{Cause, ProfileReason},
 };
 
-use super::{expand, expand_on, machine, shown, steps};
+use super::{expand, expand_on, expand_workflow, machine, shown, steps};
 
 const FEB08: &str = include_str!("../../../../workflows/feb08.yaml");
 
@@ -528,4 +530,21 @@ fn what_a_killed_run_left_stays_where_it_runs_and_steps_are_told_as_written() {
     assert_eq!(there(&expand(Some(Place::Slurm), &local)), "lsll", "`on: local` in the file stays");
     let written = serde_json::to_string(&expand(None, &local).written(flow_core::StepId(1))).expect("JSON");
     insta::assert_snapshot!(written, @r#"{"env":{"S":1},"matrix":{"n":[1,2]},"metrics":{"stdout":"x {x}"},"on":"local","run":"echo ${{ n }} ${{ e }}","timeout":"2h","when":"e > 1"}"#);
+}
+
+#[test]
+fn variables_of_the_shell_have_its_values() {
+    let text =
+        "flow: 1\nname: t\nsteps:\n  a: {run: x, env: [SCALE, UNSET]}\n  b: {like: a, env: {B: 1}}\n  c: {like: a}\n";
+    let workflow = flow_core::parse(&flow_core::Source { path: "t.yaml".into(), text: text.into() }).unwrap();
+    assert_eq!(workflow.shell_variables(), ["SCALE", "UNSET"].map(str::to_owned).into());
+    let with = |value: &str| {
+        let workflow = workflow.with_variables(|name| (name == "SCALE").then(|| value.to_owned()));
+        let expansion = expand_workflow(&workflow, &machine(0), None, &[]).unwrap();
+        let nothing = BTreeMap::<InstanceId, flow_core::StepResult>::new();
+        let env = |id| expansion.resolve(InstanceId(id), &nothing, flow_core::Render::Paths).unwrap().env;
+        [env(0), env(1), env(2)].map(|env| env.into_iter().map(|(name, value)| format!("{name}={value}")).collect())
+    };
+    let expected: [Vec<String>; 3] = [vec!["SCALE=${{ 1 }}".into()], vec!["B=1".into()], vec!["SCALE=${{ 1 }}".into()]];
+    assert_eq!(with("${{ 1 }}"), expected);
 }

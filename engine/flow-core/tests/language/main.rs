@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use flow_core::{
     Catalogue, Diagnostic, Digest, ExpandRequest, Expansion, GpuFacts, Machine, PluginFacts, Provided, Source,
-    parse_with,
+    Workflow, parse_with,
 };
 use serde::Deserialize;
 
@@ -39,12 +39,21 @@ fn machine(gpus: u32) -> Machine {
 /// Expands a text on a machine.
 fn expand_on(text: &str, machine: &Machine, profile: Option<&str>, set: &[&str]) -> Result<Expansion, Vec<Diagnostic>> {
     let source = Source { path: "test.yaml".into(), text: text.to_owned() };
-    let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
     let mut read = |path: &str| match path {
         "parts/photographs.yaml" => Ok(include_str!("../../../../workflows/parts/photographs.yaml").to_owned()),
         _ => Err(Diagnostic::new(format!("{path}: not found"))),
     };
-    parse_with(&source, &mut read)?.expand(&ExpandRequest {
+    expand_workflow(&parse_with(&source, &mut read)?, machine, profile, set)
+}
+
+fn expand_workflow(
+    workflow: &Workflow,
+    machine: &Machine,
+    profile: Option<&str>,
+    set: &[&str],
+) -> Result<Expansion, Vec<Diagnostic>> {
+    let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
+    workflow.expand(&ExpandRequest {
         catalogue: &CATALOGUE,
         machine,
         profile,

@@ -82,6 +82,7 @@ pub(super) fn save_snapshot(
         withheld: withheld.clone(),
         plugins: session.plugins.iter().map(|plugin| plugin.name().to_owned()).collect(),
         included: session.workflow.sources().skip(1).map(|file| file.path.clone()).collect(),
+        variables: session.workflow.shell_variables(),
         environments: stood.iter().flatten().filter_map(|stood| stood.environment).collect(),
     };
     // If the published file is gone, the next run publishes.
@@ -108,6 +109,9 @@ pub(super) struct Summary {
     pub(super) plugins: Vec<String>,
     /// Files that it includes.
     pub(super) included: Vec<String>,
+    /// Variables of the shell that its steps list under `env:`.
+    #[serde(default)]
+    pub(super) variables: BTreeSet<String>,
     /// The software environments of its results.
     #[serde(default)]
     environments: BTreeSet<Digest>,

@@ -49,7 +49,7 @@ pub(super) fn nothing_to_do(
         return Ok(None);
     };
     let dir = basis.workspace.make_store()?;
-    let key = basis.key(&plugins, &included, builtins, &options_key(options));
+    let key = basis.key(&plugins, &included, &summary.variables, builtins, &options_key(options));
     let holds = snapshot.still_holds(&dir, &key)
         && is_last(&dir, snapshot.run(), &basis.workspace)
         && !keeper::may_be_left(&basis.workspace.store);
@@ -159,7 +159,7 @@ fn key(options: &RunOptions, basis: &Basis, builtins: &dyn Builtins, session: &S
     let digest = |name: &str| Some((name.to_owned(), session.catalogue.plugins.get(name)?.digest));
     let plugins: BTreeMap<_, _> = plugins.filter_map(digest).collect();
     let included: Vec<_> = session.workflow.sources().skip(1).map(|file| Digest::of(file.text.as_bytes())).collect();
-    basis.key(&plugins, &included, builtins, &also)
+    basis.key(&plugins, &included, &session.workflow.shell_variables(), builtins, &also)
 }
 
 fn policy(name: &str, session: &Session) -> Result<Box<dyn Policy>, ExecError> {

@@ -9,7 +9,7 @@ pub(super) mod params_file;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env::VarError,
+    env::{self, VarError},
     fs, io,
     path::{Path, PathBuf},
 };
@@ -213,10 +213,12 @@ impl Session {
     pub(crate) fn secret_values(&self) -> Result<Secrets, ExecError> {
         let mut values = Vec::new();
         for name in self.secrets() {
-            let Ok(value) = std::env::var(name) else { continue };
+            let Ok(value) = env::var(name) else { continue };
             let mut params = self.expansion.params.iter();
             let told = |source: &Source| Some((line_that_tells(&value, &source.text)?, source.path.clone()));
-            let place = if let Some((line, path)) = self.workflow.sources().find_map(told) {
+            let place = if self.workflow.shell_variables().contains(name) {
+                Some("`env:` of a step".to_owned())
+            } else if let Some((line, path)) = self.workflow.sources().find_map(told) {
                 Some(format!("line {line} of `{path}`"))
             } else {
                 let param = params.find(|(_, set)| line_that_tells(&value, &set.to_string()).is_some());
@@ -244,7 +246,7 @@ impl Session {
         let mut wrong = Vec::new();
         for step in steps.iter().map(|step| &self.expansion.steps[step.index()]) {
             for secret in &step.secrets {
-                let what = unfit_secret(secret, std::env::var(secret));
+                let what = unfit_secret(secret, env::var(secret));
                 wrong.extend(what.map(|what| (&*step.name, &**secret, what)));
             }
         }
@@ -362,7 +364,7 @@ impl Basis {
             any_machine: request.any_machine,
             on: request.on,
             imagined: None,
-            shell_folder: std::env::current_dir().unwrap_or_default(),
+            shell_folder: env::current_dir().unwrap_or_default(),
         })
     }
 
@@ -376,15 +378,17 @@ impl Basis {
         paths.iter().map(|path| Some(Digest::of(included(path).ok()?.as_bytes()))).collect()
     }
 
-    /// The digest of everything that determines a session with these plugins and includes. Sessions from bases with the
-    /// same key have the same instances.
+    /// The digest of everything that determines a session with these plugins, includes and variables of the shell.
+    /// Sessions from bases with the same key have the same instances.
     pub(crate) fn key(
         &self,
         plugins: &BTreeMap<String, Digest>,
         included: &[Digest],
+        variables: &BTreeSet<String>,
         builtins: &dyn Builtins,
         also: &str,
     ) -> Digest {
+        let variables: BTreeMap<_, _> = variables.iter().map(|name| (name, env::var(name).ok())).collect();
         // Paths among parameter values are relative to this folder.
         let shell_folder = (!self.set.is_empty()).then_some(&self.shell_folder);
         let all = serde_json::json!([
@@ -395,6 +399,7 @@ impl Basis {
             Path::new(&self.source.path).file_name().map(|name| name.to_string_lossy()),
             self.machine,
             plugins,
+            variables,
             builtins.version(),
             self.profile,
             self.set,
@@ -439,6 +444,7 @@ impl Basis {
             }
         }
         let mut expansion = workflow
+            .with_variables(|name| env::var(name).ok())
             .expand(&ExpandRequest {
                 catalogue: &catalogue,
                 machine,
