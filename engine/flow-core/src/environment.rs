@@ -35,6 +35,9 @@ pub struct Environment {
     /// `PATH` and `PYTHONPATH`, if the step itself sets them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub own: BTreeMap<String, String>,
+    /// The command starts a Python that flow cannot find.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub python_unknown: bool,
     /// It was found on a node of a cluster.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub on_node: bool,
@@ -117,11 +120,6 @@ impl Environment {
         self.python_of(self.programs.get(self.command.as_ref()?)?)
     }
 
-    /// The Python installations that may run the command: its own if it is known, otherwise all that were found.
-    pub fn possible_pythons(&self) -> Vec<&Python> {
-        self.python().map_or_else(|| self.pythons.values().collect(), |own| vec![own])
-    }
-
     fn python_of(&self, program: &ProgramFile) -> Option<&Python> {
         self.pythons.get(program.python.as_ref()?)
     }
@@ -141,7 +139,8 @@ impl Environment {
         let pythons =
             self.pythons.into_iter().filter_map(|(prefix, python)| Some((number(&prefix)?, python))).collect();
         let command = self.command.as_deref().map(name);
-        Environment { command, programs, pythons, on_node: self.on_node, ..Environment::default() }
+        let Environment { python_unknown, on_node, .. } = self;
+        Environment { command, programs, pythons, python_unknown, on_node, ..Environment::default() }
     }
 
     /// How a later environment differs, the most telling first. Only what is known of both is compared.
@@ -228,17 +227,6 @@ mod tests {
 
     fn package(name: &str, was: Option<&str>, is: Option<&str>) -> Difference {
         Difference::Package { name: name.into(), was: was.map(str::to_owned), is: is.map(str::to_owned) }
-    }
-
-    #[test]
-    fn a_command_that_begins_with_another_word_may_use_each_python() {
-        let plain = environment("3.11.2", &[("torch", "2.1")], &[]);
-        let beginning = |word: &str| Environment { command: Some(word.into()), ..plain.clone() };
-        for (word, is_own) in [("python", true), ("sed", false), ("./t.py", false)] {
-            let found = beginning(word);
-            assert_eq!(found.python().is_some(), is_own, "{word}");
-            assert_eq!(found.possible_pythons(), [&plain.pythons["/venv"]], "{word}");
-        }
     }
 
     #[test]

@@ -17,8 +17,8 @@ use flow_core::{
 };
 
 use crate::{
-    command_words::{MAKEFILES, commands, words},
     site_packages::{self, distributions},
+    started::{Command, Started},
 };
 
 /// Looked for in every environment.
@@ -31,32 +31,30 @@ const LONGEST_SCRIPT: u64 = 1 << 20;
 /// The variables of a program, by name.
 pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The environment of a program with these arguments. `python`: the Python that it starts, if its first word is none.
-pub(crate) fn of(argv: &[String], python: Option<String>, variables: Variables<'_>) -> Environment {
-    let First { activated, program } = first(argv);
-    let names: Vec<String> = [&program, &python].into_iter().flatten().cloned().collect();
-    let mut found = Environment { command: python.or(program), activated, ..Environment::default() };
-    find(names.into_iter().chain(PYTHONS.map(str::to_owned)), variables, &mut found);
+/// The environment of a command.
+pub(crate) fn of(command: &Command, variables: Variables<'_>) -> Environment {
+    let First { program, .. } = first(&command.argv);
+    let mut found = Environment { activated: command.activated.clone(), ..Environment::default() };
+    match &command.python {
+        Started::Unknown => {
+            found.python_unknown = true;
+            find(program.iter().cloned(), variables, &mut found);
+            // It may be the shell's Python, which is not the one that runs.
+            found.programs.retain(|_, program| program.python.is_none());
+            found.pythons.clear();
+            found.command = program;
+        }
+        Started::Python(name) => {
+            let names = program.into_iter().chain([name.clone()]);
+            find(names.chain(PYTHONS.map(str::to_owned)), variables, &mut found);
+            found.command = Some(name.clone());
+        }
+        Started::None => {
+            find(program.iter().cloned().chain(PYTHONS.map(str::to_owned)), variables, &mut found);
+            found.command = program;
+        }
+    }
     found
-}
-
-/// The first word of a command that starts a Python, as an interpreter or a script of one. A script in the work folder
-/// `cwd` is searched too.
-pub(crate) fn starts_python(argv: &[String], cwd: &Path, variables: Variables<'_>) -> Option<String> {
-    let path: Vec<String> = first(argv).activated.into_iter().chain(variables("PATH")).collect();
-    let path = path.join(":");
-    let is_python = |word: &&str| packages_of(word, &path, variables).is_some();
-    let line = argv.join(" ");
-    let in_script = |word: &str| {
-        let places = if word == "make" { &MAKEFILES[..] } else { &[word] };
-        let files = places.iter().filter(|place| !place.starts_with('/')).map(|place| cwd.join(place));
-        let mut files =
-            files.filter(|file| fs::metadata(file).is_ok_and(|of| of.is_file() && of.len() <= LONGEST_SCRIPT));
-        let file = files.next()?;
-        let text = fs::read_to_string(&file).ok()?;
-        words(commands(&file, &text, false)).find(is_python).map(str::to_owned)
-    };
-    words(&line).find_map(|word| if is_python(&word) { Some(word.to_owned()) } else { in_script(word) })
 }
 
 /// The same names as in a recorded environment, as they are found now.
@@ -308,13 +306,13 @@ pub(crate) fn random_key() -> std::io::Result<[u8; 32]> {
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::fs::symlink, process::Command};
+    use std::{os::unix::fs::symlink, process};
 
     use super::*;
 
     /// A virtual environment of this machine's Python with these distributions.
     fn venv(at: &Path, packages: &[&str]) -> PathBuf {
-        let made = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(at).status().unwrap();
+        let made = process::Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(at).status().unwrap();
         assert!(made.success());
         let mut lib = fs::read_dir(at.join("lib")).unwrap();
         let site = lib.next().unwrap().unwrap().path().join("site-packages");
@@ -331,6 +329,10 @@ mod tests {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
+    fn found_by(argv: &[String], variables: Variables<'_>) -> Environment {
+        of(&Command::of(argv, Path::new("/nowhere"), variables), variables)
+    }
+
     #[test]
     fn a_virtual_environment_is_found_with_its_packages() {
         let dir = tempfile::tempdir().unwrap();
@@ -339,7 +341,7 @@ mod tests {
         let path = format!("{}/bin:/usr/bin:/bin", at.display());
         let variables = |name: &str| (name == "PATH").then(|| path.clone());
         let command = argv(&["bash", "-c", "python train.py | tee log"]);
-        let found = of(&command, None, &variables);
+        let found = found_by(&command, &variables);
         assert_eq!(found.command.as_deref(), Some("python"));
         let python = found.python().unwrap();
         assert!(python.version.as_ref().is_some_and(|version| version.starts_with("3.")), "{python:?}");
@@ -361,7 +363,7 @@ mod tests {
         fs::write(site.join("e.pth"), format!("{}\n", extra.display())).unwrap();
         let path = format!("{}/bin", at.display());
         let variables = |name: &str| (name == "PATH").then(|| path.clone());
-        let found = of(&argv(&["python", "train.py"]), None, &variables);
+        let found = found_by(&argv(&["python", "train.py"]), &variables);
         assert_eq!(found.python().unwrap().packages["torch"], "2.0.0");
         fs::rename(extra.join("torch-2.0.0.dist-info"), extra.join("torch-2.9.0.dist-info")).unwrap();
         let (was, is) = (Some("2.0.0".into()), Some("2.9.0".into()));
@@ -377,7 +379,7 @@ mod tests {
         let variables = |name: &str| (name == "PATH").then(|| "/usr/bin:/bin".to_owned());
         for text in ["source VENV/bin/activate; python train.py", ". VENV/bin/activate\ncd x && python train.py"] {
             let text = text.replace("VENV", &at.display().to_string());
-            let found = of(&argv(&["bash", "-c", &text]), None, &variables);
+            let found = found_by(&argv(&["bash", "-c", &text]), &variables);
             let python = &found.programs["python"];
             assert_eq!(python.python.as_deref(), at.to_str(), "{found:?}");
             assert_eq!(again(&found, &variables).programs, found.programs);
@@ -398,7 +400,7 @@ mod tests {
         fs::create_dir(&bin).unwrap();
         symlink(one.join("bin/train"), bin.join("train")).unwrap();
         let variables = |name: &str| (name == "PATH").then(|| bin.display().to_string());
-        let found = of(&argv(&["train", "--lr", "1"]), None, &variables);
+        let found = found_by(&argv(&["train", "--lr", "1"]), &variables);
         assert_eq!(found.python().unwrap().packages["torch"], "2.1");
         // The same packages in another folder are the same environment.
         fs::remove_file(bin.join("train")).unwrap();
@@ -435,9 +437,10 @@ mod tests {
             (&["sleep", "plain.py"], None),
         ];
         for (command, expected) in table {
-            let found = starts_python(&argv(command), &work, &variables);
-            assert_eq!(found.as_deref(), expected, "{command:?}");
-            let environment = of(&argv(command), found, &variables);
+            let found = Command::of(&argv(command), &work, &variables);
+            let started = expected.map_or(Started::None, |name| Started::Python(name.to_owned()));
+            assert_eq!(found.python, started, "{command:?}");
+            let environment = of(&found, &variables);
             let torch = environment.python().and_then(|python| python.packages.get("torch"));
             assert_eq!(torch.is_some(), expected.is_some(), "{command:?}");
         }
@@ -450,9 +453,9 @@ mod tests {
         fs::write(dir.path().join("plain"), "not executable").unwrap();
         script(&dir.path().join("shim"), "#!/usr/bin/env nothing\n");
         for command in [&["plain"][..], &["./train.py"], &["bash", "-c", "cd x && python"], &["missing"], &[]] {
-            assert_eq!(of(&argv(command), None, &variables).programs, BTreeMap::new(), "{command:?}");
+            assert_eq!(found_by(&argv(command), &variables).programs, BTreeMap::new(), "{command:?}");
         }
-        let shim = of(&argv(&["shim"]), None, &variables);
+        let shim = found_by(&argv(&["shim"]), &variables);
         assert_eq!((shim.programs.len(), shim.python()), (1, None));
     }
 }

@@ -260,14 +260,14 @@ fn card(label: &str, result: &StepResult, began: &Began, objects: &Objects, zone
     circumstances(result, &mut row);
     if let Some(digest) = &result.circumstances.environment {
         let environment = flow_exec::environment(digest, objects);
-        let pythons = environment.as_ref().map(Environment::possible_pythons).unwrap_or_default();
-        let pythons = pythons.into_iter().map(|python| {
+        let unknown = environment.as_ref().is_some_and(|of| of.python_unknown).then(|| "Python unknown  ".to_owned());
+        let python = environment.as_ref().and_then(Environment::python).map(|python| {
             let version = python.version.as_deref().unwrap_or_default();
             let known = FRAMEWORKS.iter().filter_map(|name| Some(format!(", {name} {}", python.packages.get(*name)?)));
             let packages = words::count(python.packages.len(), "package");
             format!("Python {version}{}, {packages}  ", known.collect::<String>())
         });
-        row("environment", pythons.collect::<String>() + &place(digest));
+        row("environment", python.or(unknown).unwrap_or_default() + &place(digest));
     }
     for (name, value) in &result.params {
         row(&format!("with.{name}"), value.to_string());

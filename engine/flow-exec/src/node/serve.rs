@@ -20,6 +20,7 @@ use crate::{
     attempt::{Folder, write_atomically, write_durably},
     clock, environment, hardware,
     keeper::{Keeper, Request},
+    started::Command,
 };
 
 /// Interval of looks at logs and the engine's files, as in an engine next to the program.
@@ -100,8 +101,7 @@ impl Node {
             let mut facts = facts(&machine, &own, first, gpu_model.as_deref());
             equip(&mut start.env, &own);
             let variable = |name: &str| Some(start.env.iter().find(|(known, _)| known == name)?.1.clone());
-            let python = environment::starts_python(&start.argv, &start.cwd, &variable);
-            facts.environment = environment::of(&start.argv, python, &variable);
+            facts.environment = environment::of(&Command::of(&start.argv, &start.cwd, &variable), &variable);
             let folder = Folder::at(start.folder.clone());
             let named = once_there_is_room(|| name_gpus(&folder, &facts.gpus));
             named.map_err(|e| format!("`{}`: {e}", folder.path().display()))?;

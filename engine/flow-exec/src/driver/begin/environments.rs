@@ -16,7 +16,7 @@ use std::{
 use flow_core::{
     DeclaredEnvironment, Difference, Digest, Environment, InstanceId,
     plan::{Plan, State},
-    shell::{First, first},
+    shell::first,
 };
 use flow_store::{Objects, StoreDir};
 use indexmap::IndexMap;
@@ -27,6 +27,7 @@ use crate::{
     clock, declared,
     driver::{plan::Knowledge, session::Session},
     environment,
+    started::Command,
 };
 
 /// Variables that differ from one shell to the next without meaning anything to a step, or that flow itself sets.
@@ -121,15 +122,16 @@ impl Environments {
         }
         let variable = |name: &str| env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         let searched = SEARCHED.map(|name| variable(name).unwrap_or_default());
-        let First { activated, program } = first(argv);
-        let python = work.and_then(|work| environment::starts_python(argv, work, &variable));
-        let at = own.keys().cloned().chain(searched).chain(activated).chain(program).chain(python.clone()).collect();
+        let command = work.map(|work| Command::of(argv, work, &variable)).unwrap_or_default();
+        let Command { activated, python, .. } = &command;
+        let told = activated.iter().cloned().chain(first(&command.argv).program).chain([format!("{python:?}")]);
+        let at = own.keys().cloned().chain(searched).chain(told).collect();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = seen.get(&at).filter(|(then, _)| clock::since(*then) < FRESH) {
             return *found;
         }
         let is_job = work.is_none();
-        let mut found = if is_job { Environment::default() } else { environment::of(argv, python, &variable) };
+        let mut found = if is_job { Environment::default() } else { environment::of(&command, &variable) };
         found.activated = found.activated.or(declared.filter(|of| !declared::is_image(of)).map(declared::bin));
         self.shell.put_into(&mut found);
         if is_job {
