@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
 };
@@ -66,30 +67,60 @@ pub(crate) struct Places<'a> {
 
 /// More files of one folder are shown as that folder.
 const FEW: usize = 5;
-/// A module of setuptools that every start of Python imports.
-const STARTER: &str = "_distutils_hack";
-/// Programs, libraries and devices of the system.
-const SYSTEM: [&str; 13] =
-    ["/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/nix", "/opt", "/proc", "/run", "/sbin", "/sys"];
+/// Modules that a start of Python imports, and whose package may not name them.
+const STARTERS: [&str; 2] = ["_distutils_hack", "_virtualenv"];
+/// Programs, libraries and devices of the system. docs/recipes.md lists them.
+const SYSTEM: [&str; 17] = [
+    "/usr",
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/var/lib",
+    "/var/cache",
+    "/memfd:",
+];
+/// Folders in these that may have data.
+const DATA: [&str; 3] = ["/usr/local/share", "/usr/local/data", "/dev/shm"];
+/// Folders of programs below `/opt`.
+const PROGRAMS: [&str; 5] = ["bin", "sbin", "lib", "lib64", "libexec"];
 
 /// Sorts the accesses of an attempt, after its end and while its files exist.
 pub(crate) fn findings(accesses: impl IntoIterator<Item = Access>, places: &Places<'_>) -> Audited {
-    let mut accesses: BTreeSet<(Kind, PathBuf)> =
-        accesses.into_iter().map(|access| (access.kind, access.path)).collect();
+    let mut first: BTreeMap<PathBuf, Kind> = BTreeMap::new();
+    let mut all: BTreeSet<(Kind, PathBuf)> = BTreeSet::new();
+    for Access { kind, path } in accesses {
+        if kind != Kind::Found {
+            first.entry(path.clone()).or_insert(kind);
+        }
+        all.insert((kind, path));
+    }
+    let mut accesses = all;
+    // It was not there before, or its content was replaced before anything read it.
+    let is_made = |path: &Path| first.get(path).is_some_and(|kind| *kind != Kind::Read);
     accesses.retain(|(_, path)| !is_system(path) || module(path).is_some());
     let searched = searched(&accesses, places);
     let is_inside = |path: &Path| path.starts_with(places.store) || path.starts_with(places.work);
     accesses.retain(|(_, path)| !is_inside(path));
     let is_compiled = |path: &Path| path.components().any(|part| part.as_os_str() == "__pycache__");
     let mut written: BTreeSet<PathBuf> = BTreeSet::new();
-    let (mut read, mut modules) = (BTreeSet::new(), BTreeSet::new());
+    let (mut read, mut modules) = (BTreeSet::new(), BTreeMap::<_, Vec<&Path>>::new());
     for (kind, path) in &accesses {
         match kind {
             Kind::Written => _ = written.insert(path.clone()),
             Kind::Read => {
                 if let Some(module) = module(path) {
-                    modules.insert(module);
-                } else {
+                    modules.entry(module).or_default().push(path);
+                } else if !path.ancestors().any(is_made) {
                     read.insert(fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
                 }
             }
@@ -100,21 +131,29 @@ pub(crate) fn findings(accesses: impl IntoIterator<Item = Access>, places: &Plac
     read.retain(|path| {
         // A folder that something is found in need not have been listed for its content.
         let is_above = path.is_dir() && (places.work.starts_with(path) || places.root.starts_with(path));
-        let is_own = path.ancestors().any(|above| written.contains(above));
+        let is_own = path.ancestors().any(is_made);
         let is_covered = places.covered.iter().any(|covered| path.starts_with(covered));
-        let is_other = is_above || is_own || is_covered || is_inside(path) || is_system(path) || !path.exists();
-        !is_other && !is_of_installation(path, &mut installations)
+        let is_other = is_above || is_own || is_covered || is_inside(path) || is_system(path);
+        !is_other && !is_of_installation(path, places.root, &mut installations)
     });
     written.retain(|path| path.exists() && !is_compiled(path));
-    let (ours, others): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) =
-        read.into_iter().partition(|path| path.starts_with(places.root));
     let stops: Vec<&Path> = [Some(places.workflow), Some(places.root), places.home].into_iter().flatten().collect();
     let near = |path: &Path| relative(places.workflow, path);
     let absolute = |path: &Path| path.display().to_string();
     let installed: BTreeMap<&Path, _> =
-        modules.iter().map(|(folder, _)| (&**folder, site_packages::modules(folder))).collect();
-    let distribution = |(folder, module): &(PathBuf, String)| installed[&**folder].get(module).cloned();
-    let packages = modules.iter().filter(|(_, module)| module != STARTER).filter_map(distribution).collect();
+        modules.keys().map(|(folder, _)| (&**folder, site_packages::modules(folder))).collect();
+    let mut packages = BTreeMap::new();
+    for ((folder, module), paths) in &modules {
+        if STARTERS.contains(&&**module) {
+            continue;
+        }
+        match installed[&**folder].get(module) {
+            Some((name, version)) => _ = packages.insert(name.clone(), version.clone()),
+            None => read.extend(paths.iter().filter(|path| is_loose(path, folder)).map(|path| path.to_path_buf())),
+        }
+    }
+    let (ours, others): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) =
+        read.into_iter().partition(|path| path.starts_with(places.root));
     Audited {
         at: String::new(),
         project: grouped(ours, &stops, near),
@@ -135,8 +174,18 @@ pub(crate) fn unread(accesses: &[Access], inputs: impl Iterator<Item = (String, 
 }
 
 fn is_system(path: &Path) -> bool {
-    // `/usr/local` may have data, but no less often programs.
-    path.starts_with("/usr") || SYSTEM.iter().any(|folder| path.starts_with(folder))
+    let is_below = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
+    let is_program = || path.iter().any(|part| PROGRAMS.iter().any(|name| part == *name));
+    (is_below(&SYSTEM) && !is_below(&DATA)) || (is_below(&["/opt"]) && is_program())
+}
+
+/// Whether a file in a folder of packages, which no package names, counts: not the descriptions of packages, nor those
+/// of the system.
+fn is_loose(path: &Path, folder: &Path) -> bool {
+    let first = path.strip_prefix(folder).ok().and_then(|inside| inside.iter().next()?.to_str()).unwrap_or_default();
+    let is_description =
+        [".dist-info", ".egg-info", ".egg", ".egg-link", ".pth"].iter().any(|end| first.ends_with(end));
+    !is_description && !path.starts_with("/usr") && !path.starts_with("/nix")
 }
 
 /// The folder of packages and the module in it that a file belongs to.
@@ -149,12 +198,24 @@ fn module(path: &Path) -> Option<(PathBuf, String)> {
     Some((folder.to_owned(), first.split('.').next().unwrap_or(&first).to_owned()))
 }
 
-/// Whether a file belongs to a Python installation, by the folders above it.
-fn is_of_installation(path: &Path, known: &mut BTreeMap<PathBuf, bool>) -> bool {
-    let mut above = path.ancestors().skip(1).filter(|above| above.parent().is_some());
-    above.any(|above| {
-        *known.entry(above.to_owned()).or_insert_with(|| above.join("bin/python3").symlink_metadata().is_ok())
-    })
+/// Whether a file belongs to a Python installation, by the folders above it. `known`: the prefixes, and other folders.
+fn is_of_installation(path: &Path, root: &Path, known: &mut BTreeMap<PathBuf, bool>) -> bool {
+    let is_prefix = |above: &&Path| {
+        *known.entry(above.to_path_buf()).or_insert_with(|| above.join("bin/python3").symlink_metadata().is_ok())
+    };
+    let mut above = path.ancestors().filter(|above| above.parent().is_some());
+    let Some(prefix) = above.find(is_prefix) else { return false };
+    let inside: Vec<&str> =
+        path.strip_prefix(prefix).iter().flat_map(|inside| inside.iter()).filter_map(OsStr::to_str).collect();
+    match &inside[..] {
+        [] | ["pyvenv.cfg"] => true,
+        [lib, name, ..] if lib.starts_with("lib") && name.starts_with("python") => true,
+        [bin, name] if *bin == "bin" && name.starts_with("python") => true,
+        // A project in its own virtual environment.
+        _ if root.starts_with(prefix) => false,
+        ["share", name, ..] => ["terminfo", "zoneinfo", "locale", "fonts"].contains(name),
+        [name, ..] => ["bin", "conda-meta", "etc", "include", "lib", "lib64", "sbin", "ssl"].contains(name),
+    }
 }
 
 /// Names that were looked for in several folders above the work folder.
@@ -284,5 +345,48 @@ mod tests {
         ];
         let inputs = inputs.map(|(name, paths)| (name.to_owned(), paths.into_iter().map(PathBuf::from).collect()));
         assert_eq!(unread(&accesses.map(access), inputs.into_iter()), ["lib.txt", "common.py"]);
+    }
+
+    #[test]
+    fn what_is_written_later_deleted_or_in_a_prefix_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(dir.path()).unwrap();
+        let at = |path: &str| top.join(path);
+        let site = "p/lib/python3.11/site-packages";
+        let loose = format!("{site}/loose.csv");
+        let known =
+            [format!("{site}/six.py"), format!("{site}/six-1.16.dist-info/RECORD"), format!("{site}/_virtualenv.py")];
+        let own = ["p/study.db", "p/log", "p/data/x.csv", "p/bin/python3", "p/pyvenv.cfg", "p/lib/python3.11/os.py"];
+        for file in own.into_iter().chain([&*loose]).chain(known.iter().map(String::as_str)) {
+            fs::create_dir_all(at(file).parent().unwrap()).unwrap();
+            fs::write(at(file), "six.py,,\n").unwrap();
+        }
+        let events = [
+            (Kind::Read, "p/study.db"),
+            (Kind::Written, "p/study.db"),
+            (Kind::Missing, "p/log"),
+            (Kind::Read, "p/log"),
+            (Kind::Written, "p/log"),
+            (Kind::Read, "p/gone"),
+            (Kind::Written, "p/gone"),
+            (Kind::Written, "p/tmp"),
+            (Kind::Read, "p/tmp/x"),
+            (Kind::Read, "p/bin/python3"),
+            (Kind::Read, "p/pyvenv.cfg"),
+            (Kind::Read, "p/lib/python3.11/os.py"),
+            (Kind::Read, "p/data/x.csv"),
+        ];
+        let events = events.into_iter().chain([(Kind::Read, &*loose)]).map(|(kind, path)| (kind, at(path)));
+        let events = events.chain(known.iter().map(|path| (Kind::Read, at(path))));
+        let system =
+            ["/usr/share/x", "/usr/local/share/d/x", "/opt/d/x", "/opt/d/lib/x", "/dev/null", "/dev/shm/x", "/srv/x"];
+        let events = events.chain(system.map(|path| (Kind::Read, path.into())));
+        let (root, work, store) = (at("p"), at("work"), at("p/.flow"));
+        let places = Places { workflow: &root, root: &root, store: &store, work: &work, home: None, covered: &[] };
+        let found = findings(events.map(|(kind, path)| Access { path, kind }), &places);
+        let paths = |entries: &[Entry]| entries.iter().map(|entry| entry.path.clone()).collect::<Vec<_>>();
+        assert_eq!(paths(&found.project), ["data/x.csv", "gone", &loose[2..], "study.db"]);
+        assert_eq!(paths(&found.outside), ["/dev/shm/x", "/opt/d/x", "/srv/x", "/usr/local/share/d/x"]);
+        assert_eq!(found.packages, BTreeMap::from([("six".to_owned(), "1.16".to_owned())]));
     }
 }

@@ -70,8 +70,9 @@ pub(crate) fn modules(folder: &Path) -> BTreeMap<String, (String, String)> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Some(of) = entry.file_name().to_str().and_then(name_and_version) else { continue };
-        let text = ["top_level.txt", "RECORD"].iter().find_map(|file| fs::read_to_string(entry.path().join(file)).ok());
-        for line in text.iter().flat_map(|text| text.lines()) {
+        let files = ["top_level.txt", "RECORD"];
+        let texts: Vec<_> = files.iter().filter_map(|file| fs::read_to_string(entry.path().join(file)).ok()).collect();
+        for line in texts.iter().flat_map(|text| text.lines()) {
             let module = line.split(['/', ',', '.']).next().unwrap_or(line);
             found.entry(module.to_owned()).or_insert_with(|| of.clone());
         }

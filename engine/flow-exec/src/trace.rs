@@ -162,7 +162,7 @@ impl Call<'_> {
                 // The result has the real path.
                 let opened = described(self.result).unwrap_or_else(|| first[0].clone());
                 let is_written = self.name == "creat" || has(&["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"]);
-                let is_read = has(&["O_RDONLY", "O_RDWR"]) && !has(&["O_PATH", "O_TRUNC", "O_EXCL"]);
+                let is_read = has(&["O_RDONLY", "O_RDWR"]) && !has(&["O_PATH", "O_TRUNC", "O_EXCL", "O_TMPFILE"]);
                 let kinds = [(is_read, Kind::Read), (is_written, Kind::Written)];
                 let kinds = kinds.into_iter().filter(|(is_so, _)| *is_so);
                 kinds.map(|(_, kind)| Access { path: opened.clone(), kind }).collect()
