@@ -111,6 +111,9 @@ fn show(answer: &Answer, output: &mut Output) -> Result<(), CliError> {
     for line in answer.failed.iter().flat_map(|text| text.lines()) {
         output.line(format!("    {line}"))?;
     }
+    if answer.is_outdated {
+        output.line("  an input changed during the audit, so flow does not keep the answer for `flow why`")?;
+    }
     let some = if output.verbose { usize::MAX } else { SHOWN };
     let mut part = |title: &str, entries: Vec<String>| {
         if entries.is_empty() {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use flow_testkit::TestSpace;
+use flow_testkit::{TestSpace, until};
 
 use crate::space;
 
@@ -115,4 +115,19 @@ fn without_strace_the_answer_is_how_to_install_it() {
     let said = space.flow(["audit", "a"]).expect(1).stderr();
     assert!(said.contains("strace cannot follow the step: strace: PTRACE_TRACEME: Operation not permitted"), "{said}");
     assert!(said.contains("--cap-add SYS_PTRACE"), "{said}");
+}
+
+#[test]
+#[ignore = "needs strace"]
+fn an_edit_during_an_audit_has_no_answer() {
+    let mut space = space();
+    let gate = space.path("gate").display().to_string();
+    space.env("GATE", &gate).write("in.txt", "1\n");
+    space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'touch $GATE; sleep 1; cat in.txt', inputs: [in.txt]}}\n");
+    let mut flow = space.start(["audit", "a"]);
+    until("the step runs", || space.path("gate").exists());
+    space.write("in.txt", "2\n");
+    assert!(flow.wait().success(), "{}", flow.said());
+    assert!(flow.said().contains("an input changed during the audit"), "{}", flow.said());
+    assert!(!space.flow(["why", "a"]).expect(0).stdout().contains("audited"));
 }

@@ -15,6 +15,7 @@ use std::{
 
 use flow_core::{
     Body, Digest, GpuId, Input, Instance, InstanceId, Render, Resolved, StepResult,
+    fingerprint::Parts,
     plan::{Force, Plan, State},
     reason::Cause,
     sched::Placement,
@@ -48,6 +49,8 @@ pub struct Audit {
     pub place: String,
     /// The end of the output of a step that failed. Its audit is not kept.
     pub failed: Option<String>,
+    /// An input changed during the audit, so the audit is not kept.
+    pub is_outdated: bool,
     pub took: Duration,
 }
 
@@ -79,6 +82,9 @@ const LINES: usize = 5;
 pub fn audit(session: &Session, knowledge: &Knowledge, id: InstanceId) -> Result<Result<Audit, Unaudited>, ExecError> {
     let wanted = session.wanted(&[session.expansion.instances[id.index()].label.to_string()])?;
     let plan = plan(session, knowledge, &wanted, &Force::Nothing)?;
+    let label = session.expansion.instances[id.index()].label.to_string();
+    let fingerprint = || Ok::<_, ExecError>(parts(session, knowledge, &wanted)?.get(&label).map(Parts::digest));
+    let before = fingerprint()?;
     let Some(strace) = environment::resolve("strace", &env::var("PATH").unwrap_or_default()) else {
         return Ok(Err(Unaudited::NoStrace));
     };
@@ -99,14 +105,17 @@ pub fn audit(session: &Session, knowledge: &Knowledge, id: InstanceId) -> Result
         // Unless another audit runs.
         let _ = fs::remove_dir(folder);
     }
-    let answer = answer?;
-    if let Ok(Audit { failed: None, audited, label, .. }) = &answer
-        && let Some(parts) = parts(session, knowledge, &wanted)?.get(label)
+    let mut answer = answer?;
+    if let Ok(answer) = &mut answer {
+        answer.is_outdated = before != fingerprint()?;
+    }
+    if let Ok(Audit { failed: None, is_outdated: false, audited, .. }) = &answer
+        && let Some(fingerprint) = before
     {
         let folder = dir.path().join(AUDITS);
         fs::create_dir_all(&folder).map_err(ExecError::io("create", &folder))?;
         let text = serde_json::to_vec(audited).map_err(|e| ExecError::Fault(e.to_string()))?;
-        dir.write_atomically(&folder.join(parts.digest().to_string()), &text)?;
+        dir.write_atomically(&folder.join(fingerprint.to_string()), &text)?;
     }
     Ok(answer)
 }
@@ -208,7 +217,16 @@ impl Traced<'_> {
         let label = instance.label.to_string();
         let inputs = expansion.written(instance.step).remove("inputs");
         let failed = (!status.success()).then(|| format!("{}\n{}", how_ended(status), end()));
-        Ok(Ok(Audit { label, audited, inputs, unread, place: session.place_of_inputs(instance), failed, took }))
+        Ok(Ok(Audit {
+            label,
+            audited,
+            inputs,
+            unread,
+            place: session.place_of_inputs(instance),
+            failed,
+            is_outdated: false,
+            took,
+        }))
     }
 
     /// The results that the instance needs, or the labels of those that have none.
