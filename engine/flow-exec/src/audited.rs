@@ -317,7 +317,11 @@ mod tests {
         let expected = Audited {
             at: String::new(),
             project: vec![entry("conf.yaml", 1)],
-            outside: vec![entry(&absolute("data/set/"), 7), entry(&absolute("home/.keras/m.npz"), 1)],
+            outside: vec![
+                entry(&absolute("cache/new"), 1),
+                entry(&absolute("data/set/"), 7),
+                entry(&absolute("home/.keras/m.npz"), 1),
+            ],
             packages: BTreeMap::from([("pyyaml".to_owned(), "6.0".to_owned())]),
             searched: BTreeMap::from([(".env".to_owned(), None), (".git".to_owned(), Some(absolute("p/.git")))]),
             written: vec![entry(&absolute("cache/new"), 1)],
