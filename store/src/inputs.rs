@@ -409,7 +409,8 @@ impl SeenFile {
     }
 
     fn is_written_since(&self, since: SystemTime) -> bool {
-        self.what != SeenKind::Folder && self.stamp.changed >= nanoseconds(since)
+        // A change of modes or of links changes only `ctime`.
+        self.what != SeenKind::Folder && self.stamp.modified >= nanoseconds(since)
     }
 
     fn is_as_it_was(&self) -> bool {

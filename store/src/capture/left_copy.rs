@@ -40,12 +40,19 @@ impl LeftCopy {
         let paths = |place: &Path| seen.files.iter().map(|file| file.moved(&wanted.path, place)).collect::<Vec<_>>();
         // The other numbers may have inputs that are inside this one.
         let is_whole = |place: &&PathBuf| paths(place).iter().all(|path| path.exists());
-        match places.iter().rev().find(is_whole).or(places.first()) {
-            Some(place) if !paths(place).iter().any(|path| path.is_symlink()) => {
-                LeftCopy::Copy(Captured::left_at(place, false, wanted, &seen))
-            }
-            _ => LeftCopy::InPlace,
+        let mut used: Vec<&PathBuf> = places.iter().filter(is_whole).collect();
+        if used.is_empty() {
+            used.extend(places.first());
         }
+        if used.is_empty() || used.iter().any(|place| paths(place).iter().any(|path| path.is_symlink())) {
+            return LeftCopy::InPlace;
+        }
+        // After a step had written into one, later steps got another. Which one this attempt had is unknown.
+        let mut copies: Vec<Captured> =
+            used.into_iter().map(|place| Captured::left_at(place, false, wanted, &seen)).collect();
+        let written = copies.iter().position(|copy| copy.written().is_some());
+        let at = written.unwrap_or(copies.len() - 1);
+        LeftCopy::Copy(copies.swap_remove(at))
     }
 }
 

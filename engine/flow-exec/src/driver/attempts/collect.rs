@@ -319,8 +319,8 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     let began = SystemTime::UNIX_EPOCH + Duration::from_secs_f64(running.began.max(0.0));
     let inherited = context.environment.inherited();
     let could_read_live = |path: &Path, input: &Input| {
-        context.inputs.looks_changed_since(path, input.by_listing, began)
-            && live_sources::could_read_live(session, instance, &running.resolved, inherited, input)
+        let is_edited = || context.inputs.looks_changed_since(path, input.by_listing, began);
+        live_sources::could_read_live(session, instance, &running.resolved, inherited, input, is_edited)
     };
     for input in instance.inputs.iter().chain(&running.resolved.inputs) {
         let path = session.path(&input.path);

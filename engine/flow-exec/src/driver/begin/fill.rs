@@ -387,7 +387,7 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
             LeftCopy::Removed => context.captures.get(&wanted.path, wanted.by_listing),
         }
     };
-    let captured = instance.inputs.iter().filter_map(captured).collect();
+    let captured = instance.inputs.iter().chain(&resolved.inputs).filter_map(captured).collect();
     Ok(Prepared {
         placement,
         launch: start::Launch {

@@ -239,29 +239,39 @@ pub(crate) fn put_first(
     }
 }
 
-/// True if an attempt could read the author's file of this input in place of its copy: its command, its variables or the
-/// shell's `PYTHONPATH` name the input, the project or `FLOW_ROOT`, or its Python has an editable install of the input.
+/// True if an attempt could read the author's file of this input in place of its copy: its command or its variables name
+/// the input or a folder above it, or an editable install of the input is found although the copy should come first.
+/// `is_edited` is asked only for such an install.
 pub(crate) fn could_read_live(
     session: &Session,
     instance: &Instance,
     resolved: &Resolved,
     inherited: &BTreeMap<String, String>,
     input: &Input,
+    is_edited: impl FnOnce() -> bool,
 ) -> bool {
     let Body::Command { line, .. } = &resolved.body else { return false };
-    let texts: Vec<&str> =
-        [line].into_iter().chain(resolved.env.values()).chain(inherited.get(PYTHONPATH)).map(String::as_str).collect();
+    let texts: Vec<&str> = [line].into_iter().chain(resolved.env.values()).map(String::as_str).collect();
     let (root, author) = (&session.workspace.root, session.path(&input.path));
     let author = fs::canonicalize(&author).unwrap_or(author);
-    let is_near = !input.is_absolute() || author.starts_with(root);
-    let is_named = |text: &&str| {
-        names(text, &author, root) || is_near && (text.contains(flow_protocol::ROOT_VAR) || names(text, root, root))
-    };
-    texts.iter().any(is_named) || imports_live(session, (instance, line, &resolved.env), inherited, input, &texts)
+    // A copy of an install outside the project is not put before it.
+    let passes_by = || !author.starts_with(root) || texts.iter().any(|text| hides_copies(text));
+    texts.iter().any(|text| names(text, &author, root, inherited.get("HOME")))
+        || passes_by()
+            && is_edited()
+            && imports_live(session, (instance, line, &resolved.env), inherited, input, &texts)
 }
 
-/// True if a Python that a command can start has an editable install of the input. The command may hide the copies from
-/// it, for example with `python -I`.
+/// True if a command can keep a Python from the copies: by an option, by its variables, or by a program named in a variable.
+fn hides_copies(text: &str) -> bool {
+    let is_option = |word: &str| word.len() < 4 && word.starts_with('-') && word.contains(['I', 'E']);
+    let is_variable = |word: &str| word.starts_with('$') && word.contains('/');
+    let mut words = text.split(|c: char| c.is_whitespace() || ";|&()'\"".contains(c));
+    text.contains(PYTHONPATH)
+        || words.any(|word| is_option(word) || is_variable(word) || matches!(word, "env" | "sudo"))
+}
+
+/// True if a Python that a command can start has an editable install of the input.
 fn imports_live(
     session: &Session,
     (instance, line, env): (&Instance, &str, &BTreeMap<String, String>),
@@ -282,16 +292,25 @@ fn imports_live(
     sources.iter().any(|source| !session.copies(slice::from_ref(input), source).0.is_empty())
 }
 
-/// True if a text has this absolute path, or one below it that is not in a virtual environment.
-fn names(text: &str, path: &Path, root: &Path) -> bool {
-    let Some(path) = path.to_str() else { return false };
+/// True if a text has the absolute path of this file, or one above or below it in the project, outside of virtual
+/// environments. A path that ends in a variable may lead anywhere below.
+fn names(text: &str, author: &Path, root: &Path, home: Option<&String>) -> bool {
+    let Some(project) = root.to_str() else { return false };
+    let mut text = text.replace("${FLOW_ROOT}", project).replace("$FLOW_ROOT", project);
+    if let Some(home) = home {
+        text = text.replace("${HOME}", home).replace("$HOME", home).replace("~/", &format!("{home}/"));
+    }
+    let top = if author.starts_with(root) { project } else { author.to_str().unwrap_or(project) };
     let ends = |c: char| c.is_whitespace() || "'\"`=:;,|&()<>".contains(c);
-    text.match_indices(path).any(|(at, _)| {
-        let rest = &text[at..];
-        let whole = rest.split(ends).next().unwrap_or_default();
-        let below = whole.get(path.len()..).unwrap_or_default();
-        (below.is_empty() || below.starts_with(['/', '$'])) && !is_environment(root, Path::new(whole))
-    })
+    let leads = |(at, _): (usize, &str)| {
+        let whole = text[at..].split(ends).next().unwrap_or_default();
+        let below = whole.get(top.len()..).unwrap_or_default();
+        let place = Path::new(whole.split('$').next().unwrap_or_default());
+        let is_related = whole.contains('$') || author.starts_with(place) || place.starts_with(author);
+        let is_path = (at == 0 || text[..at].ends_with(ends)) && (below.is_empty() || below.starts_with(['/', '$']));
+        is_path && is_related && !is_environment(root, place)
+    };
+    text.match_indices(top).any(leads) || author.starts_with(root) && text.contains(flow_protocol::ROOT_VAR)
 }
 
 /// Finds the live sources of commands. The same word is looked up once.
@@ -385,13 +404,33 @@ mod tests {
         let root = dir.path().join("proj");
         fs::create_dir_all(root.join(".venv/bin")).unwrap();
         fs::write(root.join(".venv/pyvenv.cfg"), "").unwrap();
-        let is_named = |text: &str| names(&text.replace("ROOT", &root.display().to_string()), &root, &root);
-        for yes in ["PYTHONPATH=ROOT/src python3", "cd ROOT && ls", "x 'ROOT/a b'", "ROOT$x", "ROOT/.venv/bin:ROOT/src"]
+        let author = root.join("src/toy/lib.py");
+        let is_named = |text: &str| names(&text.replace("ROOT", &root.display().to_string()), &author, &root, None);
+        for yes in
+            ["PYTHONPATH=ROOT/src python3", "cd ROOT && ls", "x 'ROOT/src/toy'", "ROOT$x", "$FLOW_ROOT/$x", "FLOW_ROOT"]
         {
             assert!(is_named(yes), "{yes}");
         }
-        for no in ["ROOT2/src", "ROOT/.venv/bin/python train.py", "proj/src", "PATH=ROOT/.venv/bin:/usr/bin"] {
+        for no in [
+            "ROOT2/src",
+            "ROOT/.venv/bin/python train.py",
+            "$FLOW_ROOT/.venv/bin/python train.py",
+            "proj/src",
+            "PATH=ROOT/.venv/bin:/usr/bin",
+            "--out ROOT/results",
+            "/else/ROOT/src",
+        ] {
             assert!(!is_named(no), "{no}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_may_keep_python_from_the_copies_is_known() {
+        for yes in ["python -I t.py", "PYTHONPATH=/x python t.py", "env -i python t.py", "P=/v/bin; $P/python t.py"] {
+            assert!(hides_copies(yes), "{yes}");
+        }
+        for no in ["python t.py --lr 0.1", ". venv/bin/activate && python -m toy.train", "bash go.sh"] {
+            assert!(!hides_copies(no), "{no}");
         }
     }
 }
