@@ -543,7 +543,8 @@ fn variables_of_the_shell_have_its_values() {
         let expansion = expand_workflow(&workflow, &machine(0), None, &[]).unwrap();
         let nothing = BTreeMap::<InstanceId, flow_core::StepResult>::new();
         let env = |id| expansion.resolve(InstanceId(id), &nothing, flow_core::Render::Paths).unwrap().env;
-        [env(0), env(1), env(2)].map(|env| env.into_iter().map(|(name, value)| format!("{name}={value}")).collect())
+        let lines = |id| env(id).into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
+        [0, 1, 2].map(lines)
     };
     let expected: [Vec<String>; 3] = [vec!["SCALE=${{ 1 }}".into()], vec!["B=1".into()], vec!["SCALE=${{ 1 }}".into()]];
     assert_eq!(with("${{ 1 }}"), expected);
