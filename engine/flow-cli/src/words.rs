@@ -52,7 +52,9 @@ pub(crate) fn count(n: usize, singular: &str) -> String {
 
 /// `1a2b3c4, with changes not committed`.
 pub(crate) fn revision(revision: &Revision) -> String {
-    format!("{}{}", revision.short(), if revision.dirty { ", with changes not committed" } else { "" })
+    let changes = if revision.dirty { ", with changes not committed" } else { "" };
+    let outside = if revision.outside { ", with inputs that are not in Git" } else { "" };
+    format!("{}{changes}{outside}", revision.short())
 }
 
 /// `100,000`.

@@ -520,6 +520,7 @@ setup-runs = Runs
 setup-commit = Git commit
 setup-commit-clean = { $commit }
 setup-commit-dirty = { $commit }, with changes not committed
+setup-commit-outside = , with inputs that are not in Git
 setup-method = What the words mean
 method = The same, flat: within { $same } (shares: within { $share } points). Rises, falls: by more than that, and back by at most { $back } of the way. Linear: R² is at least { $linear }, and no point is more than { $linear_off } off. A fitted curve: R² is at least { $fit }, and no point is more than { $fit_off } off. Jumps: { $jump } times the scatter of the differences between neighbours. Parallel: no member is more than { $parallel } slower than alone (`tolerance:` changes that). Bound: a load of at least { $full }, or { $waiting } of an epoch spent waiting for data. Reproduced: in the same direction, and neither effect is more than { $times } times the other. Tests: p of at most { $p }.
 section-title = { $step } by { $rows }

@@ -503,6 +503,7 @@ setup-runs = 运行编号
 setup-commit = Git 提交
 setup-commit-clean = { $commit }
 setup-commit-dirty = { $commit }，含未提交的修改
+setup-commit-outside = ，部分输入不在 Git 中
 setup-method = 用语含义
 method = “相同”“持平”：相差不超过 { $same }，占比类指标不足 { $share } 个百分点。“上升”“下降”：变化超过上述范围，且回调不超过全程的 { $back }。“线性”：R² 不低于 { $linear }，且各点偏离不超过 { $linear_off }。拟合曲线：R² 不低于 { $fit }，且各点偏离不超过 { $fit_off }。“跳变”：相邻点之差超出其波动的 { $jump } 倍。“并行”：各任务比单独运行慢不超过 { $parallel }（可用 `tolerance:` 修改）。“瓶颈”：负载不低于 { $full }，或每轮有 { $waiting } 以上的时间在等待数据。“复现”：方向相同，且两者的幅度相差不超过 { $times } 倍。检验：p 不大于 { $p }。
 section-title = { $step }：不同{ $rows }下的结果

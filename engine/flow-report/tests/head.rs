@@ -70,7 +70,7 @@ fn no_folder_of_a_machine_is_published() {
 fn the_head_says_at_which_commits_was_measured() {
     let at = |n: u32, commit: &str, dirty: bool| {
         let mut result = result("solo", &[("batch", json!(n))], 1).epoch_time(1.0);
-        result.circumstances.revision = Some(Revision { commit: commit.repeat(8), dirty });
+        result.circumstances.revision = Some(Revision { commit: commit.repeat(8), dirty, outside: false });
         result
     };
     let results = vec![at(1, "2b3c4", true), at(2, "1a2b3", false), at(3, "1a2b3", false)];

@@ -71,6 +71,10 @@ fn a_commit_without_the_workflow_or_an_input_is_not_clean() {
     };
     // The repository ignores `cache.bin` on purpose, and nothing reads `notes.txt`.
     assert_eq!([".gitignore", "one.yaml", "data.csv"].map(&mut dirty), [true, true, false]);
+    let outside = || space.flow(["show", "one"]).expect(0).stdout().contains(", with inputs that are not in Git");
+    assert!(outside(), "the commit has no `cache.bin`");
+    space.write("one.yaml", &file.replace(", cache.bin", "").replace(" cache.bin", ""));
+    assert!(!dirty("one.yaml") && !outside());
 }
 
 #[test]

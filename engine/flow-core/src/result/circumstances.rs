@@ -14,6 +14,9 @@ pub struct Revision {
     pub commit: String,
     /// There were uncommitted changes.
     pub dirty: bool,
+    /// An input or the workflow is ignored by Git, or outside the repository.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outside: bool,
 }
 
 impl Revision {

@@ -111,7 +111,9 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
     if !setup.revisions.is_empty() {
         let each = setup.revisions.iter().map(|revision| {
             let args = Args::new().with("commit", safe::code(revision.short()));
-            words.text(lang, if revision.dirty { "setup-commit-dirty" } else { "setup-commit-clean" }, &args)
+            let state = if revision.dirty { "setup-commit-dirty" } else { "setup-commit-clean" };
+            let outside = revision.outside.then(|| words.text(lang, "setup-commit-outside", &Args::new()));
+            words.text(lang, state, &args) + &outside.unwrap_or_default()
         });
         lines.push(line(said("setup-commit"), each.collect::<Vec<_>>().join("; ")));
     }

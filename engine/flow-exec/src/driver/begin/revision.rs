@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     ffi::OsString,
+    fs,
     io::{BufRead, BufReader, Read, Take},
     path::{Path, PathBuf, absolute},
     process::{ChildStdout, Command, Stdio},
@@ -28,18 +29,24 @@ pub(crate) struct Asked(Option<Receiver<Option<Revision>>>, Instant);
 
 /// Asks git for the commit of the repository around a folder, and for changes. Files `written` by flow itself do not
 /// count, because a run does not measure what it publishes. A file `read` by the run that is not in the repository
-/// counts, unless the repository ignores it. Without a repository no process is started.
+/// counts. If the repository ignores it or it is elsewhere, it is no change, but the commit lacks it. Without a
+/// repository no process is started.
 pub(crate) fn ask(folder: &Path, written: &[PathBuf], read: &BTreeSet<PathBuf>) -> Asked {
     let asked = clock::steady();
     let Some(top) = folder.ancestors().find(|above| above.join(".git").exists()) else { return Asked(None, asked) };
     // Paths outside belong to no file of the repository, and git would reject them.
     let below = |path: &PathBuf| Some(path.strip_prefix(top).ok()?.to_owned());
     let written: Vec<PathBuf> = written.iter().filter_map(below).collect();
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let real_top = real(top);
+    let is_elsewhere = read.iter().any(|path| !real(path).starts_with(&real_top));
     let read: Vec<PathBuf> = read.iter().filter_map(below).take(MOST_READ).collect();
     let (tell, told) = sync_channel(1);
     let folder = folder.to_owned();
-    let thread =
-        thread::Builder::new().name("revision".into()).spawn(move || tell.send(look(&folder, &written, &read)));
+    let thread = thread::Builder::new().name("revision".into()).spawn(move || {
+        let found = look(&folder, &written, &read);
+        tell.send(found.map(|found| Revision { outside: found.outside || is_elsewhere, ..found }))
+    });
     Asked(thread.is_ok().then_some(told), asked)
 }
 
@@ -72,13 +79,17 @@ fn look(folder: &Path, written: &[PathBuf], read: &[PathBuf]) -> Option<Revision
     status.args(["status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=dirty"]);
     status.args(["--", ":(top)"]).args(written.iter().map(named(":(exclude,top,literal)")));
     let revision = answer(status, told, |told| told.as_ref().is_some_and(|told| told.dirty))??;
-    if revision.dirty || read.is_empty() {
+    if read.is_empty() {
         return Some(revision);
     }
-    let mut others = git(folder);
-    others.args(["ls-files", "--others", "--exclude-standard", "--"]).args(read.iter().map(named(":(top,literal)")));
-    let dirty = answer(others, |said| said.bytes().next().is_some(), |found| *found)?;
-    Some(Revision { dirty, ..revision })
+    let has_others = |which: &[&str]| {
+        let mut others = git(folder);
+        others.args(["ls-files", "--others", "--exclude-standard"]).args(which).arg("--");
+        others.args(read.iter().map(named(":(top,literal)"))).arg(":(top,exclude,glob)**/__pycache__/**");
+        answer(others, |said| said.bytes().next().is_some(), |found| *found)
+    };
+    let dirty = revision.dirty || has_others(&[])?;
+    Some(Revision { dirty, outside: has_others(&["--ignored"])?, ..revision })
 }
 
 /// Reads git's output. `None` if git failed, unless the part that was read is `enough`. If git had more to print, it
@@ -114,10 +125,10 @@ fn told(answer: impl BufRead) -> Option<Revision> {
         let line = line.ok()?;
         match line.strip_prefix(b"# ") {
             Some(head) => commit = commit.or(head.strip_prefix(b"branch.oid ").and_then(hash)),
-            None => return Some(Revision { commit: commit?, dirty: true }),
+            None => return Some(Revision { commit: commit?, dirty: true, outside: false }),
         }
     }
-    Some(Revision { commit: commit?, dirty: false })
+    Some(Revision { commit: commit?, dirty: false, outside: false })
 }
 
 fn hash(text: &[u8]) -> Option<String> {
