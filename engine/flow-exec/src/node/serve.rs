@@ -31,6 +31,9 @@ const GRACE: Duration = Duration::from_secs(25);
 const WARNED: Duration = Duration::from_secs(600);
 /// Interval of retries on a full disk.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
+/// Variables of which a program's recorded path may have the value. Others may be secrets.
+const PLACES: [&str; 8] =
+    ["PATH", "HOME", "PWD", flow_protocol::ROOT_VAR, "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "PYENV_VERSION"];
 /// Prefixes of batch-system variables that a program may need.
 const PASSED_ON: [&str; 5] = ["SLURM_", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "TMPDIR"];
 
@@ -101,7 +104,8 @@ impl Node {
             let mut facts = facts(&machine, &own, first, gpu_model.as_deref());
             equip(&mut start.env, &own);
             let variable = |name: &str| Some(start.env.iter().find(|(known, _)| known == name)?.1.clone());
-            facts.environment = environment::of(&Command::of(&start.argv, &start.cwd, &variable), &variable);
+            let place = |name: &str| variable(name).filter(|_| PLACES.contains(&name));
+            facts.environment = environment::of(&Command::of(&start.argv, &start.cwd, &place), &variable);
             let folder = Folder::at(start.folder.clone());
             let named = once_there_is_room(|| name_gpus(&folder, &facts.gpus));
             named.map_err(|e| format!("`{}`: {e}", folder.path().display()))?;

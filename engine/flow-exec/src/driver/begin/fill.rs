@@ -225,7 +225,10 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     circumstances.revision.clone_from(&context.revision);
     if matches!(resolved.body, Body::Command { .. }) {
         let work = (instance.slurm.is_none()).then(|| folder.work());
-        let (argv, env) = (&launch.argv, &launch.env);
+        // The program's path is stored with the values of its variables.
+        let secrets = &expansion.steps[instance.step.index()].secrets;
+        let told = launch.env.iter().filter(|(name, _)| !secrets.contains(name));
+        let (argv, env) = (&launch.argv, &told.cloned().collect::<Vec<_>>());
         let declared = expansion.environment_of(instance);
         circumstances.environment =
             context.environments.record(argv, env, &resolved.env, declared, work.as_deref(), &context.objects);

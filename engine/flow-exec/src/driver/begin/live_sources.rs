@@ -265,7 +265,7 @@ pub(crate) fn could_read_live(
 /// True if a command can keep a Python from the copies: by an option, by its variables, or by a program named in a variable.
 fn hides_copies(text: &str) -> bool {
     let is_option = |word: &str| word.len() < 4 && word.starts_with('-') && word.contains(['I', 'E']);
-    let is_variable = |word: &str| word.starts_with('$') && word.contains('/');
+    let is_variable = |word: &str| word.starts_with('$') && word.contains("/python");
     let mut words = text.split(|c: char| c.is_whitespace() || ";|&()'\"".contains(c));
     text.contains(PYTHONPATH)
         || words.any(|word| is_option(word) || is_variable(word) || matches!(word, "env" | "sudo"))
@@ -429,7 +429,8 @@ mod tests {
         for yes in ["python -I t.py", "PYTHONPATH=/x python t.py", "env -i python t.py", "P=/v/bin; $P/python t.py"] {
             assert!(hides_copies(yes), "{yes}");
         }
-        for no in ["python t.py --lr 0.1", ". venv/bin/activate && python -m toy.train", "bash go.sh"] {
+        for no in ["touch $HOME/x && python t.py --lr 0.1", ". venv/bin/activate && python -m toy.train", "bash go.sh"]
+        {
             assert!(!hides_copies(no), "{no}");
         }
     }
