@@ -11,18 +11,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use flow_core::{
-    Digest, Environment, ProgramFile, Python,
-    shell::{First, first},
-};
+use flow_core::{Digest, Environment, ProgramFile, Python, shell::first};
 
-use crate::{
-    site_packages::{self, distributions},
-    started::{Command, Started},
-};
+use crate::site_packages::{self, distributions};
 
 /// Looked for in every environment.
-const PYTHONS: [&str; 2] = ["python", "python3"];
+pub(crate) const PYTHONS: [&str; 2] = ["python", "python3"];
 /// The digest of a larger program covers its size and time instead of its content.
 const LONGEST: u64 = 64 << 20;
 /// A larger file is not a script. It is read again only if its size or time changes.
@@ -30,32 +24,6 @@ const LONGEST_SCRIPT: u64 = 1 << 20;
 
 /// The variables of a program, by name.
 pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-/// The environment of a command.
-pub(crate) fn of(command: &Command, variables: Variables<'_>) -> Environment {
-    let First { program, .. } = first(&command.argv);
-    let mut found = Environment { activated: command.activated.clone(), ..Environment::default() };
-    match &command.python {
-        Started::Unknown => {
-            found.python_unknown = true;
-            find(program.iter().cloned(), variables, &mut found);
-            // It may be the shell's Python, which is not the one that runs.
-            found.programs.retain(|_, program| program.python.is_none());
-            found.pythons.clear();
-            found.command = program;
-        }
-        Started::Python(name) => {
-            let names = program.into_iter().chain([name.clone()]);
-            find(names.chain(PYTHONS.map(str::to_owned)), variables, &mut found);
-            found.command = Some(name.clone());
-        }
-        Started::None => {
-            find(program.iter().cloned().chain(PYTHONS.map(str::to_owned)), variables, &mut found);
-            found.command = program;
-        }
-    }
-    found
-}
 
 /// The same names as in a recorded environment, as they are found now.
 pub(crate) fn again(recorded: &Environment, variables: Variables<'_>) -> Environment {
@@ -73,7 +41,8 @@ pub(crate) fn again(recorded: &Environment, variables: Variables<'_>) -> Environ
     found
 }
 
-fn find(names: impl Iterator<Item = String>, variables: Variables<'_>, found: &mut Environment) {
+/// Adds the programs that these names start, and their Pythons.
+pub(crate) fn find(names: impl Iterator<Item = String>, variables: Variables<'_>, found: &mut Environment) {
     let path: Vec<String> = found.activated.clone().into_iter().chain(variables("PATH")).collect();
     let path = path.join(":");
     for name in names {
@@ -309,6 +278,7 @@ mod tests {
     use std::{os::unix::fs::symlink, process};
 
     use super::*;
+    use crate::{launchers::Started, started::Command};
 
     /// A virtual environment of this machine's Python with these distributions.
     fn venv(at: &Path, packages: &[&str]) -> PathBuf {
@@ -330,7 +300,7 @@ mod tests {
     }
 
     fn found_by(argv: &[String], variables: Variables<'_>) -> Environment {
-        of(&Command::of(argv, Path::new("/nowhere"), variables), variables)
+        Command::of(argv, Path::new("/nowhere"), variables).environment(variables)
     }
 
     #[test]
@@ -440,7 +410,7 @@ mod tests {
             let found = Command::of(&argv(command), &work, &variables);
             let started = expected.map_or(Started::None, |name| Started::Python(name.to_owned()));
             assert_eq!(found.python, started, "{command:?}");
-            let environment = of(&found, &variables);
+            let environment = found.environment(&variables);
             let torch = environment.python().and_then(|python| python.packages.get("torch"));
             assert_eq!(torch.is_some(), expected.is_some(), "{command:?}");
         }

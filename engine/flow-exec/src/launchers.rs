@@ -2,7 +2,19 @@
 
 use std::{fs, path::Path};
 
-use crate::{environment::Variables, started::Started};
+use crate::environment::Variables;
+
+/// The first Python that a command starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// It starts none, as far as is known.
+    #[default]
+    None,
+    /// An interpreter, or a script of one: a path, or a name to look up.
+    Python(String),
+    /// It starts one that flow cannot find.
+    Unknown,
+}
 
 /// Those that run a command in an environment of their own, and their words for it.
 const LAUNCHERS: [(&str, &[&str]); 14] = [

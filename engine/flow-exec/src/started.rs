@@ -7,12 +7,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::shell::Shell;
+use flow_core::{
+    Environment,
+    shell::{First, Shell, first},
+};
 
 use crate::{
     command_words::{MAKEFILES, commands, words},
-    environment::{Variables, packages_of, resolve},
-    launchers,
+    environment::{PYTHONS, Variables, find, packages_of, resolve},
+    launchers::{self, Started},
 };
 
 /// A larger file is not a script.
@@ -26,18 +29,6 @@ pub(crate) struct Command {
     /// Folders that it puts before those of the `PATH`.
     pub(crate) activated: Option<String>,
     pub(crate) python: Started,
-}
-
-/// The first Python that a command starts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Started {
-    /// It starts none, as far as is known.
-    #[default]
-    None,
-    /// An interpreter, or a script of one: a path, or a name to look up.
-    Python(String),
-    /// It starts one that flow cannot find.
-    Unknown,
 }
 
 impl Command {
@@ -54,6 +45,32 @@ impl Command {
         };
         let activated = reading.front.filter(|front| !front.is_empty());
         Command { argv, activated, python: python.unwrap_or_default() }
+    }
+
+    /// Its environment.
+    pub(crate) fn environment(&self, variables: Variables<'_>) -> Environment {
+        let First { program, .. } = first(&self.argv);
+        let mut found = Environment { activated: self.activated.clone(), ..Environment::default() };
+        match &self.python {
+            Started::Unknown => {
+                found.python_unknown = true;
+                find(program.iter().cloned(), variables, &mut found);
+                // It may be the shell's Python, which is not the one that runs.
+                found.programs.retain(|_, program| program.python.is_none());
+                found.pythons.clear();
+                found.command = program;
+            }
+            Started::Python(name) => {
+                let names = program.into_iter().chain([name.clone()]);
+                find(names.chain(PYTHONS.map(str::to_owned)), variables, &mut found);
+                found.command = Some(name.clone());
+            }
+            Started::None => {
+                find(program.iter().cloned().chain(PYTHONS.map(str::to_owned)), variables, &mut found);
+                found.command = program;
+            }
+        }
+        found
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     attempt::{Folder, write_atomically, write_durably},
-    clock, environment, hardware,
+    clock, hardware,
     keeper::{Keeper, Request},
     started::Command,
 };
@@ -105,7 +105,7 @@ impl Node {
             equip(&mut start.env, &own);
             let variable = |name: &str| Some(start.env.iter().find(|(known, _)| known == name)?.1.clone());
             let place = |name: &str| variable(name).filter(|_| PLACES.contains(&name));
-            facts.environment = environment::of(&Command::of(&start.argv, &start.cwd, &place), &variable);
+            facts.environment = Command::of(&start.argv, &start.cwd, &place).environment(&variable);
             let folder = Folder::at(start.folder.clone());
             let named = once_there_is_room(|| name_gpus(&folder, &facts.gpus));
             named.map_err(|e| format!("`{}`: {e}", folder.path().display()))?;

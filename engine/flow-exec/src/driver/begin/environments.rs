@@ -131,7 +131,7 @@ impl Environments {
             return *found;
         }
         let is_job = work.is_none();
-        let mut found = if is_job { Environment::default() } else { environment::of(&command, &variable) };
+        let mut found = if is_job { Environment::default() } else { command.environment(&variable) };
         found.activated = found.activated.or(declared.filter(|of| !declared::is_image(of)).map(declared::bin));
         self.shell.put_into(&mut found);
         if is_job {
