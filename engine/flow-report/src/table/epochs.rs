@@ -200,6 +200,8 @@ mod tests {
         };
         assert_eq!(walls(3, 2..=3), [None, Some(1.0), Some(1.0)]);
         assert_eq!(walls(2, 1..=2), [Some(1.0), Some(1.0)], "it said when it was ready");
-        assert_eq!(walls(1, 2..=1), [None]);
+        #[expect(clippy::reversed_empty_ranges, reason = "no epoch counts")]
+        let none = 2..=1;
+        assert_eq!(walls(1, none), [None]);
     }
 }
