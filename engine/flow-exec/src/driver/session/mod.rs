@@ -291,7 +291,7 @@ impl Session {
         })
     }
 
-    /// The last run of the file had its steps on Slurm, and this session has not.
+    /// The last run of the file had its steps on Slurm, and these are here.
     fn was_on_slurm(&self) -> bool {
         let file = self.workspace.name(&self.workspace.file);
         let dir = self.workspace.existing_store().ok().flatten().filter(|_| self.cluster.is_none());
