@@ -85,7 +85,7 @@ fn edited_and_restored(space: &TestSpace, inputs: &str, commands: &[&str], edite
         let mut steps = String::new();
         for (n, command) in commands.iter().enumerate() {
             let wait = format!("echo {n} >> $HOME/began; until [ -e $HOME/gate ]; do sleep 0.02; done");
-            let run = format!("{wait}; {}", command.replace("ROOT/", &space.path("").display().to_string()));
+            let run = format!("{wait}; {}", command.replace("HERE/", &space.path("").display().to_string()));
             steps.push_str(&format!("  s{}: {{run: {run:?}, inputs: [{inputs}]}}\n", 2 * first + n));
         }
         space.write("w.yaml", &format!("flow: 1\nsteps:\n{steps}"));
@@ -118,8 +118,8 @@ fn an_edit_that_was_undone_is_seen_by_steps_that_name_the_project() {
         "src",
         &[
             "cat src/toy/lib.py",
-            "cd ROOT/src && cat toy/lib.py",
-            "PYTHONPATH=ROOT/src true",
+            "cd HERE/src && cat toy/lib.py",
+            "PYTHONPATH=HERE/src true",
             "cd $FLOW_ROOT/src && cat toy/lib.py",
             "A=$FLOW_ROOT; PYTHONPATH=$A/src true",
         ],

@@ -7,7 +7,7 @@ use minijinja::value::Value;
 use serde_yaml::Value as Yaml;
 
 use super::{
-    at::{At, On, Problems},
+    at::{At, On, Problems, Seg},
     keys::{self, Key, Kind},
     raw::{Entry, File, Profile, When},
     slurm,
@@ -346,10 +346,13 @@ fn report_one(problems: &mut Problems, at: &At, wrong: Wrong) {
     let what = match wrong.what {
         What::Other(what) => what,
         What::Type { found, expected, help } => {
-            let subject = match place.segs().last() {
-                Some(super::at::Seg::Key(key)) => format!("`{key}`"),
-                _ => "this".to_owned(),
+            let key = |seg: &Seg| if let Seg::Key(key) = seg { Some(format!("`{key}`")) } else { None };
+            let subject = match place.segs()[..] {
+                [.., above, &Seg::Index(_)] => key(above).map(|list| format!("a value of {list}")),
+                [.., last] => key(last),
+                [] => None,
             };
+            let subject = subject.unwrap_or_else(|| "this".to_owned());
             let mut what = Diagnostic::new(format!("{subject} is {found}")).label(format!("expected {expected}"));
             what.help.extend(help);
             what

@@ -109,7 +109,7 @@ fn what_is_wrong_is_said_where_it_stands() {
 
     common.yaml:1:1: the file is not a workflow: expected a mapping, `key: value`; `flow init` writes one to start from
 
-    w.yaml:2:29: this is the number 3: expected a text
+    w.yaml:2:29: a value of `include` is the number 3: expected a text
 
     w.yaml:2:15: `include` takes no `${{ }}`: its value is plain
     ");

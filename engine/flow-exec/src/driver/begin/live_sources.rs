@@ -405,20 +405,20 @@ mod tests {
         fs::create_dir_all(root.join(".venv/bin")).unwrap();
         fs::write(root.join(".venv/pyvenv.cfg"), "").unwrap();
         let author = root.join("src/toy/lib.py");
-        let is_named = |text: &str| names(&text.replace("ROOT", &root.display().to_string()), &author, &root, None);
+        let is_named = |text: &str| names(&text.replace("HERE", &root.display().to_string()), &author, &root, None);
         for yes in
-            ["PYTHONPATH=ROOT/src python3", "cd ROOT && ls", "x 'ROOT/src/toy'", "ROOT$x", "$FLOW_ROOT/$x", "FLOW_ROOT"]
+            ["PYTHONPATH=HERE/src python3", "cd HERE && ls", "x 'HERE/src/toy'", "HERE$x", "$FLOW_ROOT/$x", "FLOW_ROOT"]
         {
             assert!(is_named(yes), "{yes}");
         }
         for no in [
-            "ROOT2/src",
-            "ROOT/.venv/bin/python train.py",
+            "HERE2/src",
+            "HERE/.venv/bin/python train.py",
             "$FLOW_ROOT/.venv/bin/python train.py",
             "proj/src",
-            "PATH=ROOT/.venv/bin:/usr/bin",
-            "--out ROOT/results",
-            "/else/ROOT/src",
+            "PATH=HERE/.venv/bin:/usr/bin",
+            "--out HERE/results",
+            "/else/HERE/src",
         ] {
             assert!(!is_named(no), "{no}");
         }
