@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use flow_core::{InstanceId, JournalLine, RunEvent, RunId, RunStart};
+use flow_core::{InstanceId, JournalLine, Place, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
 use flow_store::{Holder, Import, ProcessIdentity, Rebuilt, Results, RunDir, Store, StoreDir};
 
@@ -429,7 +429,23 @@ pub(crate) fn session(
         Some(file) => file.clone(),
         None => default_workflow(global, output)?,
     };
-    Ok(request(global, file, selection))
+    let mut request = request(global, file, selection);
+    stay_on_slurm(&mut request, output)?;
+    Ok(request)
+}
+
+/// Looks at the cluster if the last run of the workflow was `--on slurm`, and says so.
+pub(crate) fn stay_on_slurm(request: &mut SessionRequest, output: &mut Output) -> Result<(), CliError> {
+    if request.on.is_some() || request.gpus.is_some() {
+        return Ok(());
+    }
+    let workspace = Workspace::find(&request.file, request.store.as_deref(), &request.plugin_dirs);
+    // A file that cannot be found is reported when it is opened.
+    if workspace.is_ok_and(|workspace| flow_exec::last_place(&workspace) == Some(Place::Slurm)) {
+        request.on = Some(Place::Slurm);
+        output.note("on slurm, like the last run; `--on local` is this machine")?;
+    }
+    Ok(())
 }
 
 /// Prints the workflow that nobody named.

@@ -3,15 +3,19 @@
 use std::collections::BTreeSet;
 
 use flow_core::plan::{Plan, State};
-use flow_core::{Expansion, InstanceId};
+use flow_core::{Expansion, InstanceId, RunId};
 use flow_exec::{Knowledge, Session, Unwanted};
+use flow_store::RunDir;
 
+use crate::output::{GOOD, NOTE, styled};
 use crate::words;
 
 /// The state of an instance that the next run does not start again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Progress {
     Running,
+    /// Its job waits in Slurm's queue.
+    Queued,
     Ended,
     /// Slurm does not answer.
     Unknown,
@@ -21,6 +25,7 @@ pub(super) enum Progress {
 #[derive(Default)]
 pub(super) struct Left {
     ended: BTreeSet<InstanceId>,
+    queued: BTreeSet<InstanceId>,
     no_slurm: bool,
 }
 
@@ -33,23 +38,37 @@ impl Left {
         });
         let followed: Vec<_> = followed.collect();
         let runs: BTreeSet<_> = followed.iter().map(|(_, since)| *since).collect();
-        let ended = runs.into_iter().flat_map(|run| {
-            let labels = flow_exec::ended_since(dir, &dir.run(run));
-            labels.into_iter().map(move |label| (run, label))
-        });
-        let ended: BTreeSet<_> = ended.collect();
         let label = |id: InstanceId| session.expansion.instances[id.index()].label.to_string();
-        let has_ended = |(id, since): &(InstanceId, _)| ended.contains(&(*since, label(*id)));
-        let ended = followed.into_iter().filter(has_ended).map(|(id, _)| id).collect();
-        Left { ended, no_slurm: session.unasked.is_some() }
+        let among = |of: &dyn Fn(&RunDir) -> Vec<String>| {
+            let labels = runs.iter().flat_map(|run| of(&dir.run(run)).into_iter().map(|label| (*run, label)));
+            let labels: BTreeSet<(&RunId, String)> = labels.collect();
+            let is_among = |(id, since): &&(InstanceId, _)| labels.contains(&(*since, label(*id)));
+            followed.iter().filter(is_among).map(|(id, _)| *id).collect()
+        };
+        let ended = among(&|run| flow_exec::ended_since(dir, run));
+        Left { ended, queued: among(&flow_exec::jobs_waiting), no_slurm: session.unasked.is_some() }
     }
 
     pub(super) fn progress(&self, expansion: &Expansion, id: InstanceId) -> Progress {
         match self.ended.contains(&id) {
             true => Progress::Ended,
             false if self.no_slurm && expansion.instances[id.index()].slurm.is_some() => Progress::Unknown,
+            false if self.queued.contains(&id) => Progress::Queued,
             false => Progress::Running,
         }
+    }
+}
+
+/// The message about an instance that a killed run left.
+pub(super) fn followed(since: &RunId, progress: Progress) -> String {
+    let follows = "the next run follows it and does not start it again";
+    match progress {
+        Progress::Running => format!("{} since run {since}; {follows}", styled(GOOD, "running")),
+        Progress::Queued => format!("{} in Slurm since run {since}; {follows}", styled(NOTE, "queued")),
+        Progress::Ended => {
+            format!("{} since run {since} was killed; the next run collects its result", styled(GOOD, "ended"))
+        }
+        Progress::Unknown => format!("{}: Slurm does not answer about the job of run {since}", styled(NOTE, "unknown")),
     }
 }
 
@@ -73,8 +92,6 @@ pub(super) fn ends(of: &Unwanted, set: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flow_core::RunId;
-
     use super::*;
 
     #[test]

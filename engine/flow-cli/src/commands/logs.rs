@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::Args;
 use flow_core::reason::Waits;
 use flow_core::{Digest, InstanceId, RunId};
+use flow_exec::JobsLeft;
 use flow_exec::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
 use flow_store::{Follow, RunDir, StoreDir};
 use nix::unistd::User;
@@ -291,7 +292,7 @@ impl Left<'_> {
         }
         // A job that was cancelled, or lost its node, records no end in its folder.
         if self.looks.is_multiple_of(ASK) {
-            self.in_slurm = flow_exec::jobs_left(&[self.dir]).first() != Some(&Some(0));
+            self.in_slurm = flow_exec::jobs_left(&[self.dir]).first() != Some(&Some(JobsLeft::default()));
         }
         self.looks += 1;
         self.in_slurm

@@ -96,6 +96,9 @@ pub(crate) fn show(
     let plan = flow_exec::plan(&session, &knowledge, &wanted, &force)?;
     session.check_secrets(&plan)?;
     session.check_live_sources(&plan)?;
+    if let Some(moved) = session.moved_here().filter(|_| plan.has_work()) {
+        output.note(format!("{} {moved}", styled(NOTE, "note:")))?;
+    }
     print(&session, &knowledge, (&wanted, &plan, true), &request.set, exit_code, json, output)
 }
 
@@ -398,8 +401,10 @@ fn because(expansion: &Expansion, left: &Left, item: &Item) -> Because {
         State::GoesOn { since, .. } => {
             let is_job = expansion.instances[item.id.index()].slurm.is_some();
             Because::Words(match left.progress(expansion, item.id) {
-                Progress::Running if is_job => format!("as a job of Slurm since run {since}, and is not started again"),
-                Progress::Running => format!("since run {since}, and is not started again"),
+                Progress::Running | Progress::Queued if is_job => {
+                    format!("as a job of Slurm since run {since}, and is not started again")
+                }
+                Progress::Running | Progress::Queued => format!("since run {since}, and is not started again"),
                 Progress::Ended => format!("since run {since} was killed, and `flow run` collects its result"),
                 Progress::Unknown => format!("Slurm does not answer about the job of run {since}"),
             })
@@ -417,6 +422,7 @@ fn row(state: &State, progress: Progress, what: String, why: String, takes: Opti
         State::Run(_) => (GOOD, "run"),
         State::GoesOn { .. } => match progress {
             Progress::Running => (GOOD, "running"),
+            Progress::Queued => (NOTE, "queued"),
             Progress::Ended => (GOOD, "ended"),
             Progress::Unknown => (NOTE, "unknown"),
         },
@@ -442,6 +448,7 @@ fn total(expansion: &Expansion, plan: &CorePlan, left: &Left) -> String {
     let parts = [
         (count(|s| matches!(s, State::Cached { .. })), "cached"),
         (followed(Progress::Running), "running"),
+        (followed(Progress::Queued), "queued"),
         (followed(Progress::Ended), "ended since"),
         (followed(Progress::Unknown), "unknown"),
         (count(|s| matches!(s, State::Run(_))), "to run"),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::RunId;
-use flow_exec::{clock, hardware::ledger};
+use flow_exec::{JobsLeft, clock, hardware::ledger};
 use flow_store::{DaemonState, Queued, Running, Status as RunStatus};
 
 use super::{Done, attach, run};
@@ -155,13 +155,20 @@ impl Status {
 }
 
 /// What a killed run has left in Slurm.
-fn in_slurm(run: &RunId, jobs: Option<usize>) -> String {
-    let (they, them) = match jobs {
+fn in_slurm(run: &RunId, jobs: Option<JobsLeft>) -> String {
+    let (they, them) = match jobs.map(|jobs| jobs.running + jobs.waiting) {
         Some(1) => ("1 job is".to_owned(), "it"),
-        Some(jobs) => (format!("{} are", words::count(jobs, "job")), "them"),
+        Some(all) => (format!("{} are", words::count(all, "job")), "them"),
         None => ("jobs may be".to_owned(), "them"),
     };
-    let unsure = if jobs.is_none() { ", which does not answer now" } else { "" };
+    let unsure = match jobs {
+        None => ", which does not answer now".to_owned(),
+        Some(JobsLeft { running, waiting }) => {
+            let parts = [(running, "running"), (waiting, "waiting")].into_iter().filter(|(n, _)| *n > 0);
+            let parts: Vec<String> = parts.map(|(n, how)| format!("{} {how}", words::thousands(n))).collect();
+            format!(" ({})", parts.join(", "))
+        }
+    };
     format!(
         "run {run} was killed, but {they} still in Slurm{unsure}; the next run of its workflow takes over, \
          `flow cancel {run}` ends {them}"
@@ -230,16 +237,15 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
     let (queued, running): (Vec<&Running>, Vec<&Running>) = status.running.iter().partition(|one| one.queued.is_some());
     let row = |one: &Running| {
         let percent = one.fraction.map(|f| format!("{:.0}%", f * 100.0)).unwrap_or_default();
-        let cpus = words::count(one.cpus as usize, "CPU");
-        let gpus = match one.gpus.len().max(one.gpus_asked as usize) {
-            0 => cpus,
-            gpus => format!("{}, {cpus}", words::count(gpus, "GPU")),
-        };
+        let gpus = one.gpus.len().max(one.gpus_asked as usize);
+        let gpus = (gpus > 0).then(|| words::count(gpus, "GPU"));
+        let parts: Vec<String> =
+            gpus.into_iter().chain([words::count(one.cpus as usize, "CPU")]).chain(reasons::slurm_place(one)).collect();
         let (how, text) = match &one.queued {
             Some(queued) => (styled(NOTE, "queued"), reasons::queued(queued)),
             None => (styled(GOOD, "running"), one.text.clone().unwrap_or_default()),
         };
-        vec![how, one.label.clone(), words::clock(since(one.started_at)), percent, gpus, text]
+        vec![how, one.label.clone(), words::clock(since(one.started_at)), percent, parts.join(", "), text]
     };
     let each = if queued.len() > SHOWN { &[] } else { &queued[..] };
     let rows: Vec<Vec<String>> = running.iter().take(SHOWN).chain(each).map(|one| row(one)).collect();
@@ -311,6 +317,8 @@ mod tests {
                 fraction: Some(0.5),
                 text: Some("epoch 2/4".into()),
                 queued: None,
+                job: None,
+                node: None,
                 gpus: vec![],
                 gpus_asked: 0,
                 cpus: 2,
@@ -343,8 +351,10 @@ mod tests {
             attempt: AttemptId(n),
             started_at: 0,
             fraction: None,
-            text: Some("on node1".into()),
+            text: None,
             queued: (n >= 100).then(|| job(n, if n.is_multiple_of(2) { "Priority" } else { "Resources" })),
+            job: Some(n.to_string()),
+            node: Some("node1".into()),
             gpus: vec![],
             gpus_asked: 1,
             cpus: 1,
@@ -365,7 +375,7 @@ mod tests {
         let lines: Vec<String> =
             standing(&status, "process 123", 0).iter().map(|line| crate::terminal::plain(line)).collect();
         assert_eq!(lines.len(), 2 + SHOWN + 1 + 3, "{lines:#?}");
-        assert_eq!(lines[2].trim_end(), "  running  a[n=0]   0:00    1 GPU, 1 CPU  on node1");
+        assert_eq!(lines[2].trim_end(), "  running  a[n=0]   0:00    1 GPU, 1 CPU, job 0 on node1");
         assert_eq!(lines[2 + SHOWN], "  running 76 more");
         let queued: Vec<&str> = lines[3 + SHOWN..].iter().map(|line| line.split(" since").next().unwrap()).collect();
         let expected = [

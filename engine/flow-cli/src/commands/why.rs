@@ -11,6 +11,7 @@ use flow_store::{RunDir, Status, StoreDir};
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
+use super::left::{self, Left, Progress};
 use super::{Done, audit, why_then};
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
@@ -82,6 +83,7 @@ impl Why {
         for (reason, of) in &accepted {
             output.line(format!("{}: cached, kept by `flow accept`: {reason}", named(of)))?;
         }
+        let left = Left::of(&session, &knowledge, &plan);
         let mut present = PresentEnvironment::of(&session, &knowledge);
         let id_of: BTreeMap<&str, InstanceId> =
             asked.iter().map(|(label, _)| *label).zip(ids.iter().copied()).collect();
@@ -96,7 +98,9 @@ impl Why {
         };
         let is_accepted = |label: &str| accepted.values().flatten().any(|of| *of == label);
         let as_it_was: Vec<Asked<'_>> = asked.iter().filter(|(label, _)| !is_accepted(label)).copied().collect();
-        for line in answer(&as_it_was, output.verbose, &mut since) {
+        let progress =
+            |label: &str| id_of.get(label).map_or(Progress::Running, |id| left.progress(&session.expansion, *id));
+        for line in answer(&as_it_was, output.verbose, &progress, &mut since) {
             output.line(line)?;
         }
         if let Some(dir) = knowledge.dir() {
@@ -303,7 +307,8 @@ fn live<'a>(status: &Status, run: &str, labels: &IndexSet<&'a str>, now: u64) ->
             }
             None => {
                 let how = format!("{} in {run}", styled(GOOD, "runs"));
-                (format!("{how}, for {since}"), how)
+                let place = reasons::slurm_place(running).map(|place| format!(", {place}")).unwrap_or_default();
+                (format!("{how}{place}, for {since}"), how)
             }
         };
         Some(LiveLine { label, text, alike })
@@ -348,10 +353,18 @@ fn environment(since: &Since, all: bool) -> Vec<String> {
 
 /// The answer. Instances with the same message, or messages of one form, share a line; with `each` they do not. `since`
 /// gives further lines about a result: what was not compared, and how its environment differs.
-fn answer(asked: &[Asked<'_>], each: bool, since: &mut dyn FnMut(&str, &State) -> Vec<String>) -> Vec<String> {
+fn answer(
+    asked: &[Asked<'_>],
+    each: bool,
+    progress: &dyn Fn(&str) -> Progress,
+    since: &mut dyn FnMut(&str, &State) -> Vec<String>,
+) -> Vec<String> {
     let mut alike: IndexMap<Value, IndexMap<Vec<String>, Vec<Asked<'_>>>> = IndexMap::new();
     for &(label, state) in asked {
-        let mut said = explain(state, each);
+        let mut said = match state {
+            State::GoesOn { since, .. } => vec![left::followed(since, progress(label))],
+            _ => explain(state, each),
+        };
         said.extend(since(label, state));
         let form = match state {
             State::Run(all) if !each => Because::Runs(flow_core::why::Why { first: all.clone(), more: 0 }).form(),
@@ -412,10 +425,7 @@ fn explain(state: &State, whole: bool) -> Vec<String> {
             }));
             lines
         }
-        State::GoesOn { since, .. } => {
-            let text = format!("since run {since}; the next run follows it and does not start it again");
-            vec![format!("{} {text}", styled(GOOD, "running"))]
-        }
+        State::GoesOn { since, .. } => vec![left::followed(since, Progress::Running)],
         State::After(steps) => vec![format!("{} {}", styled(NOTE, "decided after"), steps.join(", "))],
         State::MayRepeat { group, at_most } => {
             let while_ = format!("while the verdict on {group} is undecided, up to {at_most} runs of each");
@@ -440,7 +450,10 @@ mod tests {
 
     fn said(asked: &[(&str, State)], each: bool) -> Vec<String> {
         let asked: Vec<Asked<'_>> = asked.iter().map(|(label, state)| (*label, state)).collect();
-        answer(&asked, each, &mut |_, _| Vec::new()).iter().map(|line| crate::terminal::plain(line)).collect()
+        answer(&asked, each, &|_| Progress::Queued, &mut |_, _| Vec::new())
+            .iter()
+            .map(|line| crate::terminal::plain(line))
+            .collect()
     }
 
     #[test]
@@ -450,6 +463,13 @@ mod tests {
             said(&[("solo", state)], false),
             ["solo: would run", "  - the plugin torch was rebuilt", "  - forced"]
         );
+    }
+
+    #[test]
+    fn a_job_of_a_killed_run_waits_until_its_node_begins() {
+        let state = State::GoesOn { reasons: vec![Reason::Forced], since: RunId("r1".into()) };
+        let queued = "a: queued in Slurm since run r1; the next run follows it and does not start it again";
+        assert_eq!(said(&[("a", state)], false), [queued]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::words;
 pub(crate) use alike::{Alike, Because, alike};
 pub(crate) use environment::{difference, differences};
 pub(crate) use estimates::{estimate_source, ran_otherwise};
-pub(crate) use waits::{queued, queued_alike, waits};
+pub(crate) use waits::{queued, queued_alike, slurm_place, waits};
 pub(crate) use why::{reason, reason_within, whole_reason, why, why_within};
 
 fn english() -> Reasons<'static> {

@@ -1,7 +1,7 @@
 //! Describes what something waits for.
 
 use flow_core::reason::{Labels, Occupant, Resource, Rivalry, Scarce, Waits};
-use flow_store::Queued;
+use flow_store::{Queued, Running};
 use jiff::tz::TimeZone;
 
 use crate::words;
@@ -40,6 +40,14 @@ pub(crate) fn waits(waits: &Waits, now: u64) -> String {
 pub(crate) fn queued(queued: &Queued) -> String {
     let job = queued.job.as_ref().map_or_else(|| "not submitted yet".to_owned(), |job| format!("job {job}"));
     in_queue(queued, Some(job), "since")
+}
+
+/// The job and the node of a step that Slurm runs.
+pub(crate) fn slurm_place(running: &Running) -> Option<String> {
+    match (&running.job, &running.node) {
+        (Some(job), Some(node)) => Some(format!("job {job} on {node}")),
+        _ => None,
+    }
 }
 
 /// The same for many jobs that wait for one reason; this is the first.

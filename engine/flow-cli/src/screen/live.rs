@@ -119,7 +119,8 @@ fn attempt_line(view: &View, attempt: &Attempt, label: &str, columns: usize) -> 
     let text = attempt.text.strip_prefix("queued ").filter(|_| attempt.queued).unwrap_or(&attempt.text);
     let mut rest = String::new();
     let parts = text.split(", ").filter(|part| !part.is_empty()).map(|part| (", ", part.to_owned()));
-    for (between, part) in parts.chain([(" · ", view.holds(attempt))]) {
+    let place = attempt.place.iter().map(|place| (" · ", place.clone()));
+    for (between, part) in parts.chain(place).chain([(" · ", view.holds(attempt))]) {
         let added = if rest.is_empty() { part } else { format!("{rest}{between}{part}") };
         if words::wide(&added) > room {
             break;

@@ -139,6 +139,8 @@ pub(crate) struct Attempt {
     pub(crate) message: Option<String>,
     /// Inputs with other content than its fingerprint says.
     pub(crate) wrong_inputs: Vec<Spoiled>,
+    /// Its job and node, if Slurm runs it.
+    pub(crate) place: Option<String>,
     /// Between 0 and 1, if known.
     pub(crate) fraction: Option<f64>,
     /// A short text from the program.
@@ -190,6 +192,7 @@ impl View {
                     ended: None,
                     message: None,
                     wrong_inputs: Vec::new(),
+                    place: None,
                     fraction: None,
                     text: String::new(),
                 };
@@ -291,6 +294,7 @@ impl View {
             if let Some(attempt) = self.attempts.get_mut(&running.attempt) {
                 attempt.fraction = running.fraction.or(attempt.fraction);
                 (attempt.queued, attempt.began) = (running.queued.is_some(), running.started_at);
+                attempt.place = reasons::slurm_place(&running);
                 let queued = running.queued.as_ref().map(|queued| format!("queued {}", reasons::queued(queued)));
                 attempt.text = queued.or(running.text).unwrap_or_default();
             }

@@ -113,6 +113,42 @@ fn a_result_that_was_made_elsewhere_is_named() {
 
 #[test]
 #[ignore = "needs Slurm"]
+fn after_a_run_on_slurm_plans_look_there_and_the_next_run_says_that_it_does_not() {
+    let lab = Lab::new(1, 1, "");
+    let step = |run: &str| {
+        let text = format!(
+            "flow: 1\nname: w\nslurm: {{poll: 1s}}\nsteps:\n  a: {{matrix: {{n: [0, 1]}}, gpus: 1, run: '{run}'}}\n"
+        );
+        lab.space.write("w.yaml", &text);
+    };
+    step("until [ -e $HOME/on ]; do sleep 0.1; done");
+    let mut flow = lab.space.start(["run", "w.yaml", "--on", "slurm"]);
+    until("one runs", || lab.queue().contains("RUNNING"));
+    until("its node is known", || lab.space.flow(["status"]).expect(0).stdout().contains(" on node1"));
+    let shown = lab.space.flow(["status"]).expect(0).stdout();
+    assert!(shown.contains("1 GPU, 1 CPU, job ") && shown.contains("queued"), "{shown}");
+    assert!(lab.space.flow(["why", "a"]).expect(0).stdout().contains(" on node1, for "));
+    flow.kill();
+    let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).stdout();
+    assert!(planned.contains("2 instances: 1 running, 1 queued\n"), "{planned}");
+    let said = lab.space.flow(["why", "a"]).expect(0).stdout();
+    assert!(said.contains(": queued in Slurm since run"), "{said}");
+    let said = lab.space.flow(["status"]).expect(0).stdout();
+    assert!(said.contains("2 jobs are still in Slurm (1 running, 1 waiting)"), "{said}");
+    lab.space.write("on", "").flow(["run", "w.yaml", "--on", "slurm"]).expect(0);
+    step("true");
+    let planned = lab.space.flow(["plan", "w.yaml"]).expect(0);
+    assert!(planned.stderr().contains("on slurm, like the last run"), "{}", planned.text());
+    assert!(planned.stdout().contains("2 to run"), "{}", planned.text());
+    lab.space.write("w.yaml", "flow: 1\nname: w\nsteps: {a: {run: 'true'}}\n");
+    let said = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(said.contains("the steps run here; the last run was on Slurm (`--on slurm`)"), "{said}");
+    let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).text();
+    assert!(!planned.contains("like the last run"), "{planned}");
+}
+
+#[test]
+#[ignore = "needs Slurm"]
 fn while_a_run_goes_on_slurm_is_not_asked_what_its_nodes_have() {
     let steps = "\n  a: {matrix: {n: [0, 1]}, gpus: 1, run: 'until [ -e $HOME/on ]; do sleep 0.1; done'}\n";
     let mut lab = Lab::new(1, 1, steps);

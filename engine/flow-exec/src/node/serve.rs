@@ -256,6 +256,14 @@ fn granted() -> Vec<String> {
     visible.split(',').map(str::trim).filter(|gpu| !gpu.is_empty() && *gpu != "NoDevFiles").map(str::to_owned).collect()
 }
 
+/// The job's number as `squeue` shows it: `12`, or `12_3` for a task of an array.
+fn job_id(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    match (variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_ARRAY_TASK_ID")) {
+        (Some(array), Some(task)) => Some(format!("{array}_{task}")),
+        _ => variable("SLURM_JOB_ID"),
+    }
+}
+
 /// The facts about a program with these GPUs, the first of which is number `first` in the job.
 fn facts(machine: &Machine, own: &[String], first: usize, gpu_model: Option<&str>) -> NodeFacts {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
@@ -271,7 +279,7 @@ fn facts(machine: &Machine, own: &[String], first: usize, gpu_model: Option<&str
     let seen: Vec<GpuFacts> = machine.gpus.iter().skip(first).take(own.len()).cloned().collect();
     let gpus = if seen.len() == own.len() { seen } else { own.iter().enumerate().map(unseen).collect() };
     NodeFacts {
-        job: env::var("SLURM_JOB_ID").ok(),
+        job: job_id(|name| env::var(name).ok()),
         pid: 0,
         cpu_model: machine.cpu_model.clone(),
         host_cpus: hardware::host_cpus(),

@@ -275,7 +275,7 @@ fn nothing() -> RunStart {
     }
 }
 
-/// What a bare `flow run` would run now: the named workflow, else that of the run `before`.
+/// What `flow run` would run now, where the last run was: the named workflow, else that of the run `before`.
 fn now(
     global: &Global,
     named: Option<&Path>,
@@ -288,7 +288,9 @@ fn now(
         None if before.start.file.is_empty() => place::default_workflow(global, output)?,
         None => workflow_of(before, place, output)?,
     };
-    let session = place::open(&place::request(global, file, &Selection::default()), output)?;
+    let mut request = place::request(global, file, &Selection::default());
+    place::stay_on_slurm(&mut request, output)?;
+    let session = place::open(&request, output)?;
     let knowledge = place::knowledge(&session, output)?;
     let present = flow_exec::present_inputs(&session)?;
     let Session { workspace, expansion, .. } = &session;
@@ -298,6 +300,7 @@ fn now(
         profile: expansion.profile.clone(),
         params: expansion.params.clone(),
         policy: expansion.policy.clone().unwrap_or_else(|| policy::DEFAULT.to_owned()),
+        on: request.on,
         machine: expansion.machine.clone(),
         instances: expansion.instances.len() as u32,
         ..nothing()

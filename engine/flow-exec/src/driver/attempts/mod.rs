@@ -176,7 +176,6 @@ impl<X: Executor> Attempts<X> {
     pub(crate) fn on_started(&mut self, attempt: AttemptId, node: Option<Box<NodeFacts>>, out: &mut Outbox) {
         let Some(running) = self.running.get_mut(&attempt) else { return };
         if let Some(node) = node {
-            running.text = format!("on {}", node.host);
             running.is_on(*node, &self.context.objects);
         }
         if running.batch && !running.began_there {

@@ -134,6 +134,7 @@ impl Running {
 
     /// The attempt as the status file shows it.
     pub(crate) fn shown(&self, attempt: AttemptId, instance: &Instance) -> flow_store::Running {
+        let fact = |name| self.listener.facts.get(name).cloned();
         flow_store::Running {
             instance: self.instance,
             label: instance.label.to_string(),
@@ -142,6 +143,8 @@ impl Running {
             fraction: self.fraction,
             text: Some(self.text.clone()).filter(|text| !text.is_empty()),
             queued: self.queued.clone(),
+            job: fact("slurm_job"),
+            node: fact("node"),
             gpus: self.circumstances.gpus.clone(),
             gpus_asked: gpus_asked(instance),
             cpus: self.placement.cpus,

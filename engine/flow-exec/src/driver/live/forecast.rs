@@ -62,6 +62,8 @@ mod tests {
             fraction,
             text: None,
             queued: None,
+            job: None,
+            node: None,
             gpus: Vec::new(),
             gpus_asked: 0,
             cpus: 1,

@@ -155,6 +155,16 @@ pub fn jobs_going_on(run: &RunDir) -> Vec<String> {
     jobs.flat_map(|intent| intent.members).map(|member| member.label).collect()
 }
 
+/// The labels of batch jobs that a run has left and that no node has begun.
+pub fn jobs_waiting(run: &RunDir) -> Vec<String> {
+    let jobs = intents::of(run).into_iter().filter(|intent| intent.here.is_none());
+    let waits = |member: &Member| {
+        let files = NodeFiles::of(&member.folder);
+        files.read_started().is_none() && !files.has_ended()
+    };
+    jobs.flat_map(|intent| intent.members).filter(waits).map(|member| member.label).collect()
+}
+
 /// The labels of attempts and jobs that have ended since their run was killed. The next run imports them.
 pub fn ended_since(dir: &StoreDir, run: &RunDir) -> Vec<String> {
     if run.lives().is_some() {

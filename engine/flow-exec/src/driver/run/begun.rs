@@ -71,7 +71,15 @@ impl Begun {
             .map(|newest| format!("the clock is behind run {newest} of this store; this run's id follows that one"));
         let rebuilt = store.rebuilt().map(ToString::to_string);
         let silent = session.unasked.as_ref().map(ToString::to_string);
-        let notices = ahead.into_iter().chain(rebuilt).chain(strays).chain(silent).chain(notices).chain(work.warning);
+        let moved = session.moved_here().filter(|_| plan.has_work()).map(str::to_owned);
+        let notices = ahead
+            .into_iter()
+            .chain(moved)
+            .chain(rebuilt)
+            .chain(strays)
+            .chain(silent)
+            .chain(notices)
+            .chain(work.warning);
         let notices = notices.map(|text| RunEvent::Notice { instance: None, text });
         first.extend(notices.map(|event| JournalLine { at: started_at, event }));
         first.iter_mut().for_each(|line| secrets.hide_in(&mut line.event));

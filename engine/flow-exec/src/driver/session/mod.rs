@@ -291,21 +291,25 @@ impl Session {
         })
     }
 
-    /// The last run of the file had its steps on Slurm, and these are here.
-    fn was_on_slurm(&self) -> bool {
-        let file = self.workspace.name(&self.workspace.file);
-        let dir = self.workspace.existing_store().ok().flatten().filter(|_| self.cluster.is_none());
-        let newest = dir.and_then(|dir| Some((dir.runs().ok()?, dir)));
-        newest.is_some_and(|(runs, dir)| {
-            let start = runs.iter().rev().find_map(|run| match dir.run(run).first_line() {
-                Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) if start.file == file => {
-                    Some(start.on)
-                }
-                _ => None,
-            });
-            start == Some(Some(Place::Slurm))
-        })
+    /// Says that the steps are here, if the last run of the file had them on Slurm.
+    pub fn moved_here(&self) -> Option<&'static str> {
+        self.was_on_slurm().then_some("the steps run here; the last run was on Slurm (`--on slurm`)")
     }
+
+    fn was_on_slurm(&self) -> bool {
+        !self.expansion.has_batch() && last_place(&self.workspace) == Some(Place::Slurm)
+    }
+}
+
+/// `--on` of the last run of the workspace's file.
+pub fn last_place(workspace: &Workspace) -> Option<Place> {
+    let file = workspace.name(&workspace.file);
+    let dir = workspace.existing_store().ok().flatten()?;
+    let of_file = |run: &RunId| match dir.run(run).first_line() {
+        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) if start.file == file => Some(start.on),
+        _ => None,
+    };
+    dir.runs().ok()?.iter().rev().find_map(of_file).flatten()
 }
 
 /// Everything that determines a session, except flow's own built-ins: read, but not parsed.

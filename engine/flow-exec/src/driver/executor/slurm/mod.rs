@@ -148,9 +148,16 @@ impl Executor for Slurm {
     }
 }
 
-/// The number of jobs that Slurm still has of each of these dead runs; `None` if it does not answer in time. One query
-/// for all of them.
-pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<usize>> {
+/// Jobs of a dead run that Slurm still has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobsLeft {
+    pub running: usize,
+    pub waiting: usize,
+}
+
+/// The jobs that Slurm still has of each of these dead runs; `None` if it does not answer in time. One query for all of
+/// them.
+pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<JobsLeft>> {
     let jobs = |run: &&RunDir| intents::of(run).into_iter().filter(|intent| intent.here.is_none());
     let names = |run| jobs(run).map(|intent| intent.key).collect();
     let left: Vec<BTreeSet<String>> = runs.iter().map(names).collect();
@@ -161,9 +168,15 @@ pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<usize>> {
         // A job in clean-up has no running process.
         !is_over && row.state != "COMPLETING"
     };
+    let waits =
+        |row: &flow_slurm::Row| matches!(flow_slurm::fate(row), flow_slurm::Fate::Waiting | flow_slurm::Fate::Held);
     let count = |names: &BTreeSet<String>| match &rows {
-        _ if names.is_empty() => Some(0),
-        Ok(rows) => Some(rows.iter().filter(goes_on).filter(|row| names.contains(&row.key)).count()),
+        _ if names.is_empty() => Some(JobsLeft::default()),
+        Ok(rows) => {
+            let left = rows.iter().filter(goes_on).filter(|row| names.contains(&row.key));
+            let (waiting, running): (Vec<_>, Vec<_>) = left.partition(|row| waits(row));
+            Some(JobsLeft { running: running.len(), waiting: waiting.len() })
+        }
         Err(_) => None,
     };
     left.iter().map(count).collect()
