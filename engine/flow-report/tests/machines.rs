@@ -102,6 +102,36 @@ fn of_several_results_of_a_point_of_a_machine_the_newest_counts() {
     assert!(markdown.contains("On NVIDIA H200 (lab4), `n` was 640; here it is 160"), "{markdown}");
 }
 
+/// Without a place for the machines, each gets a column, and the report compares the two.
+#[test]
+fn two_machines_are_compared_without_a_word_of_the_workflow() {
+    let trained = |lr: f64, batch: u32, seconds: f64| {
+        result("solo", &[("lr", json!(lr)), ("batch", json!(batch))], 1).epoch_time(seconds)
+    };
+    let all = |by: f64| {
+        [(0.1, 16, 8.0), (0.1, 32, 4.0), (0.2, 16, 8.0), (0.2, 32, 4.0)]
+            .map(|(lr, batch, seconds)| trained(lr, batch, seconds * by))
+    };
+    let answer = |imported: bool| {
+        let mut view = view("command", None, all(1.0).into());
+        let on_lab4 = |mut result: StepResult| {
+            result.circumstances.gpu_models = vec!["NVIDIA H200".into()];
+            Foreign { host: "lab4".into(), result }
+        };
+        view.imported = if imported { all(0.25).map(on_lab4).into() } else { Vec::new() };
+        let mut input = input(vec![("solo", view)]);
+        let with = json!({"from": "solo", "rows": "batch", "split": "lr", "machines": true, "columns": ["epoch_time"]});
+        add_table(&mut input, "t", with);
+        input.steps.get_mut("solo").unwrap().imported.clear();
+        reported(&input, json!({"table": "t", "compare": "lr"}))
+    };
+    let both = answer(true);
+    assert!(both.contains("From NVIDIA TITAN Xp to NVIDIA H200 (lab4)"), "{both}");
+    assert!(both.contains("75%"), "{both}");
+    let own = answer(false);
+    assert!(own.contains("lr=0.1") && !own.contains("lab4"), "{own}");
+}
+
 /// Another program is not a point of the sweep, and nothing is averaged over machines.
 #[test]
 fn results_of_another_program_are_not_ranked_with_ones_own() {

@@ -40,6 +40,8 @@ fn a_table_of_several_machines_has_an_axis_for_them() {
     let steps = "
   good: {uses: flow/table, with: {from: a, rows: [lr, v], split: machine, machines: true, baseline: {machine: H200}, columns: [wall, difference(wall)]}}
   rows: {uses: flow/table, with: {from: a, rows: [lr, v], machines: true, columns: [wall]}}
+  moved: {uses: flow/table, with: {from: a, rows: lr, split: v, machines: true, columns: [wall]}}
+  between: {uses: flow/table, with: {from: a, rows: lr, split: v, machines: true, columns: [difference(wall)]}}
   epochs: {uses: flow/table, with: {from: a, rows: [epoch, lr, v, machine], machines: true, columns: [wall]}}
   over: {uses: flow/table, with: {from: a, rows: [lr, v], over: machine, machines: true, columns: [wall]}}
   none: {uses: flow/table, with: {from: a, rows: [lr, v], split: machine, columns: [wall]}}

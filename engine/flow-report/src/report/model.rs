@@ -289,6 +289,8 @@ fn section<'a>(
         left_out.push((with.table.clone(), why.clone()));
         return Ok(None);
     }
+    let by_machine = with.by_machine(&table);
+    let with = by_machine.as_ref().unwrap_or(with);
     if with.compare.is_some() {
         readable(&mut table);
     }
@@ -331,7 +333,7 @@ fn section<'a>(
     let repeated = repeated(&mut ledger);
     findings.retain(|one| !findings::is_noise(one, &repeated));
     of_rows.extend(repeated);
-    if with.compare.is_none() {
+    if with.compare.is_none() || by_machine.is_some() {
         let all = [&*findings, &*of_rows].concat();
         findings.extend(findings::goes(&ledger, &besides, &all));
         // Points of another program are not points of this sweep.

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::table::Text;
+use crate::table::{MACHINE, Table, Text};
 use crate::verdict::Resource;
 
 /// Parameters (`with:`) of a `flow/report` step.
@@ -127,6 +127,16 @@ pub(crate) struct SectionWith {
     /// Links to the sources of an idea: `https://…`, `http://…`, `mailto:…` and relative paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) see: Vec<String>,
+}
+
+impl SectionWith {
+    /// The section as a comparison of the machines of its table, if the table has a column of each. Machines with
+    /// another program are not compared.
+    pub(super) fn by_machine(&self, table: &Table) -> Option<SectionWith> {
+        let is_split = table.split.as_ref().is_some_and(|(axis, _)| axis == MACHINE);
+        let compare = Some(MACHINE.to_owned()).filter(|_| !table.mixes_programs());
+        (is_split && self.compare.as_deref() != Some(MACHINE)).then(|| SectionWith { compare, ..self.clone() })
+    }
 }
 
 /// A chart of `charts:`.

@@ -30,14 +30,17 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
     let mut table = Table { format: TABLE_FORMAT, from, only, labels, ..Table::default() };
     let no_source = || BuiltinFault::NoSource { step: with.from.clone() };
     let view = input.steps.get(&with.from).ok_or_else(no_source)?;
-    let with_machines: Vec<StepResult>;
-    let all = match with.machines {
-        true => {
-            with_machines = machines::beside(with, view, &mut table)?;
-            &with_machines
+    let (with_machines, by_machine): (Vec<StepResult>, TableWith);
+    let mut with = with;
+    let mut all = &view.results;
+    if with.machines {
+        with_machines = machines::beside(with, view, &mut table)?;
+        all = &with_machines;
+        if let Some(split) = machines::split(with).filter(|_| all.len() > view.results.len()) {
+            by_machine = split;
+            with = &by_machine;
         }
-        false => &view.results,
-    };
+    }
     let meant = |result: &&StepResult| {
         with.only.iter().all(|(axis, value)| result.axes.get(axis).is_some_and(|own| same(own, value)))
     };

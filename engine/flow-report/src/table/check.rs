@@ -35,6 +35,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     let axes = own.as_ref();
     // The machines are known only when the table is made.
     let open = |axis: &str| with.machines && axis == MACHINE;
+    let is_placed = machines::split(&with).is_some();
     let names: Vec<&str> = axes.into_iter().flat_map(|axes| axes.keys()).map(String::as_str).collect();
     let mut in_rows = Vec::new();
     let none = |axis: &str| {
@@ -72,7 +73,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
                     named || with.over.list().contains(axis) || with.only.contains_key(*axis)
                 };
                 if let Some((axis, _)) =
-                    axes.iter().find(|(axis, values)| !used(axis) && (values.len() > 1 || open(axis)))
+                    axes.iter().find(|(axis, values)| !used(axis) && (values.len() > 1 || open(axis) && !is_placed))
                 {
                     say(String::new(), Diagnostic::new(left_out(&with, axis).to_string()));
                 }

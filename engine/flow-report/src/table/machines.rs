@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::epochs::EPOCH;
 use super::model::{Note, Table};
-use super::with::TableWith;
+use super::with::{ColumnWith, Derived, OneOrMany, TableWith, parse_column};
 use crate::caveats::Caveats;
 use crate::columns::written;
 
@@ -27,6 +27,20 @@ pub(super) fn possible(with: &TableWith) -> Result<(), BuiltinFault> {
         return Err(BuiltinFault::MeanOverMachines);
     }
     Ok(())
+}
+
+/// The table with a column of each machine, if the workflow does not say where the machines go. A split that it has
+/// becomes the first axis of the rows. `None` if the machines have a place, or if a key needs that split.
+pub(super) fn split(with: &TableWith) -> Option<TableWith> {
+    let rows = with.rows.list();
+    let has_place = rows.iter().chain(&with.split).any(|axis| axis == MACHINE) || with.only.contains_key(MACHINE);
+    let of_split = |column: &ColumnWith| matches!(parse_column(column.text()), Ok((Some(Derived::Difference), _)));
+    let needs_split = with.split.is_some() && (with.reference.is_some() || with.columns.iter().any(of_split));
+    if !with.machines || has_place || rows.is_empty() || needs_split {
+        return None;
+    }
+    let rows = with.split.iter().chain(rows).cloned().collect();
+    Some(TableWith { rows: OneOrMany::Many(rows), split: Some(MACHINE.to_owned()), ..with.clone() })
 }
 
 /// The results of a step, followed by those of other machines. If the rows begin with another axis, results of other

@@ -33,7 +33,7 @@ pub struct TableWith {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<IndexMap<String, Value>>,
     /// `true` adds results of this workflow from other machines (`flow import`). Each machine is a value of the axis
-    /// `machine`.
+    /// `machine`. If no key names this axis, each machine gets a column, and a `split` becomes the first rows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub machines: bool,
     /// Displayed names of axis values: `{version: {v7: {en: v7 (folders), zh: v7（文件夹）}}}`.
