@@ -9,9 +9,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::shell::{Runner, Script, Shell, runner};
-use flow_core::{Expansion, InstanceId, StepFacts, Unmapped};
+use flow_core::{Expansion, InstanceId, StepFacts, StepId, Unmapped, Uses};
 use flow_exec::{LinkedInput, Session};
 use flow_store::{ALL_BYTES, ALL_FILES, CAPTURE_BYTES, CAPTURE_FILES};
+use serde_json::Value;
 
 use super::Done;
 use crate::args::{Global, Selection, WorkflowArg};
@@ -46,6 +47,7 @@ impl Check {
         let mut worst = ExitCode::SUCCESS;
         let last = requests.len() - 1;
         for (n, mut request) in requests.into_iter().enumerate() {
+            place::stay_on_slurm(&mut request, output)?;
             request.any_machine = true;
             let opened = Session::open(&request, &crate::builtins::Steps::new()).and_then(|session| {
                 let all: Vec<_> = session.expansion.instances.iter().map(|instance| instance.id).collect();
@@ -77,6 +79,12 @@ impl Check {
                     for (step, path) in unlisted(&session) {
                         output.line(format!(
                             "   {} `{path}` is not under `inputs:` of `{step}`, so an edit of it does not rerun the step",
+                            styled(NOTE, "warning:")
+                        ))?;
+                    }
+                    for (table, step) in rows_by_seed(expansion) {
+                        output.line(format!(
+                            "   {} the table `{table}` has a row for each seed; `with: {{from: {step}, over: seed}}` takes the mean",
                             styled(NOTE, "warning:")
                         ))?;
                     }
@@ -141,6 +149,35 @@ fn unlisted(session: &Session) -> BTreeSet<(String, String)> {
         found.extend(paths.map(|path| (step.name.clone(), path.to_owned())));
     }
     found
+}
+
+/// Tables with a row for each value of the axis `seed` of their step, because no key names it.
+fn rows_by_seed(expansion: &Expansion) -> Vec<(&str, String)> {
+    let has_seeds = |step: &StepFacts| {
+        let instances = step.instances.clone().filter_map(|id| expansion.instances.get(id as usize));
+        let seeds: BTreeSet<String> = instances.filter_map(|i| Some(i.axes.get("seed")?.to_string())).collect();
+        seeds.len() > 1
+    };
+    let tables = (0..).map(StepId).zip(&expansion.steps).filter(|(_, step)| step.uses == Uses::Builtin("table".into()));
+    let found = tables.filter_map(|(id, step)| {
+        let written = expansion.written(id);
+        let with = written.get("with")?;
+        let from = with.get("from")?.as_str()?;
+        let source = expansion.steps.iter().find(|step| step.name == from)?;
+        let is_named =
+            with.get("rows").is_some() || ["over", "split", "where"].iter().any(|key| names_seed(&with[*key]));
+        (!is_named && has_seeds(source)).then(|| (&*step.name, from.to_owned()))
+    });
+    found.collect()
+}
+
+fn names_seed(value: &Value) -> bool {
+    match value {
+        Value::String(name) => name == "seed",
+        Value::Array(names) => names.iter().any(|name| name == "seed"),
+        Value::Object(axes) => axes.contains_key("seed"),
+        _ => false,
+    }
 }
 
 /// A step that names an output of a step under its `needs:`, and does not get it.
@@ -232,7 +269,15 @@ fn in_words(runner: &Runner<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Unmapped, has_pipe, no_file};
+    use serde_json::json;
+
+    use super::{Unmapped, has_pipe, names_seed, no_file};
+
+    #[test]
+    fn a_key_names_the_axis_in_each_form() {
+        assert!([json!("seed"), json!(["lr", "seed"]), json!({"seed": 1})].iter().all(names_seed));
+        assert!([json!(null), json!("seeds"), json!(["lr"]), json!({"lr": 1})].iter().all(|other| !names_seed(other)));
+    }
 
     #[test]
     fn only_a_pipe_outside_quotes_counts() {
