@@ -112,6 +112,25 @@ fn what_is_read_again_is_what_would_have_been_read_live() {
     assert_eq!(result(&space, "train"), live);
 }
 
+/// The workflow of both runs has the new pattern, so it is no difference between them.
+#[test]
+fn a_reading_is_no_change_for_the_run_after_it() {
+    let space = space();
+    let write = |summary: &str, number: u32| {
+        space.write("train.sh", &format!("echo acc {number}\n"));
+        space.write(
+            "m.yaml",
+            &format!("flow: 1\nsteps:\n  train: {{run: sh train.sh, inputs: [train.sh], metrics: {{stdout: 'acc {{acc}}'{summary}}}}}\n"),
+        );
+        space.flow(["run", "m.yaml"]).expect(0);
+    };
+    write("", 1);
+    write(", summary: {acc: max}", 1);
+    write(", summary: {acc: max}", 2);
+    let differ = space.flow(["diff"]).expect(0).stdout();
+    assert!(differ.contains("train.sh changed") && !differ.contains("summary"), "{differ}");
+}
+
 #[test]
 fn a_file_that_was_not_named_is_read_later() {
     let space = space();

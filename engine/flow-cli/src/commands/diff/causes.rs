@@ -221,6 +221,8 @@ impl<'a> Explained<'a> {
     fn has(&self, label: &str, reason: &Reason) -> bool {
         match reason {
             Reason::Value { kind: PartKind::Measured | PartKind::Version | PartKind::Protocol, .. } => false,
+            // The section of the workflow shows other patterns. A stored output that is read again keeps its old ones.
+            Reason::Value { kind: PartKind::Metrics, .. } => self.values.is_some(),
             Reason::Value { .. } | Reason::Measurement(_) => {
                 self.values.is_some_and(|params| params || self.steps.contains(step_of(label)))
             }
