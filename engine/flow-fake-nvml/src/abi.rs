@@ -22,7 +22,7 @@ const INSUFFICIENT_SIZE: Code = 7;
 const FUNCTION_NOT_FOUND: Code = 13;
 const GPU_IS_LOST: Code = 15;
 
-/// Handles are no addresses: they begin here.
+/// The first handle. Handles are numbers, not addresses.
 const FIRST: usize = 0x1000;
 
 fn answer(result: Result<(), Code>) -> Code {
@@ -61,7 +61,7 @@ fn put_text(to: *mut c_char, length: c_uint, text: &str) -> Result<(), Code> {
     Ok(())
 }
 
-/// Writes a list: too little room says how much is needed.
+/// Writes a list. If the caller has too little room, writes the number of places it needs.
 fn put_list<T>(to: *mut T, count: *mut c_uint, list: Vec<T>) -> Result<(), Code> {
     let count = NonNull::new(count).ok_or(INVALID_ARGUMENT)?;
     // SAFETY: the caller owns the count, and as many places as it says.
@@ -173,7 +173,7 @@ extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: Device, to: *mut MemoryV2) -> C
     answer(memory)
 }
 
-/// The older call counts what the driver keeps for itself as used.
+/// The older call counts the driver's own memory as used.
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetMemoryInfo(device: Device, to: *mut Memory) -> Code {
     let memory = gpu("nvmlDeviceGetMemoryInfo", device).and_then(|(_, g)| {
@@ -291,7 +291,7 @@ extern "C" fn nvmlDeviceGetProcessUtilization(
             decoder: 0,
         };
         let list: Vec<_> = g.processes.iter().filter(|p| p.sm > 0).map(of).collect();
-        // The driver's word for nobody.
+        // The driver's answer if there is no process.
         if list.is_empty() { Err(NOT_FOUND) } else { put_list(to, count, list) }
     });
     answer(list)

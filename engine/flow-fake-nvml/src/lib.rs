@@ -1,7 +1,7 @@
-//! A stand-in for NVIDIA's management library, for tests: cards, memory, processes and losses as a text file tells them, which is
-//! read again at each call. Knows nothing of flow.
+//! A fake of NVIDIA's management library for tests. A text file describes GPUs, memory, processes and losses. Each call
+//! reads it again. Knows nothing of flow.
 //!
-//! The file is named by `FAKE_NVML`:
+//! The variable `FAKE_NVML` names the file:
 //!
 //! ```text
 //! driver 580.95.05                     or: init 9, the code that the start of the library returns
@@ -11,10 +11,10 @@
 //! missing nvmlDeviceGetMemoryInfo_v2
 //! ```
 //!
-//! A `process` names its card by index or UUID and is there while a process of that id is alive; its memory counts as used.
-//! A `missing` call is one that the driver does not have. More of a card: `uuid=`, `reserved=`, `pcie=3x16`, `mig`, `energy=no`
-//! (no energy counter), `hang=5000` (milliseconds that a question about memory takes). A process with `graphics` draws, one with
-//! `desktop` draws and computes.
+//! A `process` names its GPU by index or UUID. It exists while a process with that id is alive, and its memory counts as
+//! used. A `missing` call is one that the driver does not have. More keys of a GPU: `uuid=`, `reserved=`, `pcie=3x16`, `mig`,
+//! `energy=no` (no energy counter), `hang=5000` (a query of memory takes that many milliseconds). A process with `graphics`
+//! draws; one with `desktop` draws and computes.
 
 mod abi;
 mod state;

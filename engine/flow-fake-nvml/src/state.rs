@@ -34,7 +34,7 @@ pub(crate) struct Process {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) driver: String,
-    /// What the start of the library returns.
+    /// The return code of the library's start.
     pub(crate) init: u32,
     pub(crate) gpus: Vec<Gpu>,
     missing: Vec<String>,
@@ -84,7 +84,7 @@ impl State {
                 _ => {}
             }
         }
-        // As the driver does: what has ended holds nothing.
+        // As in the driver, an ended process holds nothing.
         if Path::new(&format!("/proc/{}", process.pid)).exists() {
             gpu.used += process.memory;
             gpu.processes.push(process);
@@ -96,7 +96,7 @@ fn gpu(rest: &str, path: &str, index: usize) -> Gpu {
     let mut fields = rest.split(';').map(str::trim);
     let mut gpu = Gpu {
         name: fields.next().unwrap_or_default().to_owned(),
-        // Cards of different files are different cards, for locks between programs as well.
+        // GPUs of different files are different, also for locks between programs.
         uuid: format!("GPU-{:016x}-{index}", fnv(path)),
         total: 12196 << 20,
         watts: 60,

@@ -1,8 +1,8 @@
-//! One lock a GPU between the flows of a machine, whoever runs them. A lock is the kernel's, so it goes with its holder; what is written in the file is for people only. Knows no attempt.
+//! One lock per GPU for all flows of a machine, of all users. The kernel releases a lock when its holder ends. The text in
+//! the file is for people only. Knows no attempt.
 //!
-//! The file of a card, `flow-UUID.lock`, stays and lies where all shared files do. Where somebody removes it all the same, its
-//! holder takes the next one, and who takes an old one looks again. One that somebody made so that others may only read it can be
-//! locked as well.
+//! The file of a GPU, `flow-UUID.lock`, stays in the folder of the shared files. If somebody removes it, its holder locks the
+//! next one, and a flow that locked a removed file looks again. A file that others may only read can be locked too.
 
 use std::{
     fs::File,
@@ -24,7 +24,7 @@ use super::shared_file::{self, is_at, name, open};
 /// More than a holder writes.
 const LONGEST: u64 = 400;
 
-/// How often a file is opened again that somebody removed meanwhile.
+/// How often a removed file is opened again.
 const TRIES: u32 = 10;
 
 /// The lock of a GPU, held or not.
@@ -42,7 +42,7 @@ enum Kept {
     Held(Flock<File>),
 }
 
-/// Why a lock is not to be had.
+/// Why a lock cannot be taken.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Another flow holds it: which, in words.
@@ -102,7 +102,7 @@ impl GpuLock {
         Refusal::Unusable(shared_file::unusable(&self.path, error, "locked", "the GPUs"))
     }
 
-    /// The open file of it, held or not: with that goes the lock, as long as nobody who has it gives it back.
+    /// The open file of the lock, held or not. Its new owner has the lock too, until one of them releases it.
     pub(crate) fn lent(&mut self) -> Option<OwnedFd> {
         if self.kept.is_none() {
             self.kept = open(&self.path).ok().map(Kept::Open);
@@ -113,7 +113,8 @@ impl GpuLock {
         }
     }
 
-    /// While it is held, now and then: takes it anew where somebody removed its file, and touches that so that nobody cleans it away.
+    /// Called now and then while it is held. Locks a new file if somebody removed the old one, and touches the file so that
+    /// no cleaner removes it.
     pub(crate) fn keep(&mut self) {
         let Some(Kept::Held(lock)) = &self.kept else { return };
         if !is_at(lock, &self.path) {
@@ -148,7 +149,7 @@ impl GpuLock {
     }
 }
 
-/// The lock of a GPU in the hands of who outlives the process that took it.
+/// The lock of a GPU, held by a process that outlives the one that took it.
 #[derive(Debug)]
 pub(crate) struct LentLock {
     file: File,

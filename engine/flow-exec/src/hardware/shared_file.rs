@@ -1,10 +1,9 @@
-//! Files that the flows of a machine share, whoever runs them: where they lie, how they are opened and made, and what is said
-//! where one is of no use. Knows no lock, and nothing of what is in them.
+//! Files that all flows of a machine share, of all users: their folder, how they are opened and made, and the message if
+//! one is unusable. Knows no lock, and not their content.
 //!
-//! They lie in `/tmp`, which every user can write whatever their variables say, may be written by all, and are not followed where
-//! one is a link, by another name too. One stays once it is made: who waits for one that was removed would wait for another than
-//! the next has. Where flows that share a machine do not share `/tmp`, containers for example, [`LOCKS_VAR`] names a folder that
-//! they do share.
+//! They are in `/tmp`, where every user can write, and all users may write them. Links are not followed. A file stays once
+//! it is made, because a flow that waits for a removed file would wait for another one than the next flow. If flows share a
+//! machine but not `/tmp`, as containers do, [`LOCKS_VAR`] names a folder that they share.
 
 use std::{
     env,

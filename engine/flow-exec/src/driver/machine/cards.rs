@@ -72,8 +72,8 @@ impl Cards {
         }
     }
 
-    /// Before a decision, with a step that asks for GPUs waiting (`wanted`) or not: takes the locks of all GPUs that no other flow
-    /// holds, so that none is given out twice. Returns what there is to say.
+    /// Before a decision, takes the locks of all GPUs that no other flow holds, so that no GPU is allocated twice. `wanted`: a
+    /// step that requests GPUs waits. Returns messages.
     pub(crate) fn open(&mut self, wanted: bool) -> Vec<String> {
         let mut say = Vec::new();
         if self.facts.is_empty() || !wanted && self.sampler.is_none() {

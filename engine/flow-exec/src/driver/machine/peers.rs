@@ -1,8 +1,9 @@
-//! The other runs of this machine, as a run finds them around a decision: it reads what they hold and wait for, tells the
-//! scheduler, and says how it stands itself before anybody else decides. Holds no scheduling rule.
+//! The other runs of this machine. Before a decision, a run reads their resources and waiting steps and passes them to the
+//! scheduler. It writes its own state before another run decides. Holds no scheduling rule.
 //!
-//! A run that is alone reads one short file for each decision and writes to it when what it holds changes. Where the ledger is of no
-//! use that is said once, and the run goes on as if it were alone; where somebody was stopped in the middle of a decision, after some seconds.
+//! A run that is alone reads one short file per decision, and writes to it when its resources change. If the ledger is
+//! unusable, the run says so once and continues as if it were alone. If another run was stopped during a decision, it does
+//! so after some seconds.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

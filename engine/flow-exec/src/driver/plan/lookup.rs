@@ -33,7 +33,7 @@ pub(crate) struct StoreLookup<'a> {
     /// The workflow's name, under which last fingerprints are kept.
     pub(crate) workflow: &'a str,
     pub(crate) folder: PathBuf,
-    /// What is kept; none before the first run.
+    /// The store; `None` before the first run.
     pub(crate) results: Option<&'a dyn Results>,
     /// Under what else instances were recorded; none before the first run.
     pub(crate) recorded: Option<&'a Recorded>,
@@ -49,7 +49,7 @@ pub(crate) struct StoreLookup<'a> {
     pub(crate) environments: Option<&'a BTreeMap<String, DeclaredEnvironment>>,
     /// The attempt of a dead run under this fingerprint, if it is followed.
     pub(crate) followed: &'a dyn Fn(&Digest) -> Option<Followed>,
-    /// What was found of the instances that are decided next, and of the one that is being decided.
+    /// Lookups of the instances that are decided next, and of the one that is being decided.
     pub(crate) ahead: VecDeque<Ahead>,
     pub(crate) found: Option<Ahead>,
     /// Results whose artifacts are gone: why. Worth a line to people.
@@ -59,7 +59,7 @@ pub(crate) struct StoreLookup<'a> {
 }
 
 impl<'a> StoreLookup<'a> {
-    /// Where there is no store yet; what is known besides is added.
+    /// Without a store. Other knowledge is added later.
     pub(crate) fn of_inputs(workflow: &'a str, folder: &Path, inputs: &'a Inputs) -> Self {
         StoreLookup {
             workflow,
@@ -92,7 +92,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// As far back as a reason that is told of an instance is worth.
+    /// How far back journals are read for a reason.
     pub(crate) fn lately(dir: &StoreDir, workflow: &str) -> Recorded {
         Recorded { most: (100, 64 << 20), ..Recorded::ever(dir, workflow) }
     }
@@ -157,7 +157,7 @@ impl Recorded {
     }
 }
 
-/// What was found of an instance, until it is asked for.
+/// Lookups of an instance that were made in advance.
 pub(crate) struct Ahead {
     fingerprint: Digest,
     attempt: Digest,

@@ -63,8 +63,8 @@ pub(crate) fn read_again(
     Ok(Some(Reading { result, remarks }))
 }
 
-/// Gives a result that has no outputs those of `instance`, from the work folder that it left; false where that does not have them all,
-/// or something in them was written since. They are taken into `objects`, or only hashed.
+/// Gives a result without outputs those of `instance`, from the work folder that it left. They are stored in `objects`, or
+/// only hashed. False if one is missing or was written since.
 ///
 /// # Errors
 /// A file cannot be read; the disk is full.

@@ -1,14 +1,16 @@
-//! The ledger of a machine: one file in which every run of every store says what it holds and what of it waits. Knows no
-//! scheduling rule.
+//! The ledger of a machine: one file in which every run of every store writes its resources and its waiting steps. Knows
+//! no scheduling rule.
 //!
-//! The file has a fixed number of slots, one a run. A slot lives as long as its run holds a lock on the slot's first byte: the
-//! kernel gives that back with the last process that has the open file, the run's keeper too, so that a crash frees what was
-//! held, and not before the programs are gone. One more byte, behind all slots, is the mutex: who decides holds it from reading
-//! the slots to writing its own, which takes well below a millisecond; nobody waits for it without looking at anything else.
-//! The locks are of the open file, for those of a process would be lost with any descriptor of it, and would not pass to the keeper.
+//! The file has a fixed number of slots, one per run. A slot lives as long as its run holds a lock on the slot's first
+//! byte. The kernel releases this lock when the last process closes the file. The run's keeper has the file open too, so a
+//! crash frees the slot only after the programs have ended.
 //!
-//! What is in a slot, others wrote, and every user can: it is bounded and checked, and what says nonsense counts as absent. A
-//! number of a process is for people only, for it can be of another namespace.
+//! The byte after all slots is the mutex. A run holds it from reading the slots to writing its own, well below a
+//! millisecond. Nobody waits for it without looking at anything else. The locks belong to the open file: a lock of a
+//! process would be lost with any of its descriptors, and would not pass to the keeper.
+//!
+//! Every user can write into a slot. Its content is bounded and checked, and invalid content counts as absent. A process
+//! number is for people only, because it can belong to another namespace.
 
 mod slot;
 
@@ -55,7 +57,7 @@ pub(crate) struct Ledger {
 struct Open {
     file: File,
     slot: usize,
-    /// What is in it.
+    /// Its content.
     written: Vec<u8>,
     /// What was read in others' slots last. Most have not changed since.
     parsed: Parsed,

@@ -1,9 +1,9 @@
-//! What a run says of itself in its slot of the ledger, as one line of JSON, and how that of others is read. Knows no file.
+//! The state of a run in its slot of the ledger: one line of JSON, written and read. Knows no file.
 
 use flow_core::sched::Holding;
 use serde::{Deserialize, Serialize};
 
-/// What a slot is written in. Who finds another number does not understand it.
+/// The format of a slot. A flow ignores slots with another number.
 const FORMAT: u32 = 1;
 /// Texts are cut to so many characters: they are for people.
 const TEXT: usize = 80;
@@ -20,7 +20,7 @@ const MOST_ATTEMPTS: u32 = 1_000_000;
 /// A run, as it says itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
-    /// What it is written in; set when it is written.
+    /// Its format; set when it is written.
     pub format: u32,
     pub run: String,
     pub person: String,
@@ -30,15 +30,15 @@ pub struct Slot {
     /// When that process began, clock ticks since the boot: what tells it from another of its number.
     #[serde(default)]
     pub process_start: u64,
-    /// What its attempts hold.
+    /// The resources of its attempts.
     pub holds: Holding,
-    /// What of it waits for others.
+    /// Its units that wait for other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Waiter>,
-    /// What of it another run of its store does already.
+    /// Its units that another run of its store already runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<Follows>,
-    /// What of it is elsewhere, where it holds nothing here.
+    /// Its attempts that run elsewhere and hold nothing here.
     #[serde(default, skip_serializing_if = "Jobs::is_none")]
     pub jobs: Jobs,
 }
@@ -76,7 +76,7 @@ pub struct Waiter {
     pub since: u64,
     /// Higher goes first.
     pub priority: i64,
-    /// What it asks for.
+    /// Its request.
     pub asks: Holding,
     /// Where it asks for GPUs, those that it may have, by their [`card`] names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -91,7 +91,7 @@ pub fn card(uuid: &str) -> String {
 }
 
 impl Slot {
-    /// So many bytes of JSON and spaces. What has no room is cut: texts, then what waits.
+    /// JSON and spaces, in exactly the bytes of a slot. If there is too little room, texts are cut, then waiting units.
     pub(super) fn bytes(&self, size: usize) -> Vec<u8> {
         let mut slot = Slot { format: FORMAT, ..self.clone() };
         for (most, waits) in [(TEXT, true), (SHORT, true), (SHORT, false)] {
@@ -108,7 +108,7 @@ impl Slot {
         vec![0; size]
     }
 
-    /// What others wrote; none where that is nonsense.
+    /// A slot of another run; `None` if it is invalid.
     pub(super) fn read(bytes: &[u8]) -> Option<Slot> {
         let mut slot: Slot = serde_json::from_slice(bytes).ok()?;
         let sound = |holds: &Holding| {
