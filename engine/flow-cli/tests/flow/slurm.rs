@@ -135,7 +135,10 @@ fn after_a_run_on_slurm_plans_look_there_and_the_next_run_says_that_it_does_not(
     assert!(said.contains(": queued in Slurm since run"), "{said}");
     let said = lab.space.flow(["status"]).expect(0).stdout();
     assert!(said.contains("2 jobs are still in Slurm (1 running, 1 waiting)"), "{said}");
-    lab.space.write("on", "").flow(["run", "w.yaml", "--on", "slurm"]).expect(0);
+    let mut flow = lab.space.start(["run", "w.yaml", "--on", "slurm"]);
+    until("it joins both", || flow.said().contains("queued since run"));
+    lab.space.write("on", "");
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
     step("true");
     let planned = lab.space.flow(["plan", "w.yaml"]).expect(0);
     assert!(planned.stderr().contains("on slurm, like the last run"), "{}", planned.text());

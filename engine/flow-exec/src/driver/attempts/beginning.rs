@@ -156,7 +156,8 @@ impl<X: Executor> Attempts<X> {
         }
         if let Some(job) = work.job.as_ref().filter(|job| job.joined) {
             // The same words for every step of a sweep, so that they are shown once.
-            out.notice(Some(id), format!("running since run {}: its job is not submitted again", job.intent.run));
+            let how = if running.queued.is_some() { "queued" } else { "running" };
+            out.notice(Some(id), format!("{how} since run {}: its job is not submitted again", job.intent.run));
         }
         if let Some(stays) = work.stays.as_ref().filter(|stays| stays.joined) {
             out.notice(Some(id), format!("running since run {}: it is not started again", stays.intent.run));
