@@ -167,6 +167,13 @@ pub(crate) fn normal(path: &Path) -> PathBuf {
     out
 }
 
+/// The real path of a file or folder that need not exist.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    let known = path.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
+    let Some((above, known)) = known else { return path.to_owned() };
+    path.strip_prefix(above).map_or_else(|_| path.to_owned(), |below| known.join(below))
+}
+
 fn refuse(why: Option<String>) -> Result<(), ExecError> {
     let way_out = "choose a store with --store DIR: this one, if you trust its owner, or one of your own; or move the workflow into \
                    a folder of your own";

@@ -19,7 +19,7 @@ use crate::words;
 #[command(after_help = "\
 A damaged database is moved aside and rebuilt from the journals of the runs. A result with missing or damaged files
 is dropped, so that the next run makes it again. Processes that a killed run left alive are killed. The last line shows
-where work folders are, with -w also if the workflow has `work:`, and what `flow gc` would free.")]
+where work folders are, with -w those of that workflow, and what `flow gc` would free.")]
 pub(crate) struct Doctor {
     /// Read and hash every file again, which takes as long as reading the whole store
     #[arg(long)]
@@ -46,8 +46,9 @@ impl Doctor {
         }
         // If another run is active, nothing can be removed.
         let freed = store.gc(gc::kept_by_default(), true).map(|freed| freed.bytes).unwrap_or_default();
-        let by_file = self.about.workflow.and_then(|file| named_by(global, file));
-        let report = flow_exec::work_report(&place.workspace, by_file, &place.store).map_err(|error| error.to_string());
+        let session = self.about.workflow.and_then(|file| opened(global, file));
+        let report = flow_exec::work_report(&place.workspace, session.as_ref(), &place.store);
+        let report = report.map_err(|error| error.to_string());
         for line in work_folders(report, freed) {
             output.line(line)?;
         }
@@ -55,12 +56,11 @@ impl Doctor {
     }
 }
 
-/// The folder that `work:` of a workflow names, if the workflow is valid.
-fn named_by(global: &Global, file: PathBuf) -> Option<PathBuf> {
+/// A workflow, if it is valid.
+fn opened(global: &Global, file: PathBuf) -> Option<Session> {
     let mut request = place::request(global, file, &Selection::default());
     request.any_machine = true;
-    let session = Session::open(&request, &crate::builtins::Steps::new()).ok()?;
-    Some(session.path(session.expansion.work.as_ref()?))
+    Session::open(&request, &crate::builtins::Steps::new()).ok()
 }
 
 /// Where work folders are, whether their files can be moved into the store, and the space of their disk.

@@ -467,3 +467,28 @@ fn what_nodes_cannot_see_is_refused_before_anything_runs() {
     assert!(text.contains("`--job-name=mine` is set by flow itself"), "{text}");
     lab.space.flow(["run", "w.yaml"]).expect(0);
 }
+
+#[test]
+#[ignore = "needs Slurm"]
+fn work_folders_are_outside_the_project_if_nodes_see_a_place_there() {
+    let lab = Lab::new(1, 0, "");
+    lab.space.write("lab/proj/plugins/here", "");
+    let workflow = |slurm: &str| {
+        let slurm = format!("slurm: {{poll: 1s{slurm}}}");
+        lab.space.write(
+            "lab/proj/w.yaml",
+            &HEAD.replace("slurm: {poll: 1s}", &slurm).replace("steps:", "steps: {a: {run: pwd -P}}"),
+        );
+    };
+    workflow(", shared: ..");
+    let said = lab.space.flow_in("lab/proj", ["run", "w.yaml"]).expect(0).text();
+    assert!(!said.contains("work folders are in the project"), "{said}");
+    let hidden = format!("ROOT/lab/.flow-work-{}/", nix::unistd::geteuid());
+    let at = lab.space.flow_in("lab/proj", ["logs", "a"]).expect(0).stdout();
+    assert!(at.starts_with(&hidden), "{at}");
+    let place = lab.space.flow_in("lab/proj", ["doctor", "-w", "w.yaml"]).expect(0).stdout();
+    assert!(place.contains(&hidden), "{place}");
+    workflow("");
+    let said = lab.space.flow_in("lab/proj", ["run", "w.yaml", "--force"]).expect(0).text();
+    assert!(said.contains("work folders are in the project"), "{said}");
+}

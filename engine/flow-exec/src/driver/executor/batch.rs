@@ -160,7 +160,7 @@ fn misused(option: &str) -> Option<Diagnostic> {
 }
 
 /// The folder that all nodes see. The store must be in it.
-fn shared(workspace: &Workspace, expansion: &Expansion) -> Result<PathBuf, Diagnostic> {
+pub(crate) fn shared(workspace: &Workspace, expansion: &Expansion) -> Result<PathBuf, Diagnostic> {
     let store = workspace.store.canonicalize().unwrap_or_else(|_| workspace.store.clone());
     if let Some(named) = &expansion.slurm.shared {
         let folder = workspace.folder.join(named);
