@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::shell::{Runner, Script, Shell, runner};
 use flow_core::{Expansion, InstanceId, StepFacts, StepId, Unmapped, Uses};
-use flow_exec::{LinkedInput, Session};
+use flow_exec::{LinkedInput, Session, absolute_path};
 use flow_store::{ALL_BYTES, ALL_FILES, CAPTURE_BYTES, CAPTURE_FILES};
 use serde_json::Value;
 
@@ -123,13 +123,12 @@ impl Check {
     }
 }
 
-/// Files that a step's command names by an absolute path and that are not its inputs. Programs and
+/// Files that a step's command names by an absolute path, or in the home folder, and that are not its inputs. Programs and
 /// files of the system do not count. Only the first instance of a step is read.
 fn unlisted(session: &Session) -> BTreeSet<(String, String)> {
     const SYSTEM: [&str; 8] = ["/bin", "/dev", "/etc", "/lib", "/opt", "/proc", "/sys", "/usr"];
     let is_data = |path: &Path| {
-        path.is_absolute()
-            && !path.starts_with(&session.workspace.root)
+        fs::canonicalize(path).is_ok_and(|real| !real.starts_with(&session.workspace.root))
             && !SYSTEM.iter().any(|folder| path.starts_with(folder))
             && fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 == 0)
     };
@@ -141,11 +140,12 @@ fn unlisted(session: &Session) -> BTreeSet<(String, String)> {
         };
         let Some((command, _)) = expansion.command(instance.id) else { continue };
         let is_input = |path: &Path| {
+            let Ok(path) = fs::canonicalize(path) else { return false };
             let mut inputs = instance.inputs.iter().map(|input| fs::canonicalize(session.path(&input.path)));
             inputs.any(|input| input.is_ok_and(|input| path.starts_with(input)))
         };
         let words = command.split(|c: char| c.is_whitespace() || "'\"=;|&()<>".contains(c));
-        let paths = words.filter(|word| is_data(Path::new(word)) && !is_input(Path::new(word)));
+        let paths = words.filter(|word| absolute_path(word).is_some_and(|path| is_data(&path) && !is_input(&path)));
         found.extend(paths.map(|path| (step.name.clone(), path.to_owned())));
     }
     found

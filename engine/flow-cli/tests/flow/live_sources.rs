@@ -113,6 +113,8 @@ fn is_lost(said: &str, n: usize) -> bool {
 fn an_edit_that_was_undone_is_seen_by_steps_that_name_the_project() {
     let space = space();
     space.write("src/toy/lib.py", "");
+    std::os::unix::fs::symlink(space.path(""), space.cache().join("link")).unwrap();
+    let through_link = format!("cat {}", space.cache().join("link/src/toy/lib.py").display());
     let said = edited_and_restored(
         &space,
         "src",
@@ -122,11 +124,12 @@ fn an_edit_that_was_undone_is_seen_by_steps_that_name_the_project() {
             "PYTHONPATH=HERE/src true",
             "cd $FLOW_ROOT/src && cat toy/lib.py",
             "A=$FLOW_ROOT; PYTHONPATH=$A/src true",
+            &through_link,
         ],
         "src/toy/lib.py",
     );
     assert!(!is_lost(&said, 0), "{said}");
-    for n in 1..5 {
+    for n in 1..6 {
         assert!(is_lost(&said, n), "{said}");
     }
 }

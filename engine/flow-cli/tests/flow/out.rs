@@ -279,15 +279,19 @@ fn what_failed_in_the_last_run_says_which_run_has_its_outputs() {
 
 #[test]
 fn check_warns_of_a_file_in_a_command_that_is_no_input() {
-    let (space, other) = (space(), space());
+    let (mut space, other) = (space(), space());
+    space.env("HOME", &other.path("").display().to_string());
     let file = other.path("conf.json").display().to_string();
     let text = format!("flow: 1\nsteps:\n  a: {{run: cat --config={file}}}\n");
     space.write("w.yaml", &text);
     let check = || space.flow(["check"]).expect(0).stdout();
     assert!(!check().contains("warning:"), "there is no such file");
     other.write("conf.json", "{}");
-    let said = check();
-    assert!(said.contains("conf.json` is not under `inputs:` of `a`, so an edit of it does not rerun"), "{said}");
+    for path in [&*file, "~/conf.json", "'$HOME/conf.json'", "${HOME}/conf.json"] {
+        space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{run: \"cat {path}\"}}\n"));
+        let said = check();
+        assert!(said.contains("conf.json` is not under `inputs:` of `a`, so an edit of it does not rerun"), "{said}");
+    }
     space.write("w.yaml", &text.replace("}", &format!(", inputs: [{file}]}}")));
     assert!(!check().contains("warning:"), "it is an input");
 }

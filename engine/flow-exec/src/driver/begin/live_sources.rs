@@ -23,7 +23,7 @@ use crate::{
     environment::packages_of,
     live_sources::{self, LiveSource, Way},
     site_packages::distributions,
-    workspace::relative,
+    workspace::{real, relative},
 };
 
 const PYTHONPATH: &str = "PYTHONPATH";
@@ -167,18 +167,21 @@ impl Session {
             let Some((line, env)) = first.and_then(|instance| self.written(instance)) else { continue };
             let named = env.iter().map(|(name, value)| (format!("`{name}` under `env:`"), value));
             for (place, text) in named.chain([("`run:`".to_owned(), &line)]) {
-                let paths = text.split(|c: char| c.is_whitespace() || "'\"=:;,|&()<>".contains(c));
-                let is_ours = |path: &&str| is_below(root, Path::new(path)) && !is_environment(root, Path::new(path));
-                found.extend(paths.filter(is_ours).map(|path| (step.name.clone(), place.clone(), path.to_owned())));
+                let ours = text.split(ends_path).filter_map(|word| {
+                    let path = real(&absolute_path(word)?);
+                    let is_ours = path.starts_with(root) && path.exists() && !is_environment(root, &path);
+                    is_ours.then(|| (step.name.clone(), place.clone(), word.to_owned(), path))
+                });
+                found.extend(ours);
             }
         }
-        let warnings = found.into_iter().map(|(step, place, path)| {
-            if Path::new(&path) == root {
+        let warnings = found.into_iter().map(|(step, place, path, real)| {
+            if real == *root {
                 return format!(
                     "{place} of `{step}` has the absolute path `{path}` of the project, so the step reads the files that you edit, not the run's copies; use a path relative to the work folder, where the step starts"
                 );
             }
-            let near = relative(&self.workspace.folder, Path::new(&path));
+            let near = relative(&self.workspace.folder, &real);
             format!(
                 "{place} of `{step}` has the absolute path `{path}`, so the step reads the file that you edit, not the run's copy; write `{near}` and list it under `inputs:`"
             )
@@ -296,21 +299,52 @@ fn imports_live(
 /// environments. A path that ends in a variable may lead anywhere below.
 fn names(text: &str, author: &Path, root: &Path, home: Option<&String>) -> bool {
     let Some(project) = root.to_str() else { return false };
-    let mut text = text.replace("${FLOW_ROOT}", project).replace("$FLOW_ROOT", project);
-    if let Some(home) = home {
-        text = text.replace("${HOME}", home).replace("$HOME", home).replace("~/", &format!("{home}/"));
-    }
+    let text = text.replace("${FLOW_ROOT}", project).replace("$FLOW_ROOT", project);
+    let text = home.map_or(text.clone(), |home| with_home(&text, home));
+    let is_named = |text: &str| has_path(text, author, root, project);
+    is_named(&text)
+        || is_named(&with_real_paths(&text))
+        || author.starts_with(root) && text.contains(flow_protocol::ROOT_VAR)
+}
+
+fn has_path(text: &str, author: &Path, root: &Path, project: &str) -> bool {
     let top = if author.starts_with(root) { project } else { author.to_str().unwrap_or(project) };
-    let ends = |c: char| c.is_whitespace() || "'\"`=:;,|&()<>".contains(c);
     let leads = |(at, _): (usize, &str)| {
-        let whole = text[at..].split(ends).next().unwrap_or_default();
+        let whole = text[at..].split(ends_path).next().unwrap_or_default();
         let below = whole.get(top.len()..).unwrap_or_default();
         let place = Path::new(whole.split('$').next().unwrap_or_default());
         let is_related = whole.contains('$') || author.starts_with(place) || place.starts_with(author);
-        let is_path = (at == 0 || text[..at].ends_with(ends)) && (below.is_empty() || below.starts_with(['/', '$']));
+        let is_path =
+            (at == 0 || text[..at].ends_with(ends_path)) && (below.is_empty() || below.starts_with(['/', '$']));
         is_path && is_related && !is_environment(root, place)
     };
-    text.match_indices(top).any(leads) || author.starts_with(root) && text.contains(flow_protocol::ROOT_VAR)
+    text.match_indices(top).any(leads)
+}
+
+/// A character that ends a path in a command.
+fn ends_path(c: char) -> bool {
+    c.is_whitespace() || "'\"`=:;,|&()<>".contains(c)
+}
+
+/// The absolute path that a word of a command names, also with the home folder as a shell writes it.
+pub fn absolute_path(word: &str) -> Option<PathBuf> {
+    let home = env::var("HOME").ok();
+    let path = PathBuf::from(home.map_or(word.to_owned(), |home| with_home(word, &home)));
+    path.is_absolute().then_some(path)
+}
+
+fn with_home(text: &str, home: &str) -> String {
+    text.replace("${HOME}", home).replace("$HOME", home).replace("~/", &format!("{home}/"))
+}
+
+/// A text with the real path of each absolute path, because a path may lead through a link to the project.
+fn with_real_paths(text: &str) -> String {
+    let word = |word: &str| {
+        let end = word.find(|c| ends_path(c) || c == '$').unwrap_or(word.len());
+        let (path, rest) = word.split_at(end);
+        if path.starts_with('/') { format!("{}{rest}", real(Path::new(path)).display()) } else { word.to_owned() }
+    };
+    text.split_inclusive(ends_path).map(word).collect()
 }
 
 /// Finds the live sources of commands. The same word is looked up once.
@@ -385,10 +419,6 @@ impl Finder<'_> {
     }
 }
 
-fn is_below(root: &Path, path: &Path) -> bool {
-    path.is_absolute() && path.starts_with(root) && path.exists()
-}
-
 /// In a virtual environment.
 fn is_environment(root: &Path, path: &Path) -> bool {
     path.ancestors().take_while(|above| *above != root).any(|above| above.join("pyvenv.cfg").exists())
@@ -396,7 +426,26 @@ fn is_environment(root: &Path, path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
+
+    #[test]
+    fn a_path_through_a_link_names_the_project() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (root, author) = (top.join("proj"), top.join("proj/src/lib.py"));
+        fs::create_dir_all(root.join("src")).unwrap();
+        symlink(&root, top.join("link")).unwrap();
+        let home = top.display().to_string();
+        let is_named = |text: &str| names(&text.replace("TOP", &home), &author, &root, Some(&home));
+        for yes in ["cd TOP/link && ls", "python TOP/link/src/lib.py", "TOP/link$x", "cat '$HOME/link/src/lib.py'"] {
+            assert!(is_named(yes), "{yes}");
+        }
+        for no in ["cd TOP/link2", "TOP/link/results", "link/src/lib.py"] {
+            assert!(!is_named(no), "{no}");
+        }
+    }
 
     #[test]
     fn a_text_names_a_project_but_not_its_virtual_environment() {
