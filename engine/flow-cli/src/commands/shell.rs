@@ -22,8 +22,8 @@ Examples:
   flow shell train                       a shell in the work folder of a step that failed
   flow shell 'train[lr=0.1]' -- ls -l    a command there
 
-The shell has the variables of `env:`, FLOW_ROOT, and those for the CPUs and GPUs of the step, but
-reserves none of these. Secrets come from your own shell. flow keeps the work folder of a step that failed until
+The shell has the variables that the step had, also those for its CPUs and GPUs, but reserves none of
+these. Secrets come from your own shell. flow keeps the work folder of a step that failed until
 `flow gc`.")]
 pub(crate) struct Shell {
     /// A step, or an instance such as 'solo[batch=16]'
@@ -57,15 +57,21 @@ impl Shell {
                 return Err(error.hint(format!("choose one: `flow shell '{}'`", first.label)));
             }
         };
-        let placed = flow_exec::placement_variables(attempt.cpus, attempt.gpus.join(","));
-        let declared = Folder::at(place.store.path().join(&attempt.folder)).variables();
-        let placed = placed.map(|(name, value)| (name.to_owned(), value));
-        let variables = placed.chain([place.workspace.root_variable()]).chain(declared);
         let shell = || vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned())];
         let argv = if self.command.is_empty() { shell() } else { self.command };
         output.note(format!("in `{}`", work.display()))?;
         let [program, arguments @ ..] = &argv[..] else { return Err(CliError::usage("there is no command")) };
-        let error = Command::new(program).args(arguments).current_dir(work).envs(variables).exec();
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(work);
+        let own = std::env::vars_os().map(|(name, _)| name);
+        own.filter(|name| name.as_encoded_bytes().starts_with(b"FLOW_")).for_each(|name| _ = command.env_remove(name));
+        for (name, value) in Folder::at(place.store.path().join(&attempt.folder)).variables() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let error = command.exec();
         Err(CliError::failed(format!("cannot start `{program}`: {error}")))
     }
 }

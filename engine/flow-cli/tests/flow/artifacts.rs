@@ -103,8 +103,12 @@ steps:
 
 #[test]
 fn the_work_folder_of_a_step_that_failed_is_named_and_opened() {
-    let space = space();
-    let steps = "  bad: {run: 'echo half > half.txt; exit 3', env: {SCALE: 7}, cpus: 2}\n  good: {run: 'true'}\n";
+    let mut space = space();
+    space.env("PYTHONPATH", &space.path("lib").display().to_string()).write("lib/a.py", "");
+    let env = "env | sort | grep -vE '^(_|SHLVL|PWD|OLDPWD)='";
+    let bad = format!("{env} > env.txt; echo half > half.txt; exit 3");
+    let steps =
+        format!("  bad: {{run: {bad:?}, inputs: [lib], env: {{SCALE: 7}}, cpus: 2}}\n  good: {{run: 'true'}}\n");
     space.write("w.yaml", &format!("flow: 1\nname: kept\nsteps:\n{steps}"));
     space.flow(["run", "w.yaml", "-k"]).expect(1);
     let shown = space.flow(["show", "bad"]).expect(0).stdout();
@@ -112,6 +116,8 @@ fn the_work_folder_of_a_step_that_failed_is_named_and_opened() {
     assert!(!space.flow(["show", "good"]).expect(0).stdout().contains("work folder"));
     let shell = ["shell", "bad", "--", "sh", "-c", "cat half.txt; echo $SCALE $OMP_NUM_THREADS; ls $FLOW_ROOT/*.yaml"];
     assert_eq!(space.flow(shell).expect(0).stdout(), "half\n7 2\nROOT/w.yaml\n");
+    let same = format!("{env} | diff env.txt - && grep -c ^FLOW_CHECKPOINT=/ env.txt");
+    assert_eq!(space.flow(["shell", "bad", "--", "bash", "-c", &same]).expect(0).stdout(), "1\n");
     let none = space.flow(["shell", "good"]).expect(2).text();
     assert!(none.contains("no work folder of `good` is left"), "{none}");
 }

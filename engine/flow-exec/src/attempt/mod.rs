@@ -33,7 +33,7 @@ pub use unlisted::unlisted;
 const HEARD: &str = "heard.jsonl";
 /// The output of the attempts whose checkpoint this one continues from.
 const EARLIER: &str = "earlier.log";
-/// The values of `env:`, for `flow shell`.
+/// The variables of the program, for `flow shell`.
 const VARIABLES: &str = "variables.json";
 /// Its own copies of input folders, if it runs as root. The files in the work folder are hard links to them.
 const INPUTS: &str = "inputs";
@@ -148,16 +148,16 @@ impl Folder {
         fs::write(self.path.join(file::REQUEST), serde_json::to_vec(request)?)
     }
 
-    /// Keeps the values of `env:`.
+    /// Keeps the variables that the program got in addition to its user's. One without a value was removed.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn write_variables(&self, variables: &BTreeMap<String, String>) -> io::Result<()> {
+    pub(crate) fn write_variables(&self, variables: &BTreeMap<&str, Option<&str>>) -> io::Result<()> {
         fs::write(self.path.join(VARIABLES), serde_json::to_vec(variables)?)
     }
 
-    /// The values of `env:`; empty if there are none.
-    pub fn variables(&self) -> BTreeMap<String, String> {
+    /// These variables; empty if there are none.
+    pub fn variables(&self) -> BTreeMap<String, Option<String>> {
         let text = fs::read(self.path.join(VARIABLES)).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }

@@ -25,7 +25,6 @@ pub use audit::{Audit, Unaudited, audit, audited, has_audits};
 pub use begin::capture::LinkedInput;
 pub use begin::environments::{PresentEnvironment, Since, load as environment};
 pub use begin::live_sources::absolute_path;
-pub use begin::start::placement_variables;
 pub use begin::work_place::{WorkReport, work_report};
 pub(crate) use executor::intents::Intent;
 pub use executor::slurm::{JobsLeft, NoAnswer, Qualities, Rules, Unasked, cancel_jobs, jobs_left, overview, rules};

@@ -235,6 +235,11 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         }
         live_sources::put_first(&mut launch.env, session, instance, &resolved, &folder.work());
     }
+    if process {
+        let secrets = &expansion.steps[instance.step.index()].secrets;
+        let kept = start::keep_variables(&launch.env, context.environment.inherited(), secrets, &folder);
+        kept.map_err(|e| not_made(folder.path(), e))?;
+    }
     let place = format!("runs/{}/attempts/{}", context.run, fill.attempt.0);
     let label = context.secrets.hide(instance.label.to_string());
     let job = batch_work(context, instance);

@@ -179,10 +179,6 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
                     }
                 });
             }
-            if !start.resolved.env.is_empty() {
-                let kept = start.folder.write_variables(&start.resolved.env);
-                kept.map_err(|e| not_made(start.folder.path(), &e))?;
-            }
             in_image(start, argv(line, *shell, start.folder)?)
         }
         Body::Plugin { plugin, step, with } => {
@@ -401,8 +397,25 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
     env.into_iter().collect()
 }
 
+/// Keeps the variables of a program that differ from the inherited ones, for `flow shell`.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn keep_variables(
+    env: &[(String, String)],
+    inherited: &BTreeMap<String, String>,
+    secrets: &[String],
+    folder: &Folder,
+) -> io::Result<()> {
+    let set = env.iter().filter(|(name, value)| inherited.get(name) != Some(value) && !secrets.contains(name));
+    let set = set.map(|(name, value)| (name.as_str(), Some(value.as_str())));
+    let is_gone = |name: &&String| !name.starts_with("FLOW_") && !env.iter().any(|(known, _)| known == *name);
+    let gone = inherited.keys().filter(is_gone).map(|name| (name.as_str(), None));
+    folder.write_variables(&set.chain(gone).collect())
+}
+
 /// Variables that limit a program to its CPUs and GPUs. `gpus`: their UUIDs with commas.
-pub fn placement_variables(cpus: u32, gpus: String) -> impl Iterator<Item = (&'static str, String)> {
+fn placement_variables(cpus: u32, gpus: String) -> impl Iterator<Item = (&'static str, String)> {
     // Two programs that each use every core run at a fraction of their speed.
     let threads =
         ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS"];
@@ -456,6 +469,20 @@ mod tests {
         assert_eq!(appears("plain/labels.csv", &data.join("labels.csv")), Ok(false));
         let other = appears("data/labels.csv", &dir.path().join("labels.csv"));
         assert_eq!(other, Err(Filling::InputInInput { path: "data/labels.csv".into(), folder: "data".into() }));
+    }
+
+    #[test]
+    fn a_shell_gets_the_variables_that_the_step_had() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::create(dir.path().join("1")).unwrap();
+        let pairs = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+            all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let env = pairs(&[("PATH", "/lab/bin:/bin"), ("HOME", "/me"), ("FLOW_ATTEMPT", "/a"), ("TOKEN", "secret")]);
+        let inherited = pairs(&[("PATH", "/bin"), ("HOME", "/me"), ("PYTHONHOME", "/x"), ("FLOW_STORE", "/s")]);
+        keep_variables(&env, &inherited.into_iter().collect(), &["TOKEN".to_owned()], &folder).unwrap();
+        let expected = [("FLOW_ATTEMPT", Some("/a")), ("PATH", Some("/lab/bin:/bin")), ("PYTHONHOME", None)];
+        assert_eq!(folder.variables(), expected.map(|(n, v)| (n.to_owned(), v.map(str::to_owned))).into());
     }
 
     #[test]
