@@ -9,7 +9,7 @@ use std::{
     fs::{self, Metadata},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use flow_core::{ArtifactKind, Digest, reason::StoreAction};
@@ -265,13 +265,22 @@ impl Inputs {
         }
     }
 
-    /// The same, or a file that was written at or after `since`: it may have had another content in between. Only the
-    /// times of files count, because Python adds its compiled files to folders.
-    pub fn changed_since(&self, path: &Path, by_listing: bool, since: SystemTime) -> Option<PathBuf> {
-        self.changed(path, by_listing).or_else(|| {
-            let seen = self.as_seen(path, by_listing)?;
-            seen.files.iter().find(|file| file.is_written_since(since)).map(|file| file.path.clone())
-        })
+    /// A path of an input that has changed since it was hashed, if any. Or a file that has its old content, but was
+    /// written at or after `since`, and how long after: it may have had another content in between. Only the times of
+    /// files count, because Python adds its compiled files to folders.
+    pub fn changed_since(
+        &self,
+        path: &Path,
+        by_listing: bool,
+        since: SystemTime,
+    ) -> Option<(PathBuf, Option<Duration>)> {
+        if let Some(changed) = self.changed(path, by_listing) {
+            return Some((changed, None));
+        }
+        let seen = self.as_seen(path, by_listing)?;
+        let file = seen.files.iter().find(|file| file.is_written_since(since))?;
+        let after = u64::try_from(file.stamp.modified - nanoseconds(since)).unwrap_or_default();
+        Some((file.path.clone(), Some(Duration::from_nanos(after))))
     }
 
     /// True if it looks changed since it was hashed, or was written at or after `since`. Reads no content.

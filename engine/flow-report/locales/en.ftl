@@ -733,6 +733,7 @@ spoiled-stranger = a foreign process, { $pid } ({ $name }), computed on GPU { $g
 spoiled-gpu-silent = GPU { $gpu } did not answer for { $seconds } s during the run, so its activity then is unknown
 spoiled-other-runs = it required the whole machine, but other runs had steps on it, up to { $attempts } at once
 spoiled-input-changed = { $path } changed while it ran
+spoiled-input-rewritten = { $path } changed while it ran: it was written { $seconds } s after the start, and has its old content again
 spoiled-input-written = a step wrote into the read-only copy of { $path }; your own files are unchanged
 spoiled-input-written-itself = it wrote into its read-only copy of { $path }; your own files are unchanged
 spoiled-artifact-gone = { $path } is read-only, but was changed or removed while it ran

@@ -712,6 +712,7 @@ spoiled-stranger = 运行期间，外部进程 { $pid }（{ $name }）在 GPU { 
 spoiled-gpu-silent = 运行期间，GPU { $gpu } 有 { $seconds } 秒没有响应，其间的情况未知
 spoiled-other-runs = 该步骤需要独占整台机器，但其他运行同时在此执行步骤，最多 { $attempts } 个
 spoiled-input-changed = 运行期间 { $path } 发生了变化
+spoiled-input-rewritten = 运行期间 { $path } 发生了变化：开始后 { $seconds } 秒被写入，之后又恢复了原来的内容
 spoiled-input-written = 有步骤写入了 { $path } 的只读副本；你自己的文件没有改动
 spoiled-input-written-itself = 该步骤写入了 { $path } 的只读副本；你自己的文件没有改动
 spoiled-artifact-gone = { $path } 为只读，却在其运行期间被改动或删除

@@ -188,6 +188,10 @@ impl Reasons<'_> {
             Spoiled::InputChanged { path, differences } => {
                 self.say("spoiled-input-changed", args.with("path", self.changed(path, differences)))
             }
+            Spoiled::InputRewritten { path, seconds } => {
+                let args = args.with("path", self.code(path)).with("seconds", seconds.to_string());
+                self.say("spoiled-input-rewritten", args)
+            }
             // Another step wrote into it, and its check removed it.
             Spoiled::ArtifactChanged { path, damage: Damage::Missing } => {
                 self.say("spoiled-artifact-gone", args.with("path", self.code(path)))

@@ -134,6 +134,7 @@ fn everything(mut all: BuiltinInput) -> BuiltinInput {
     solo[0].accepted = Some("a comment changed".into());
     solo[1].spoiled = vec![
         Spoiled::InputChanged { path: "photos".into(), differences: vec![] },
+        Spoiled::InputRewritten { path: "photos".into(), seconds: 12 },
         Spoiled::InputWritten { path: "photos".into(), folder: None, itself: false },
         Spoiled::Stranger { pid: 7, name: "python".into(), gpu: "0".into() },
     ];

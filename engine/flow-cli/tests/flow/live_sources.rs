@@ -129,6 +129,7 @@ fn an_edit_that_was_undone_is_seen_by_steps_that_name_the_project() {
         "src/toy/lib.py",
     );
     assert!(!is_lost(&said, 0), "{said}");
+    assert!(said.contains("after the start, and has its old content again"), "{said}");
     for n in 1..6 {
         assert!(is_lost(&said, n), "{said}");
     }

@@ -40,6 +40,13 @@ pub enum Spoiled {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         differences: Vec<Difference>,
     },
+    /// An input was written while it ran, and has its old content again.
+    InputRewritten {
+        /// The file.
+        path: String,
+        /// How long after the start, in seconds.
+        seconds: u32,
+    },
     /// A step wrote into the read-only copy of an input.
     InputWritten {
         /// The file.
@@ -82,6 +89,7 @@ impl Spoiled {
     pub fn is_of_content(&self) -> bool {
         match self {
             Spoiled::InputChanged { .. }
+            | Spoiled::InputRewritten { .. }
             | Spoiled::InputWritten { .. }
             | Spoiled::ArtifactChanged { .. }
             | Spoiled::ArtifactUnseen { .. } => true,
@@ -114,7 +122,7 @@ crate::compiled_once::compiled_once!(Spoiled);
 texts! {
     Spoiled {
         Stranger { pid, name, gpu }, GpuSilent { gpu, seconds }, OtherRuns { attempts }, InputChanged { path, differences },
-        InputWritten { path, folder, itself },
+        InputRewritten { path, seconds }, InputWritten { path, folder, itself },
         ArtifactChanged { path, damage }, ArtifactUnseen { path, error },
         OtherHardware { declared, found }, Said { text },
     }

@@ -337,10 +337,13 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
             () if is_live && running.rejoined || could_read_live(&path, input) => {
                 context.inputs.changed_since(&path, input.by_listing, began)
             }
-            () if is_live => context.inputs.changed(&path, input.by_listing),
+            () if is_live => context.inputs.changed(&path, input.by_listing).map(|path| (path, None)),
             () => None,
         };
-        why.extend(changed.map(near).map(input_changed));
+        why.extend(changed.map(|(path, after)| match after {
+            Some(after) => Spoiled::InputRewritten { path: near(path), seconds: after.as_secs() as u32 },
+            None => input_changed(near(path)),
+        }));
         let written = captured.filter(|_| !is_private).and_then(|captured| captured.written());
         why.extend(written.map(near).map(|path| match is_copy {
             true => Spoiled::InputWritten {
