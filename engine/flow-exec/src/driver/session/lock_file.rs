@@ -1,7 +1,9 @@
-//! Compares the dependencies of `pyproject.toml` with those that `uv.lock` was made from. Reads text only, and both files
-//! only in the form that uv writes; what it cannot read counts as equal. `uv lock --check` needs uv and a network.
+//! Compares the dependencies of `pyproject.toml` with those that `uv.lock` was made from. Reads text only; what it cannot
+//! read counts as equal. `uv lock --check` needs uv and a network.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use toml_edit::{DocumentMut, TableLike};
 
 /// A dependency: its name, and its version ranges if it has no URL. Without `;` and extras.
 type Requirements = BTreeMap<String, BTreeSet<BTreeSet<String>>>;
@@ -28,45 +30,17 @@ pub(super) fn outdated(project: &str, lock: &str) -> Option<String> {
 
 /// `dependencies` under `[project]`; none if a build backend computes them.
 fn of_project(text: &str) -> Option<Requirements> {
-    let mut lines = text.lines().map(str::trim).skip_while(|line| *line != "[project]").skip(1);
+    let file: DocumentMut = text.parse().ok()?;
+    let project = file.get("project")?.as_table_like()?;
+    let list = |key: &str| project.get(key).map_or(Some(Vec::new()), |item| Some(item.as_array()?.iter().collect()));
+    if list("dynamic")?.iter().any(|name| name.as_str() == Some("dependencies")) {
+        return None;
+    }
     let mut all = Requirements::new();
-    while let Some(line) = lines.next().filter(|line| !line.starts_with('[')) {
-        let Some((key, value)) = line.split_once('=') else { continue };
-        match key.trim() {
-            "dynamic" if value.contains("dependencies") => return None,
-            "dependencies" => {
-                let mut value = value.to_owned();
-                let mut texts = strings(&value);
-                while texts.is_none() {
-                    value.push('\n');
-                    value.push_str(lines.next()?);
-                    texts = strings(&value);
-                }
-                texts?.iter().for_each(|requirement| add(&mut all, requirement));
-            }
-            _ => {}
-        }
+    for requirement in list("dependencies")? {
+        add(&mut all, requirement.as_str()?);
     }
     Some(all)
-}
-
-/// The strings of a list; none if its end is missing.
-fn strings(list: &str) -> Option<Vec<String>> {
-    let (mut all, mut open, mut chars) = (Vec::new(), None, list.chars());
-    while let Some(c) = chars.next() {
-        match (open, c) {
-            (Some(quote), _) if c == quote => open = None,
-            (Some(_), _) => all.last_mut().map(|text: &mut String| text.push(c))?,
-            (None, '"' | '\'') => {
-                open = Some(c);
-                all.push(String::new());
-            }
-            (None, '#') => drop(chars.by_ref().find(|c| *c == '\n')),
-            (None, ']') => return Some(all),
-            _ => {}
-        }
-    }
-    None
 }
 
 fn add(all: &mut Requirements, requirement: &str) {
@@ -97,23 +71,30 @@ fn normal(name: &str) -> String {
 
 /// What the project itself needs, as written when it was locked; none if the file does not say it.
 fn of_lock(text: &str) -> Option<Requirements> {
-    let is_own = |package: &&str| {
-        ["virtual", "editable"].iter().any(|kind| package.contains(&format!("source = {{ {kind} = \".\" }}")))
+    // A source other than an index has no version range.
+    const ELSEWHERE: [&str; 6] = ["url", "git", "editable", "directory", "path", "virtual"];
+    let file: DocumentMut = text.parse().ok()?;
+    let text_of = |table: &dyn TableLike, key: &str| Some(table.get(key)?.as_str()?.to_owned());
+    let mut packages = file.get("package")?.as_array_of_tables()?.iter();
+    let own = packages.find(|package| {
+        let source = package.get("source").and_then(|source| source.as_table_like());
+        source.is_some_and(|source| {
+            ["virtual", "editable"].iter().any(|kind| text_of(source, kind).as_deref() == Some("."))
+        })
+    })?;
+    let metadata = own.get("metadata").and_then(|metadata| metadata.as_table_like());
+    let Some(list) = metadata.and_then(|metadata| metadata.get("requires-dist")) else {
+        return own.get("dependencies").is_none().then(Requirements::new);
     };
-    let own = text.split("[[package]]").skip(1).find(is_own)?;
-    let Some((_, list)) = own.split_once("requires-dist = [") else {
-        return (!own.contains("dependencies = [")).then(Requirements::new);
-    };
-    let (first, _) = list.split_once('\n').unwrap_or((list, ""));
-    let list = if first.trim().is_empty() { list.split_once("\n]")?.0 } else { first };
     let mut all = Requirements::new();
-    for entry in list.split("{ name = \"").skip(1).filter(|entry| !entry.contains("extra ==")) {
-        let ranges = all.entry(normal(entry.split('"').next()?)).or_default();
-        let specifier = entry.split_once("specifier = \"").and_then(|(_, rest)| rest.split('"').next());
-        // A source other than an index has no version range.
-        let elsewhere = ["url = ", "git = ", "editable = ", "directory = ", "path = ", "virtual = "];
-        if !elsewhere.iter().any(|source| entry.contains(source)) {
-            ranges.insert(range(specifier.unwrap_or_default()));
+    for entry in list.as_array()? {
+        let entry = entry.as_inline_table()?;
+        if text_of(entry, "marker").is_some_and(|marker| marker.contains("extra ==")) {
+            continue;
+        }
+        let ranges = all.entry(normal(&text_of(entry, "name")?)).or_default();
+        if !ELSEWHERE.iter().any(|source| entry.contains_key(source)) {
+            ranges.insert(range(&text_of(entry, "specifier").unwrap_or_default()));
         }
     }
     Some(all)
@@ -174,14 +155,24 @@ provides-extras = ["dev"]
         for (dependencies, expected) in table {
             assert_eq!(told(dependencies).as_deref(), Some(expected), "{dependencies}");
         }
-        let unknown = ["dynamic = ['dependencies']", "dependencies = ['numpy @ https://x/n.whl', 'scikit-learn']"];
-        assert_eq!(unknown.map(told), [None, None]);
+        let fine = [
+            "dynamic = [\n  'version', # one ]\n  'dependencies',\n]",
+            "dependencies = ['numpy @ https://x/n.whl', 'scikit-learn']",
+            "\"dependencies\" = ['numpy>=1.26,<2; python_version > \\'3\\'', 'scikit-learn']",
+            "dependencies = [\"numpy>=1.26,<2; os_name != \\\"nt\\\"\", \"\"\"scikit-learn\"\"\"]",
+        ];
+        assert_eq!(fine.map(told), [const { None }; 4]);
     }
 
     #[test]
     fn what_cannot_be_read_counts_as_equal() {
         let project = "[project]\ndependencies = ['numpy']\n";
         assert_eq!(outdated(project, "numpy==1.0\n"), None);
+        let fits = "[ project ] # the project\nname = 'lab'\ndependencies = [\n'numpy>=1.26,<2',\n'scikit-learn' ]\n";
+        assert_eq!(outdated(fits, LOCK), None);
+        let dotted = "project.name = 'lab'\nproject.dependencies = ['scikit-learn', 'numpy>=1.26,<2']\n";
+        assert_eq!(outdated(dotted, LOCK), None);
+        assert!(outdated(&dotted.replace("'scikit-learn', ", ""), LOCK).is_some());
         let inline = |list: &str| {
             format!(
                 "[[package]]\nname = \"lab\"\nsource = {{ editable = \".\" }}\n\n[package.metadata]\nrequires-dist = [{list}]\n"
