@@ -142,12 +142,14 @@ fn print(
     Ok(if exit_code && plan.has_work() { ExitCode::from(3) } else { ExitCode::SUCCESS })
 }
 
-/// How the environment differs from those of cached results; with `all`, in its variables too.
+/// How the environment differs from those of results; with `all`, in its variables too.
 fn environments(session: &Session, knowledge: &Knowledge, plan: &CorePlan, all: bool) -> Vec<String> {
     const SHOWN: usize = 4;
     let Some(mut present) = PresentEnvironment::of(session, knowledge) else { return Vec::new() };
+    let cached = present.changes(plan).into_iter().map(|change| (true, change));
+    let runs = present.changes_of_steps(session, knowledge, plan).into_iter().map(|change| (false, change));
     let mut lines = Vec::new();
-    for (since, of) in present.changes(plan) {
+    for (is_cached, (since, of)) in cached.into_iter().chain(runs) {
         let told: Vec<_> = since.differences.into_iter().filter(|one| all || !one.is_variable()).collect();
         if told.is_empty() {
             continue;
@@ -164,10 +166,13 @@ fn environments(session: &Session, knowledge: &Knowledge, plan: &CorePlan, all: 
             .map(|(step, n)| if n == 1 { step.to_owned() } else { format!("{step} × {}", words::thousands(n)) })
             .collect();
         let steps = steps.join(", ");
-        lines.push(format!(
-            "{} {said} since the results of {steps}: they stay cached, and `flow run {forced}` makes them again",
-            styled(NOTE, "note:")
-        ));
+        lines.push(match is_cached {
+            true => format!(
+                "{} {said} since the results of {steps}: they stay cached, and `flow run {forced}` makes them again",
+                styled(NOTE, "note:")
+            ),
+            false => format!("{} {said} since the last results of {steps}", styled(NOTE, "note:")),
+        });
     }
     lines
 }

@@ -88,11 +88,21 @@ impl Why {
         let id_of: BTreeMap<&str, InstanceId> =
             asked.iter().map(|(label, _)| *label).zip(ids.iter().copied()).collect();
         let mut since = |label: &str, state: &State| {
-            let State::Cached { environment: recorded, .. } = state else { return Vec::new() };
+            let recorded = match state {
+                State::Cached { environment, .. } => environment,
+                State::Run(_) => {
+                    let present = present.as_mut().zip(id_of.get(label));
+                    let since = present.and_then(|(present, id)| present.since_last(&session, &knowledge, *id));
+                    return since
+                        .map(|since| environment(&since, "the last result", output.verbose))
+                        .unwrap_or_default();
+                }
+                _ => return Vec::new(),
+            };
             let listed = id_of.get(label).and_then(|id| reasons::by_listing(session.by_listing(*id)));
             let mut lines: Vec<String> = listed.into_iter().map(|text| format!("  - {text}")).collect();
             if let (Some(recorded), Some(present)) = (recorded, &mut present) {
-                lines.extend(environment(&present.since(recorded), output.verbose));
+                lines.extend(environment(&present.since(recorded), "this result", output.verbose));
             }
             lines
         };
@@ -338,12 +348,12 @@ fn lines(told: &[LiveLine<'_>], each: bool) -> Vec<String> {
 type Asked<'a> = (&'a str, &'a State);
 
 /// How the environment differs from the one of a result.
-fn environment(since: &Since, all: bool) -> Vec<String> {
+fn environment(since: &Since, result: &str, all: bool) -> Vec<String> {
     const SHOWN: usize = 8;
     let most = if all { usize::MAX } else { SHOWN };
     let mut lines: Vec<String> = reasons::differences(&since.differences, most)
         .into_iter()
-        .map(|difference| format!("  - {difference} since this result"))
+        .map(|difference| format!("  - {difference} since {result}"))
         .collect();
     if since.is_unseen {
         lines.push("  - the environment of its node is not visible here".to_owned());

@@ -61,6 +61,13 @@ fn an_upgraded_package_is_reported_and_runs_nothing_again() {
     );
     assert_eq!(why, lines);
     assert_eq!(said(&["diff", "now"]), format!("environment\n  {upgrade}\n"));
+    // A step that runs for another reason has another environment too.
+    space.write("sweep.yaml", &SWEEP.replace("''loss ", "''loss  "));
+    let plan = said(&["plan", "sweep.yaml"]);
+    assert!(plan.contains(&format!("note: {upgrade} since the last results of train\n")), "{plan}");
+    let why = said(&["why", "train"]);
+    assert!(why.contains("would run") && why.contains(&format!("  - {upgrade} since the last result\n")), "{why}");
+    space.write("sweep.yaml", SWEEP);
 
     // One more instance under the new version: the table says that it mixes both.
     space.flow(["run", "sweep.yaml", "--set", "xs+=3", "--publish"]).expect(0);

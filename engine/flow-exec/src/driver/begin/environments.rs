@@ -233,6 +233,43 @@ impl PresentEnvironment {
         Since { differences: was.differences(&is), is_unseen: was.on_node && was.programs.is_empty() }
     }
 
+    /// How it differs from the one of the last result of an instance, if that is kept.
+    pub fn since_last(&mut self, session: &Session, knowledge: &Knowledge, id: InstanceId) -> Option<Since> {
+        let (results, expansion) = (knowledge.results()?, &session.expansion);
+        let label = expansion.instances[id.index()].label.to_string();
+        let last = results.last(&expansion.workflow, &label).ok()??;
+        let recorded = results.result(&last.fingerprint).ok()??.circumstances.environment?;
+        Some(self.since(&recorded))
+    }
+
+    /// The steps that run and whose last result has another environment, by the difference. Of each step, the first
+    /// instance with such a result counts.
+    pub fn changes_of_steps(
+        &mut self,
+        session: &Session,
+        knowledge: &Knowledge,
+        plan: &Plan,
+    ) -> IndexMap<Since, Vec<InstanceId>> {
+        /// An older instance of a step need not have a result.
+        const ASKED: usize = 8;
+        let mut changes: IndexMap<Since, Vec<InstanceId>> = IndexMap::new();
+        let mut asked: BTreeMap<_, usize> = BTreeMap::new();
+        for item in plan.items.iter().filter(|item| matches!(item.state, State::Run(_))) {
+            let asked = asked.entry(session.expansion.instances[item.id.index()].step).or_default();
+            *asked += 1;
+            if *asked > ASKED {
+                continue;
+            }
+            if let Some(since) = self.since_last(session, knowledge, item.id) {
+                *asked = ASKED;
+                if since != Since::default() {
+                    changes.entry(since).or_default().push(item.id);
+                }
+            }
+        }
+        changes
+    }
+
     /// The cached instances of a plan whose environment differs, by the difference.
     pub fn changes(&mut self, plan: &Plan) -> IndexMap<Since, Vec<InstanceId>> {
         let mut changes: IndexMap<Since, Vec<InstanceId>> = IndexMap::new();
