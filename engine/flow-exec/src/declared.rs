@@ -67,11 +67,39 @@ pub(crate) fn is_image(declared: &DeclaredEnvironment) -> bool {
     declared.provider == EnvironmentProvider::Apptainer
 }
 
+/// The digest of an image in a registry: `docker://NAME@sha256:…`. It names the content, so nothing has to be read.
+fn digest_in_registry(written: &str) -> Option<&str> {
+    let (name, digest) = written.strip_prefix("docker://")?.split_once('@')?;
+    let hex = digest.strip_prefix("sha256:")?;
+    let is_digest = hex.len() == 64 && hex.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
+    (is_digest && !name.is_empty() && tag(name).is_none()).then_some(digest)
+}
+
+/// The tag in the name of an image: `latest` in `host:5000/torch:latest`.
+fn tag(name: &str) -> Option<&str> {
+    name.rsplit('/').next()?.split_once(':').map(|(_, tag)| tag)
+}
+
+/// Whether an image is a file.
+pub(crate) fn is_image_file(declared: &DeclaredEnvironment) -> bool {
+    is_image(declared) && digest_in_registry(&declared.written).is_none()
+}
+
 fn check_image(declared: &DeclaredEnvironment) -> Result<(), Fault> {
     let DeclaredEnvironment { written, place, .. } = declared;
+    if !is_image_file(declared) {
+        return Ok(());
+    }
     if written.contains("://") {
-        let pull = format!("`apptainer pull image.sif {written}` makes one, then write `apptainer: image.sif`");
-        return Err(Fault::from(format!("`{written}` is not a file: {pull}")));
+        let pull = format!("`apptainer pull image.sif {written}` makes a file for `apptainer: image.sif`");
+        let Some(name) = written.strip_prefix("docker://") else {
+            return Err(Fault::from(format!("`{written}` is neither a file nor a `docker://` image: {pull}")));
+        };
+        let name = name.split('@').next().unwrap_or(name);
+        let bare = tag(name).map_or(name, |tag| name.strip_suffix(&format!(":{tag}")).unwrap_or(name));
+        return Err(Fault::from(format!(
+            "`{written}` does not say which content it has: write `docker://{bare}@sha256:…` with 64 digits. `skopeo inspect --format '{{{{.Digest}}}}' docker://{name}` prints the digest. Or {pull}"
+        )));
     }
     match fs::metadata(place) {
         Ok(meta) if meta.is_file() => Ok(()),
@@ -91,16 +119,20 @@ pub(crate) fn in_image(
     let gpus = has_gpus.then(|| "--nv".to_owned());
     let own = (!folders.iter().any(|folder| work.starts_with(folder))).then_some(&work);
     let binds = folders.iter().chain(own).flat_map(|folder| ["--bind".to_owned(), folder.display().to_string()]);
-    let work = ["--pwd".to_owned(), work.display().to_string(), declared.place.clone()];
+    let image = if is_image_file(declared) { &declared.place } else { &declared.written };
+    let work = ["--pwd".to_owned(), work.display().to_string(), image.clone()];
     ["apptainer", "exec"].map(str::to_owned).into_iter().chain(gpus).chain(binds).chain(work).chain(argv).collect()
 }
 
-/// The interpreter and packages of an environment, as JSON, and what to watch.
+/// The interpreter and packages of an environment, as JSON, and what to watch. Of an image in a registry, its digest.
 ///
 /// # Errors
 /// There is no environment.
 pub(crate) fn list(declared: &DeclaredEnvironment) -> Result<Listing, Fault> {
     check(declared)?;
+    if let Some(digest) = digest_in_registry(&declared.written).filter(|_| is_image(declared)) {
+        return Ok(Listing { text: digest.as_bytes().to_vec(), watched: Vec::new() });
+    }
     let prefix = Path::new(&declared.place);
     if !is_made(declared) {
         return Err(Fault::from(format!("`{}` is not complete", prefix.display())));
@@ -249,6 +281,31 @@ mod tests {
         );
         assert_ne!(program("#!/a/bin/python\nprint(1)"), program("#!/a/bin/python\nprint(2)"));
         assert_eq!(of(r#"{"url": "file:///lab", "dir_info": {"editable": true}}"#, ""), "0.1");
+    }
+
+    #[test]
+    fn an_image_in_a_registry_is_named_by_its_digest() {
+        let hex = "0123456789abcdef".repeat(4);
+        let image = |written: &str| DeclaredEnvironment {
+            name: "image".to_owned(),
+            provider: EnvironmentProvider::Apptainer,
+            written: written.replace("HEX", &hex),
+            place: "/nowhere".to_owned(),
+        };
+        for name in ["docker://pytorch/pytorch@sha256:HEX", "docker://host:5000/torch@sha256:HEX"] {
+            let listed = list(&image(name)).unwrap();
+            assert_eq!(listed.text, format!("sha256:{hex}").as_bytes(), "{name}");
+            let argv = in_image(&image(name), false, &[], Path::new("/w"), vec!["ls".to_owned()]);
+            assert_eq!(argv[4..], ["--pwd", "/w", &image(name).written, "ls"]);
+        }
+        let refused = |written: &str| check(&image(written)).unwrap_err().to_string();
+        for name in ["docker://torch:2.1", "docker://torch", "docker://torch@sha256:12", "docker://torch:2@sha256:HEX"]
+        {
+            let said = refused(name);
+            assert!(said.contains("write `docker://torch@sha256:…`"), "{said}");
+        }
+        assert!(refused("docker://torch:2.1").contains("'{{.Digest}}' docker://torch:2.1` prints the digest"));
+        assert!(refused("library://torch").contains("`apptainer pull image.sif library://torch`"));
     }
 
     #[test]

@@ -269,5 +269,13 @@ fn a_command_runs_in_an_image() {
     assert_eq!(again(&space, &[]), ["train"]);
     space.write("image.yaml", &text.replace("a.sif", "docker://pytorch/pytorch:latest"));
     let said = space.flow(["check"]).expect(2).stderr();
-    assert!(said.contains("`apptainer pull image.sif docker://pytorch/pytorch:latest` makes one"), "{said}");
+    assert!(said.contains("write `docker://pytorch/pytorch@sha256:…`"), "{said}");
+    assert!(said.contains("`apptainer pull image.sif docker://pytorch/pytorch:latest` makes a file"), "{said}");
+    let image = format!("docker://pytorch/pytorch@sha256:{}", "0a".repeat(32));
+    space.write("image.yaml", &text.replace("a.sif", &format!("'{image}'")));
+    assert_eq!(again(&space, &[]), ["train"]);
+    assert!(space.read("apptainer.log").trim_end().ends_with(&format!(" {image} cat data.txt")));
+    assert_eq!(again(&space, &[]), [""; 0]);
+    space.write("image.yaml", &text.replace("a.sif", &format!("'{}'", image.replace("0a", "0b"))));
+    assert_eq!(again(&space, &[]), ["train"]);
 }

@@ -144,7 +144,12 @@ pub(crate) const PROFILE: &[Key] = &[
 pub(crate) const ENVIRONMENT: &[Key] = &[
     key("uv", Kind::Path, PARAMS, "A folder with `pyproject.toml` and `uv.lock`, from which uv makes the environment."),
     key("prefix", Kind::Path, PARAMS, "The folder of an existing environment: venv, conda or module."),
-    key("apptainer", Kind::Path, PARAMS, "An image file, `pytorch.sif`. `apptainer exec` runs the command in it."),
+    key(
+        "apptainer",
+        Kind::Path,
+        PARAMS,
+        "An image file, `pytorch.sif`, or `docker://NAME@sha256:…`. `apptainer exec` runs the command in it.",
+    ),
 ];
 
 /// Keys of an entry of `publish`.

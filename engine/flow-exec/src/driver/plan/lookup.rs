@@ -193,7 +193,7 @@ pub(crate) fn digest_of(
 /// The digest of the packages of a declared environment, listed once in a run.
 fn packages(declared: &DeclaredEnvironment, hashed: &Inputs) -> Result<Digest, Fault> {
     let place = Path::new(&declared.place);
-    if declared::is_image(declared) {
+    if declared::is_image_file(declared) {
         return Ok(hashed.hash_path(place, false)?.digest);
     }
     hashed.list(place, || declared::list(declared))
@@ -217,7 +217,7 @@ pub(crate) fn drifted<'s>(
     const NAMED: usize = 3;
     let declared = session.expansion.environment_of(instance)?;
     let (place, list) = (Path::new(&declared.place), || declared::list(declared));
-    let has_changed = match declared::is_image(declared) {
+    let has_changed = match declared::is_image_file(declared) {
         true => hashed.changed(place, false).is_some(),
         false => hashed.has_changed(place, list),
     };
