@@ -37,6 +37,8 @@ const EARLIER: &str = "earlier.log";
 const VARIABLES: &str = "variables.json";
 /// Its own copies of input folders, if it runs as root. The files in the work folder are hard links to them.
 const INPUTS: &str = "inputs";
+/// The same next to a work folder outside the store, whose file system may be another one.
+const INPUTS_OUTSIDE: &str = ".inputs";
 
 /// The folder of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +111,7 @@ impl Folder {
 
     /// The folder of its own copies of input folders.
     pub(crate) fn inputs(&self) -> PathBuf {
-        self.path.join(INPUTS)
+        if self.is_work_outside() { self.work.with_file_name(INPUTS_OUTSIDE) } else { self.path.join(INPUTS) }
     }
 
     /// The program's standard output and error.

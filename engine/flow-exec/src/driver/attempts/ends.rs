@@ -30,7 +30,8 @@ fn needed(running: &Running, good: bool) -> Vec<PathBuf> {
     let observations = observed.then(|| observations::path(running.folder.path()));
     let work = if good { running.folder.all_of_work() } else { Vec::new() };
     // The work folder holds the same files.
-    let inputs = Some(running.folder.inputs()).filter(|inputs| inputs.exists());
+    let inputs = Some(running.folder.inputs());
+    let inputs = inputs.filter(|inputs| inputs.exists() && !work.iter().any(|work| inputs.starts_with(work)));
     work.into_iter().chain(observations).chain(inputs).collect()
 }
 
