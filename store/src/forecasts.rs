@@ -1,5 +1,4 @@
-//! What a run expected of the instances that waited, over time: `forecast.jsonl` in its folder. Only a page reads it, so it is
-//! not synced, and it ends where it gets long.
+//! What a run expected of the instances that waited, over time: `forecast.jsonl` in its folder.
 
 use std::path::PathBuf;
 
@@ -8,15 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Result, RunDir,
-    journal::Tail,
-    waits::{LONGEST, append},
+    bounded::{BoundedLog, FollowLines},
 };
 
 /// Shortest time between two lines, in milliseconds.
 const EVERY: u64 = 2_000;
 /// Shortest time between two forecasts, in milliseconds.
 const PAUSE: u64 = 1_000;
-/// Between two lines passes this part of the run's time, so that a long run has few lines.
+/// Between two lines passes this part of the run's time.
 const PART: u64 = 100;
 /// The time until the next forecast is at least this many times its cost.
 const COST: u64 = 1_000;
@@ -38,17 +36,12 @@ pub struct ExpectedStart(pub InstanceId, pub u64, pub u64, pub Vec<u32>);
 /// Writes the forecasts of a run.
 #[derive(Debug)]
 pub struct ForecastLog {
-    path: PathBuf,
+    log: BoundedLog,
     last: Vec<ExpectedStart>,
-    /// When the first line was written, and when the next forecast is due, milliseconds since 1970.
-    began: u64,
-    next: u64,
-    length: u64,
 }
 
 /// Reads the forecasts while they are written.
-#[derive(Debug)]
-pub struct FollowForecasts(Tail);
+pub type FollowForecasts = FollowLines<Forecast>;
 
 impl RunDir {
     fn forecast_path(&self) -> PathBuf {
@@ -56,17 +49,17 @@ impl RunDir {
     }
 
     pub fn forecast_log(&self) -> ForecastLog {
-        ForecastLog { path: self.forecast_path(), last: Vec::new(), began: 0, next: 0, length: 0 }
+        ForecastLog { log: BoundedLog::new(self.forecast_path(), EVERY, PART), last: Vec::new() }
     }
 
     pub fn follow_forecasts(&self) -> FollowForecasts {
-        FollowForecasts(Tail::new(self.forecast_path()))
+        FollowLines::new(self.forecast_path())
     }
 }
 
 impl ForecastLog {
     pub fn is_due(&self, now: u64) -> bool {
-        now >= self.next && self.length < LONGEST
+        self.log.is_due(now)
     }
 
     /// Writes a forecast that differs from the last one. It took `cost` milliseconds to make.
@@ -74,29 +67,14 @@ impl ForecastLog {
     /// # Errors
     /// The disk is full.
     pub fn note(&mut self, now: u64, cost: f64, starts: Vec<ExpectedStart>) -> Result<()> {
-        self.next = now + PAUSE.max((cost * COST as f64) as u64);
+        self.log.pause(now + PAUSE.max((cost * COST as f64) as u64));
         if starts == self.last {
             return Ok(());
         }
-        // The last line says that nothing is known any more.
-        let is_last = self.length >= LONGEST / 4 * 3;
-        let line = Forecast { at: now, starts: if is_last { Vec::new() } else { starts } };
-        let written = append(&self.path, &line)?;
-        self.began = if self.began == 0 { now } else { self.began };
-        self.next = self.next.max(now + EVERY.max((now - self.began) / PART));
-        self.length = if is_last { LONGEST } else { self.length + written };
+        let line = Forecast { at: now, starts: if self.log.is_last() { Vec::new() } else { starts } };
+        self.log.append(now, &line)?;
         self.last = line.starts;
         Ok(())
-    }
-}
-
-impl FollowForecasts {
-    /// New lines since the last call; what is no such line is left out.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn poll(&mut self) -> Result<Vec<Forecast>> {
-        self.0.values()
     }
 }
 

@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod bounded;
 mod bytes;
 mod capture;
 mod claims;
@@ -70,6 +71,7 @@ mod waits;
 mod work;
 
 pub use activity::{Activity, Begun, Doing};
+pub use bounded::FollowLines;
 pub use capture::{Captured, Captures, LeftCopy, Wanted};
 pub use claims::{Claimant, Claims};
 pub use commit::{Commit, Unapplied};

@@ -1,25 +1,20 @@
-//! Why instances waited, over time: `waits.jsonl` in the folder of a run. Only a page that shows an earlier moment reads it, so
-//! it is not synced, and it ends where it gets long.
+//! Why instances waited, over time: `waits.jsonl` in the folder of a run. Only a page that shows an earlier moment reads it.
 
-use std::{
-    collections::BTreeMap,
-    fs::File,
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
-use flow_core::reason::{StoreAction, Waits};
+use flow_core::reason::Waits;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Result, RunDir, StoreError, Waiting, file, journal::Tail};
+use crate::{
+    Result, RunDir, Waiting,
+    bounded::{BoundedLog, FollowLines},
+};
 
 /// Shortest time between two lines, in milliseconds.
 const EVERY: u64 = 1_000;
-/// Between two lines passes this part of the run's time, so that a long run has few lines.
+/// Between two lines passes this part of the run's time.
 const PART: u64 = 300;
-/// Where the file ends, in bytes.
-pub(crate) const LONGEST: u64 = 8 << 20;
 
 /// What changed at a moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,17 +28,12 @@ pub struct WaitsLine {
 /// Writes the changes of a run's reasons.
 #[derive(Debug)]
 pub struct WaitsLog {
-    path: PathBuf,
+    log: BoundedLog,
     known: BTreeMap<String, Waits>,
-    /// When the first and the last line were written, milliseconds since 1970.
-    began: u64,
-    at: u64,
-    length: u64,
 }
 
 /// Reads the changes while they are written.
-#[derive(Debug)]
-pub struct FollowWaits(Tail);
+pub type FollowWaits = FollowLines<WaitsLine>;
 
 impl RunDir {
     fn waits_path(&self) -> PathBuf {
@@ -51,11 +41,11 @@ impl RunDir {
     }
 
     pub fn waits_log(&self) -> WaitsLog {
-        WaitsLog { path: self.waits_path(), known: BTreeMap::new(), began: 0, at: 0, length: 0 }
+        WaitsLog { log: BoundedLog::new(self.waits_path(), EVERY, PART), known: BTreeMap::new() }
     }
 
     pub fn follow_waits(&self) -> FollowWaits {
-        FollowWaits(Tail::new(self.waits_path()))
+        FollowLines::new(self.waits_path())
     }
 }
 
@@ -66,12 +56,10 @@ impl WaitsLog {
     /// # Errors
     /// The disk is full.
     pub fn note(&mut self, now: u64, waiting: &[Waiting]) -> Result<()> {
-        let pause = EVERY.max(self.at.saturating_sub(self.began) / PART);
-        if self.length >= LONGEST || now.saturating_sub(self.at) < pause {
+        if !self.log.is_due(now) {
             return Ok(());
         }
-        let is_last = self.length >= LONGEST / 2 + LONGEST / 4;
-        let shown = if is_last { &[] } else { waiting };
+        let shown = if self.log.is_last() { &[] } else { waiting };
         let present: BTreeMap<String, Waits> =
             shown.iter().map(|one| (one.label.clone(), lasting(&one.reason))).collect();
         let mut waits: Vec<(Option<Value>, Vec<String>)> = Vec::new();
@@ -80,7 +68,7 @@ impl WaitsLog {
             waits.push((None, ended));
         }
         for (label, reason) in present.iter().filter(|(label, reason)| self.known.get(*label) != Some(reason)) {
-            let reason = Some(serde_json::to_value(reason).map_err(|e| failed(&self.path)(e.into()))?);
+            let reason = Some(serde_json::to_value(reason).map_err(|e| self.log.failed(e.into()))?);
             match waits.iter_mut().find(|(of, _)| *of == reason) {
                 Some((_, labels)) => labels.push(label.clone()),
                 None => waits.push((reason, vec![label.clone()])),
@@ -89,27 +77,10 @@ impl WaitsLog {
         if waits.is_empty() {
             return Ok(());
         }
-        let written = append(&self.path, &WaitsLine { at: now, waits })?;
-        self.began = if self.began == 0 { now } else { self.began };
-        let length = if is_last { LONGEST } else { self.length + written };
-        (self.known, self.at, self.length) = (present, now, length);
+        self.log.append(now, &WaitsLine { at: now, waits })?;
+        self.known = present;
         Ok(())
     }
-}
-
-fn failed(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
-    StoreError::io(StoreAction::Write, path)
-}
-
-/// Appends a line of JSON to a file that is not synced. Returns its length.
-pub(crate) fn append(path: &Path, line: &impl Serialize) -> Result<u64> {
-    // What a full disk left of an earlier line ends here.
-    let mut text = b"\n".to_vec();
-    serde_json::to_writer(&mut text, line).map_err(|e| failed(path)(e.into()))?;
-    text.push(b'\n');
-    let file = file::open(File::options().append(true).create(true), path);
-    file.and_then(|mut file| file.write_all(&text)).map_err(failed(path))?;
-    Ok(text.len() as u64)
 }
 
 /// Without times, which change with every estimate.
@@ -121,16 +92,6 @@ fn lasting(reason: &Waits) -> Waits {
         _ => {}
     }
     reason
-}
-
-impl FollowWaits {
-    /// New lines since the last call; what is no such line is left out.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn poll(&mut self) -> Result<Vec<WaitsLine>> {
-        self.0.values()
-    }
 }
 
 #[cfg(test)]
