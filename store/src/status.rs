@@ -42,6 +42,9 @@ pub struct Running {
     /// Between 0 and 1, if the program reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fraction: Option<f64>,
+    /// Its expected end, milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_at: Option<u64>,
     /// A short text of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,

@@ -20,6 +20,8 @@ pub struct RunningTime<'a> {
     pub so_far_s: f64,
     /// The share of its work that is done, if it reports that.
     pub fraction: Option<f64>,
+    /// Seconds until its expected end, if that is known.
+    pub left_s: Option<f64>,
 }
 
 /// Seconds until an attempt ends that has done this share of its work. `None` if that is too early to say.
@@ -40,11 +42,11 @@ pub fn remaining<'a>(
     running: impl IntoIterator<Item = RunningTime<'a>>,
 ) -> Option<(f64, bool)> {
     let (mut count, mut longest, mut sum, mut at_least) = (0_u32, 0.0_f64, 0.0, false);
-    for RunningTime { of, so_far_s, fraction } in running {
+    for RunningTime { of, so_far_s, fraction, left_s } in running {
         count += 1;
         let by_progress = fraction.and_then(|fraction| left_by_progress(so_far_s, fraction));
         let by_others = || Some((of?.mean()? - so_far_s).max(0.0));
-        let Some(left) = by_progress.or_else(by_others) else {
+        let Some(left) = by_progress.or(left_s).or_else(by_others) else {
             at_least = true;
             continue;
         };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{AttemptId, InstanceId, JournalLine, Outcome, RunEvent, RunningTime, StepTimes};
-use flow_store::Status;
+use flow_store::{Running, Status};
 
 /// A fold over the journal.
 #[derive(Debug, Default)]
@@ -55,11 +55,15 @@ impl Estimate {
     /// Seconds until the end, and whether it can only be longer. `None` if nothing is known.
     pub(crate) fn remaining(&self, status: Option<&Status>, now: u64) -> Option<(f64, bool)> {
         let known = status.into_iter().flat_map(|status| &status.running);
-        let fractions: BTreeMap<AttemptId, f64> = known.filter_map(|one| Some((one.attempt, one.fraction?))).collect();
-        let running = self.running.iter().map(|(attempt, (instance, began))| RunningTime {
-            of: self.instances.get(instance).and_then(|(step, _)| self.steps.get(step)),
-            so_far_s: now.saturating_sub(*began) as f64 / 1e3,
-            fraction: fractions.get(attempt).copied(),
+        let known: BTreeMap<AttemptId, &Running> = known.map(|one| (one.attempt, one)).collect();
+        let running = self.running.iter().map(|(attempt, (instance, began))| {
+            let known = known.get(attempt);
+            RunningTime {
+                of: self.instances.get(instance).and_then(|(step, _)| self.steps.get(step)),
+                so_far_s: now.saturating_sub(*began) as f64 / 1e3,
+                fraction: known.and_then(|one| one.fraction),
+                left_s: known.and_then(|one| Some(one.ends_at?.saturating_sub(now) as f64 / 1e3)),
+            }
         });
         flow_core::remaining(self.steps.values(), running)
     }

@@ -13,7 +13,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::place::{LivingRun, StoreLocation, kept, left_in_slurm, may_have_left};
-use crate::screen::{Ended, FURTHER, InstanceState, Length, Shown, summary};
+use crate::screen::{Ended, FURTHER, InstanceState, Length, Shown, left, share, summary};
 use crate::{reasons, words};
 
 /// Arguments of `flow status`.
@@ -236,7 +236,9 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
     out.push(line);
     let (queued, running): (Vec<&Running>, Vec<&Running>) = status.running.iter().partition(|one| one.queued.is_some());
     let row = |one: &Running| {
-        let percent = one.fraction.map(|f| format!("{:.0}%", f * 100.0)).unwrap_or_default();
+        let by_estimate = || Some(format!("≈{:.0}%", share(one.started_at, one.ends_at, now)? * 100.0));
+        let percent = one.fraction.map(|f| format!("{:.0}%", f * 100.0)).or_else(by_estimate);
+        let done = format!("{} {}", percent.unwrap_or_default(), left(one.ends_at, now)).trim().to_owned();
         let gpus = one.gpus.len().max(one.gpus_asked as usize);
         let gpus = (gpus > 0).then(|| words::count(gpus, "GPU"));
         let parts: Vec<String> =
@@ -245,7 +247,7 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
             Some(queued) => (styled(NOTE, "queued"), reasons::queued(queued)),
             None => (styled(GOOD, "running"), one.text.clone().unwrap_or_default()),
         };
-        vec![how, one.label.clone(), words::clock(since(one.started_at)), percent, parts.join(", "), text]
+        vec![how, one.label.clone(), words::clock(since(one.started_at)), done, parts.join(", "), text]
     };
     let each = if queued.len() > SHOWN { &[] } else { &queued[..] };
     let rows: Vec<Vec<String>> = running.iter().take(SHOWN).chain(each).map(|one| row(one)).collect();
@@ -315,6 +317,7 @@ mod tests {
                 attempt: AttemptId(0),
                 started_at: 59_000,
                 fraction: Some(0.5),
+                ends_at: Some(141_000),
                 text: Some("epoch 2/4".into()),
                 queued: None,
                 job: None,
@@ -330,7 +333,7 @@ mod tests {
         insta::assert_snapshot!(lines.join("\n"), @r"
         feb08 run 20260208-153012-3f2a (workflows/feb08.yaml), process 123, for 1 min 40 s
           5 of 24 instances: 4 cached, 1 out of memory
-          running  solo[batch=16]  0:41  50%  2 CPUs  epoch 2/4
+          running  solo[batch=16]  0:41  50% ≈ 41 s left  2 CPUs  epoch 2/4
           waiting c: dataset goes first
           waiting 2 instances: table goes first
           waiting 15 more: queued, or waiting for a dependency
@@ -352,6 +355,7 @@ mod tests {
             started_at: 0,
             fraction: None,
             text: None,
+            ends_at: None,
             queued: (n >= 100).then(|| job(n, if n.is_multiple_of(2) { "Priority" } else { "Resources" })),
             job: Some(n.to_string()),
             node: Some("node1".into()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use flow_core::AttemptId;
 
-use super::estimate::remaining;
+use super::estimate::{left, remaining, share};
 use super::frame::Frame;
 use super::view::{Attempt, View};
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
@@ -104,23 +104,28 @@ fn bar_width(columns: usize) -> usize {
     if columns < 100 { 10 } else { 18 }
 }
 
-/// `solo[batch=16] ━━━━━─────  50%   0:41  epoch 2/4, loss 0.31 · GPU 0, 4 CPUs`. What does not fit is left out as a whole.
+/// `solo[batch=16] ━━━━━─────  50%   0:41  ≈ 41 s left · epoch 2/4, loss 0.31 · GPU 0, 4 CPUs`. Without progress the bar shows
+/// the estimate, as `≈50%`. What does not fit is left out as a whole.
 fn attempt_line(view: &View, attempt: &Attempt, label: &str, columns: usize) -> String {
     let since = words::clock(view.now.saturating_sub(attempt.began) as f64 / 1e3);
     let width = bar_width(columns);
-    let (bar, percent) = match (attempt.queued, attempt.fraction) {
-        (true, _) => (styled(NOTE, format_args!("{:<width$}", "queued")), String::new()),
-        (_, None) => (bar(0.0, width), String::new()),
-        (_, Some(done)) => (bar(done, width), format!("{:.0}%", done.clamp(0.0, 1.0) * 100.0)),
+    let percent = |done: f64| format!("{:.0}%", done.clamp(0.0, 1.0) * 100.0);
+    let (bar, percent) = match (attempt.queued, attempt.fraction, share(attempt.began, attempt.ends_at, view.now)) {
+        (true, ..) => (styled(NOTE, format_args!("{:<width$}", "queued")), String::new()),
+        (_, Some(done), _) => (bar(done, width), percent(done)),
+        (_, None, Some(done)) => (bar(done, width), format!("≈{}", percent(done))),
+        (_, None, None) => (bar(0.0, width), String::new()),
     };
     let head = format!("{label} {bar} {percent:>4} {since:>6}");
     let room = columns.saturating_sub(words::wide(&head) + 2);
     // The bar already says it.
     let text = attempt.text.strip_prefix("queued ").filter(|_| attempt.queued).unwrap_or(&attempt.text);
     let mut rest = String::new();
-    let parts = text.split(", ").filter(|part| !part.is_empty()).map(|part| (", ", part.to_owned()));
+    let parts = text.split(", ").enumerate().map(|(n, part)| (if n == 0 { " · " } else { ", " }, part.to_owned()));
+    let first = [("", left(attempt.ends_at.filter(|_| !attempt.queued), view.now))];
     let place = attempt.place.iter().map(|place| (" · ", place.clone()));
-    for (between, part) in parts.chain(place).chain([(" · ", view.holds(attempt))]) {
+    let all = first.into_iter().chain(parts).chain(place).chain([(" · ", view.holds(attempt))]);
+    for (between, part) in all.filter(|(_, part)| !part.is_empty()) {
         let added = if rest.is_empty() { part } else { format!("{rest}{between}{part}") };
         if words::wide(&added) > room {
             break;

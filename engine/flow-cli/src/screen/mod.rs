@@ -23,6 +23,7 @@ use flow_exec::{Update, clock};
 use crate::output::{FAINT, Output, styled};
 use crate::terminal::printed;
 
+pub(crate) use estimate::{left, share};
 pub(crate) use lines::{came_to, event_line};
 pub(crate) use summary::{Ended, FURTHER, Length, summary};
 pub(crate) use view::{Attempt, InstanceState, Shown, View, each_result, is_failure};

@@ -274,6 +274,17 @@ fn the_bars_words_and_the_estimate() {
     assert_eq!(narrow(59), "solo[batch=16] ━━━━━─────  50%   0:20  epoch 2/4, loss 0.31");
     assert_eq!(narrow(58), "solo[batch=16] ━━━━━─────  50%   0:20  epoch 2/4");
     assert_eq!(narrow(45), "solo[batch=16] ━━━━━─────  50%   0:20  epoch…");
+    // The expected end stands for the progress that a program does not report.
+    let mut by_estimate = |ends_at: u64| {
+        let attempt = view.attempts.get_mut(&AttemptId(0)).unwrap();
+        (attempt.fraction, attempt.ends_at) = (None, Some(ends_at));
+        attempt.text.clear();
+        (plain(&live::lines(&view, 79, 16)[0]), estimate::remaining(&view))
+    };
+    let line = "solo[batch=16] ━━━━━───── ≈50%   0:20  ≈ 20 s left · GPU 0, 4 CPUs";
+    assert_eq!(by_estimate(BEGAN + 41_000), (line.to_owned(), Some((20.0, true))));
+    let late = "solo[batch=16] ━━━━━━━━━─ ≈99%   0:20  GPU 0, 4 CPUs";
+    assert_eq!(by_estimate(BEGAN + 20_000).0, late, "it takes longer than expected");
 }
 
 #[test]

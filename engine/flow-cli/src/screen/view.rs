@@ -143,6 +143,8 @@ pub(crate) struct Attempt {
     pub(crate) place: Option<String>,
     /// Between 0 and 1, if known.
     pub(crate) fraction: Option<f64>,
+    /// Its expected end, milliseconds since 1970.
+    pub(crate) ends_at: Option<u64>,
     /// A short text from the program.
     pub(crate) text: String,
 }
@@ -194,6 +196,7 @@ impl View {
                     wrong_inputs: Vec::new(),
                     place: None,
                     fraction: None,
+                    ends_at: None,
                     text: String::new(),
                 };
                 self.attempts.insert(*attempt, started);
@@ -293,6 +296,7 @@ impl View {
         for running in status.running {
             if let Some(attempt) = self.attempts.get_mut(&running.attempt) {
                 attempt.fraction = running.fraction.or(attempt.fraction);
+                attempt.ends_at = running.ends_at;
                 (attempt.queued, attempt.began) = (running.queued.is_some(), running.started_at);
                 attempt.place = reasons::slurm_place(&running);
                 let queued = running.queued.as_ref().map(|queued| format!("queued {}", reasons::queued(queued)));

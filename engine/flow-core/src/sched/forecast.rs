@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::api::{Action, Answer, Event};
 use super::machine::Scheduler;
 use super::state::TaskState;
-use crate::{AttemptId, GpuId, InstanceId, Outcome, Time};
+use crate::{AttemptId, GpuId, InstanceId, Outcome, Span, Time};
 
 /// Expected start and end of an instance that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,16 @@ impl Scheduler {
         }
         future.found.truncate(most);
         future.found
+    }
+
+    /// When a running attempt ends by its estimate, which may have passed. `None` without an estimate, and for jobs of a
+    /// batch system, whose start is not known here.
+    pub fn estimated_end(&self, attempt: AttemptId) -> Option<Time> {
+        let core = self.core();
+        let live = core.live.get(&attempt)?;
+        let node = core.node(live.instance);
+        let estimate = node.task.estimate.duration.filter(|_| !node.task.batch)?;
+        Some(live.since + Span(estimate.0.saturating_sub(node.attained.0)))
     }
 }
 

@@ -141,6 +141,7 @@ impl Running {
             attempt,
             started_at: (self.began * 1e3) as u64,
             fraction: self.fraction,
+            ends_at: None,
             text: Some(self.text.clone()).filter(|text| !text.is_empty()),
             queued: self.queued.clone(),
             job: fact("slurm_job"),

@@ -11,12 +11,21 @@ use flow_store::{ExpectedStart, Running};
 /// Limit of instances in a forecast.
 const MOST: usize = 200;
 
+/// Sets the expected ends of running attempts: by their progress, else by their estimates. `unix` is the same time as
+/// `now`, in milliseconds since 1970.
+pub(crate) fn set_ends(scheduler: &Scheduler, now: Time, running: &mut [Running], unix: u64) {
+    for one in running.iter_mut().filter(|one| one.queued.is_none()) {
+        let so_far = unix.saturating_sub(one.started_at) as f64 / 1e3;
+        let by_progress = one.fraction.and_then(|fraction| Some(left_by_progress(so_far, fraction)? * 1e3));
+        let by_estimate = || Some((scheduler.estimated_end(one.attempt)?.0 as f64 - now.0 as f64) / 1e3);
+        one.ends_at = by_progress.or_else(by_estimate).map(|left| unix.saturating_add_signed(left as i64));
+    }
+}
+
 /// The next starts. `unix` is the same time as `now`, in milliseconds since 1970.
 pub(crate) fn of(scheduler: &Scheduler, now: Time, running: &[Running], unix: u64) -> Vec<ExpectedStart> {
-    let end = |one: &Running| {
-        let so_far = unix.saturating_sub(one.started_at) as f64 / 1e3;
-        Some((one.attempt, now + Span::from_secs_f64(left_by_progress(so_far, one.fraction?)?)))
-    };
+    // The scheduler has its own rule for an attempt that takes longer than its estimate.
+    let end = |one: &Running| Some((one.attempt, now + Span::from_millis(one.ends_at?.checked_sub(unix)?)));
     let ends: BTreeMap<AttemptId, Time> = running.iter().filter_map(end).collect();
     let after = |at: Time| (at - now).0 / 1_000;
     let line = |one: Expected| {
@@ -60,6 +69,7 @@ mod tests {
             attempt: AttemptId(0),
             started_at: 1_000_000,
             fraction,
+            ends_at: None,
             text: None,
             queued: None,
             job: None,
@@ -68,8 +78,12 @@ mod tests {
             gpus_asked: 0,
             cpus: 1,
         };
-        let told = |fraction| of(&scheduler, now, &[running(fraction)], 1_002_000);
-        assert_eq!(told(None), [ExpectedStart(InstanceId(1), 8_000, 18_000, vec![0])]);
-        assert_eq!(told(Some(0.5)), [ExpectedStart(InstanceId(1), 2_000, 12_000, vec![0])]);
+        let told = |fraction| {
+            let mut running = [running(fraction)];
+            set_ends(&scheduler, now, &mut running, 1_002_000);
+            (running[0].ends_at, of(&scheduler, now, &running, 1_002_000))
+        };
+        assert_eq!(told(None), (Some(1_010_000), vec![ExpectedStart(InstanceId(1), 8_000, 18_000, vec![0])]));
+        assert_eq!(told(Some(0.5)), (Some(1_004_000), vec![ExpectedStart(InstanceId(1), 2_000, 12_000, vec![0])]));
     }
 }
