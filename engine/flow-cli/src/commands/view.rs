@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use flow_core::RunId;
+use flow_store::StoreDir;
 use nix::unistd::Uid;
 
 use super::imported::Remade;
@@ -35,15 +36,16 @@ Examples:
   flow view                              the active run, or the last one
   flow view 3f2a                         an earlier run
   flow view h200.bundle                  a run that `flow export --bundle` wrote
+  flow view ../other/.flow               the active run of another store, or its last one
   flow view 3f2a da47                    two runs, with the changes from the first to the second
   flow view --socket ~/view.sock         on a socket that only you can open, for `ssh -L 8080:FILE`
 
 The page is served to this machine only, and only to a browser that opens the printed link. It only reads files: the run
 does not notice it. The first `flow view` builds the page's server with cargo.")]
 pub(crate) struct View {
-    /// A run, by its id or the end of it, or a bundle [default: the active run, else the last one]; a second one is
-    /// compared with it
-    #[arg(value_name = "RUN|BUNDLE", num_args = 0..=2)]
+    /// A run, by its id or the end of it, a bundle, or a store's folder [default: the active run, else the last one]; a
+    /// second one is compared with it
+    #[arg(value_name = "RUN|BUNDLE|STORE", num_args = 0..=2)]
     what: Vec<String>,
     #[command(flatten)]
     about: WorkflowArg,
@@ -75,22 +77,27 @@ impl View {
         Err(CliError::failed(format!("`{}` cannot be started: {error}", program.display())))
     }
 
-    /// A bundle, or the folder of a run.
+    /// A bundle, a run, or the last run of a store's folder.
     fn named(&self, what: &str, global: &Global, output: &mut Output) -> Result<Shown, CliError> {
         let file = Path::new(what);
         if file.is_file() {
             return Ok((file.into(), imported::of_bundle(import::read(file)?, output)?));
         }
         let shown = file.display();
-        let folder = || {
-            CliError::usage(format!("`{shown}` is a folder; name a run by its id, or a bundle"))
-                .hint(format!("if it is a store, `flow view --store {shown}` shows its last run"))
+        let folder = |output: &mut Output| match StoreDir::existing(file)? {
+            Some(_) => last(&Global { store: Some(file.to_owned()), ..global.clone() }, output),
+            None => Err(CliError::usage(format!(
+                "`{shown}` is a folder and not a store; name a run by its id, or a bundle"
+            ))),
         };
         match file.components().count() > 1 || file.extension().is_some_and(|end| end == "bundle") {
-            true if file.is_dir() => Err(folder()),
+            true if file.is_dir() => folder(output),
             true => Err(CliError::usage(format!("there is no bundle `{shown}`"))),
             // A folder may have the same name as a run.
-            false => self.run(Some(what), global, output).map_err(|why| if file.is_dir() { folder() } else { why }),
+            false => match self.run(Some(what), global, output) {
+                Err(_) if file.is_dir() => folder(output),
+                run => run,
+            },
         }
     }
 
@@ -100,14 +107,26 @@ impl View {
         let active = if asked.is_none() { place.living()?.pop().map(|one| one.run.0) } else { None };
         let of = OfRun { about: self.about.clone(), run: active.or_else(|| asked.map(str::to_owned)) };
         let place = StoreLocation::of_workflow(global, &of, output)?;
-        let run: RunId = place.run(of.run.as_deref())?;
-        let dir = place.store.run(&run);
-        if dir.imported()?.is_none() {
-            return Ok((dir.path().into(), Remade::new()));
-        }
-        let (dir, view) = place::view_of(&place.store, &run)?;
-        Ok((dir.path().into(), imported::for_page(&place.store, &dir, &view, output)?))
+        shown(&place, &place.run(of.run.as_deref())?, output)
     }
+}
+
+/// The active run of a store, or the last one.
+fn last(global: &Global, output: &mut Output) -> Result<Shown, CliError> {
+    let place = StoreLocation::find(global, None)?;
+    let active = place.living()?.pop().map(|one| one.run);
+    let run = active.map_or_else(|| place.run(None), Ok)?;
+    shown(&place, &run, output)
+}
+
+/// The folder of a run. An imported run has no report files, so they are made.
+fn shown(place: &StoreLocation, run: &RunId, output: &mut Output) -> Result<Shown, CliError> {
+    let dir = place.store.run(run);
+    if dir.imported()?.is_none() {
+        return Ok((dir.path().into(), Remade::new()));
+    }
+    let (dir, view) = place::view_of(&place.store, run)?;
+    Ok((dir.path().into(), imported::for_page(&place.store, &dir, &view, output)?))
 }
 
 /// A file without a name that has these reports.

@@ -18,8 +18,7 @@ fn what_is_not_there_is_named() {
     fails(&["view"], "nothing has run here yet");
     fails(&["view", "h200.bundle"], "there is no bundle `h200.bundle`");
     fails(&["view", "runs/h200"], "there is no bundle `runs/h200`");
-    fails(&["view", "."], "`.` is a folder");
-    fails(&["view", ".."], "`flow view --store ..` shows its last run");
+    fails(&["view", "."], "`.` is a folder and not a store");
     space.write("w.yaml", "flow: 1\nname: w\nsteps: {a: {run: 'true'}}\n");
     space.flow(["run", "w.yaml"]).expect(0);
     fails(&["view", "zzzz"], "there is no run `zzzz`");
@@ -48,6 +47,27 @@ fn the_page_of_a_bundle_or_an_imported_run_gets_its_reports() {
             let page = flow_report::Reports::new().page(read, Some(lang)).unwrap().unwrap();
             assert!(page.contains(title), "{page}");
         }
+    }
+}
+
+#[test]
+fn the_folder_of_a_store_stands_for_its_last_run() {
+    let space = space();
+    let (built, flow) = (env!("CARGO_BIN_EXE_flow"), space.path("flow"));
+    fs::hard_link(built, &flow).or_else(|_| fs::copy(built, &flow).map(drop)).unwrap();
+    space.script("flow-view", "#!/bin/sh\necho \"$@\"\n");
+    space.write("w.yaml", "flow: 1\nname: w\nsteps: {a: {run: 'true'}}\n");
+    space.flow(["run", "w.yaml"]).expect(0);
+    space.flow(["run", "w.yaml", "--force"]).expect(0);
+    let last = fs::read_dir(space.path(".flow/runs")).unwrap().map(|run| run.unwrap().path()).max().unwrap();
+    fs::create_dir(space.path("elsewhere")).unwrap();
+    for (folder, store) in [("", ".flow"), ("", "./.flow/"), ("elsewhere", "../.flow")] {
+        let mut command = Command::new(&flow);
+        let command = command.args(["view", store]).current_dir(space.path(folder)).env("HOME", space.path(""));
+        let output = command.env("FLOW_GPU_LOCKS", space.locks()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let shown = said.split(" --port").next().unwrap();
+        assert!(shown.ends_with(last.file_name().unwrap().to_str().unwrap()), "{store}: {output:?}");
     }
 }
 
