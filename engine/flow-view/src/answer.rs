@@ -1,7 +1,8 @@
 //! Answers requests with the page's files and with data of the run. No file is opened by a path from an address.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::{cell::RefCell, io::Write, rc::Rc, sync::Arc};
 
+use flate2::{Compression, write::GzEncoder};
 use flow_core::{AttemptId, InstanceId};
 use http_body_util::Full;
 use hyper::{
@@ -17,6 +18,8 @@ use crate::{
     record::Record,
 };
 
+/// Longer answers are compressed, in bytes: a page may be far away.
+const LONG: usize = 64 << 10;
 /// Maximum number of connections.
 const MOST: usize = 256;
 
@@ -127,7 +130,7 @@ impl Page {
         let found = match path.strip_prefix("/api/").and_then(|rest| rest.split_once('/').or(Some((rest, "")))) {
             Some(("updates", "")) => {
                 let from = value(query, "from").and_then(|from| from.parse().ok()).unwrap_or(0);
-                Some(text(StatusCode::OK, JSON, record.updates(from, self.records.len(), crate::now())))
+                Some(events(record.updates(from, self.records.len(), crate::now()), headers))
             }
             Some(("report", id)) => {
                 let lang = value(query, "lang").unwrap_or("en");
@@ -177,6 +180,24 @@ fn refusal(why: Refused) -> Answer {
     answer
 }
 
+/// Events, compressed if they are long and the browser can read that.
+fn events(body: String, headers: &HeaderMap) -> Answer {
+    let wanted = headers.get(header::ACCEPT_ENCODING).and_then(|wanted| wanted.to_str().ok()).unwrap_or_default();
+    if body.len() < LONG || !wanted.contains("gzip") {
+        return text(StatusCode::OK, JSON, body);
+    }
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    match packed.write_all(body.as_bytes()).and_then(|()| packed.finish()) {
+        Ok(packed) => {
+            let mut answer = text(StatusCode::OK, JSON, String::new());
+            *answer.body_mut() = Full::new(Bytes::from(packed));
+            answer.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            answer
+        }
+        Err(_) => text(StatusCode::OK, JSON, body),
+    }
+}
+
 fn report(page: String) -> Answer {
     let mut answer = text(StatusCode::OK, HTML, page);
     answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
@@ -204,4 +225,18 @@ fn language(headers: &HeaderMap) -> &'static str {
         _ => None,
     };
     wanted.split(',').find_map(known).unwrap_or("en")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_answers_are_compressed_for_browsers_that_can_read_that() {
+        let gzip = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static("br, gzip"))]);
+        let is_packed = |length: usize, headers: &HeaderMap| {
+            events("7".repeat(length), headers).headers().contains_key(header::CONTENT_ENCODING)
+        };
+        assert!(is_packed(LONG, &gzip) && !is_packed(LONG - 1, &gzip) && !is_packed(LONG, &HeaderMap::new()));
+    }
 }
