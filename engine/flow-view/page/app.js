@@ -5,13 +5,15 @@ import { drawLanes } from "./draw.js";
 import { Curves, curved, spot } from "./curves.js";
 import { Card, badge, broken, changed, el, place, reason } from "./card.js";
 import { drawSteps } from "./steps.js";
-import { bytes, day, duration, expected, language, moment, number, percent, quantity, said, speak, w } from "./words.js";
+import { bytes, day, done, duration, expected, language, moment, number, percent, quantity, said, speak, w } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const EVERY = 1000;
 const [FEW, ROWS] = [40, 1000];
 const IDLE = ["skipped", "not_needed"];
-const MEASURED = { load: percent, gpu_memory: bytes, cores: number };
+const FIRST = [["running", "lost"], ["failed", "timed_out", "out_of_memory"], ["queued"], ["waiting"], STATES.filter((one) => !IDLE.includes(one)), IDLE];
+const MEASURED = { load: percent, gpu_memory: bytes, cores: number, waited: percent, foreign_cpu: percent };
+const MARKS = ["loaded", "waited", "others", "barrier", "out_of_memory", "failed", "ahead"];
 
 // The run of the page, and one to compare with.
 const own = new Run(0);
@@ -89,20 +91,17 @@ function show() {
   const end = own.latest();
   live.now = end;
   shown = until === null ? live : Fold.at(own.events, until);
-  const status = until === null && !live.end ? own.last.status : null;
-  progress = new Map((status ? status.running || [] : []).map((one) => [one.attempt, one]));
-  for (const [id, one] of progress) {
-    const attempt = live.attempts.get(id);
-    const instance = attempt && live.instances.get(attempt.i);
-    if (instance && attempt.ended === null) instance.state = one.queued ? "queued" : "running";
-  }
+  const running = (until === null && !own.over() && own.last.status?.running) || [];
+  progress = new Map(running.filter((one) => live.attempts.get(one.attempt)?.ended === null).map((one) => [one.attempt, one]));
+  for (const one of progress.values()) live.instances.get(one.instance).state = one.queued ? "queued" : "running";
   // What ran when the engine was killed.
   const lost = own.over() && !live.end ? [...live.attempts.values()].filter((attempt) => attempt.ended === null) : [];
   for (const attempt of lost) live.instances.get(attempt.i).state = "lost";
   if (own.over()) live.forecast.of = [];
   const counts = shown.counts();
   const paintCard = () => card.i !== null && card.show({ fold: shown, progress, live: until === null && own.last.logs });
-  [() => head(end, counts), () => paintLanes(end), () => paintSteps(counts), table, curves, paintAxes, paintReport, paintCard].forEach(guarded);
+  // First what asks for a width, because the others change the layout.
+  [() => paintLanes(end), curves, () => head(end, counts), () => paintSteps(counts), table, paintAxes, paintReport, paintCard].forEach(guarded);
   document.body.dataset.ready = "yes";
 }
 
@@ -154,16 +153,17 @@ function head(end, counts) {
 }
 
 function paintLanes(end) {
-  const moment_ = until ?? end;
-  const ahead = shown.ahead();
+  const [moment_, ahead] = [until ?? end, shown.ahead()];
   // The forecast has at most three times as much room as the run so far.
-  const edge = Math.min(Math.max(end, ...live.ahead().map((one) => one.to)), end + 3 * (end - live.began));
+  const ends = [...live.ahead().map((one) => one.to), ...[...progress.values()].map((one) => one.ends_at || 0)];
+  const edge = Math.min(Math.max(end, ...ends), end + 3 * (end - live.began));
   const drawn = [...new Set([...live.attempts.values(), ...ahead].map((attempt) => live.instances.get(attempt.i)?.step))].filter(Boolean);
   const colours = new Map(drawn.map((step, n) => [step, n]));
   const of = (step) => colours.get(step) ?? 0;
-  lanes = drawLanes($("lanes"), { fold: shown, whole: live, until: moment_, end, edge, ahead: ahead.filter((one) => one.from < edge), colourOf: of, chosen: card.i });
-  const legend = () => drawn.slice(0, 12).map((step) => el("span", { class: `s${of(step) % 8}` }, el("i"), step));
-  if (changed($("legend"), drawn.join())) $("legend").replaceChildren(...legend());
+  lanes = drawLanes($("lanes"), { fold: shown, whole: live, until: moment_, end, edge, progress, ahead: ahead.filter((one) => one.from < edge), colourOf: of, chosen: card.i });
+  const names = drawn.slice(0, 12).map((step) => [`s${of(step) % 8}`, step]);
+  const all = [...names, ...MARKS.filter((one) => lanes.marks.has(one)).map((one) => [`m-${one}`, w(`mark-${one}`)])];
+  if (changed($("legend"), all.join())) $("legend").replaceChildren(...all.map(([kind, name]) => el("span", { class: kind }, el("i"), name)));
   const slider = $("slider");
   slider.style.marginLeft = `${lanes.left - 8}px`;
   slider.style.width = `calc((100% - ${lanes.left + lanes.right}px) * ${lanes.share} + 16px)`;
@@ -196,8 +196,7 @@ function described(all) {
     // Two runs are compared by their last values, as in `flow diff`.
     const value = (one, fold = shown) => fold.value(one, name, other ? {} : own.last.goals);
     const title = all.some((one) => value(one)?.best) ? w("best", name) : name;
-    const hint = ({ best, n }) => (best ? w("best", name) : n ? w("mean", n) : null);
-    const cell = (of) => (of ? el("span", { title: hint(of) }, quantity(of.v, of.unit)) : "");
+    const cell = (of) => (of ? el("span", { title: of.best ? w("best", name) : of.n ? w("mean", of.n) : null }, quantity(of.v, of.unit)) : "");
     list.push({
       id: `m.${name}`, title, number: true, optional: true, on: n < most, down: own.last.goals[name] === "max", by: (one, fold) => value(one, fold)?.v,
       isShare: (one) => value(one)?.unit === "ratio", cell: (one, fold) => cell(value(one, fold)),
@@ -205,7 +204,7 @@ function described(all) {
   });
   const measured = (id) => all.some((one) => one.result && one.result[id] !== null);
   for (const [id, shape] of Object.entries(MEASURED).filter(([id]) => measured(id))) {
-    list.push({ id, title: w(id), number: true, optional: true, on: id !== "cores" && innerWidth >= 560 && !other, by: (one) => one.result?.[id], cell: (one) => (one.result && one.result[id] !== null ? shape(one.result[id]) : "") });
+    list.push({ id, title: w(id), number: true, optional: true, on: ["load", "gpu_memory"].includes(id) && innerWidth >= 560 && !other, by: (one) => one.result?.[id], cell: (one) => (one.result && one.result[id] !== null ? shape(one.result[id]) : "") });
   }
   if (other) list.splice(2, list.length - 2, ...list.slice(2).flatMap(both));
   list.push({ id: "reason", title: w("reason"), by: (one) => reason(one, shown.waits), cell: (one) => reason(one, shown.waits) });
@@ -234,17 +233,15 @@ function time(one, fold) {
   if (fold !== shown) return duration(fold.seconds(one));
   const attempt = shown.last(one);
   const now = attempt && attempt.ended === null ? progress.get(attempt.a) : null;
-  const seconds = duration(shown.seconds(one));
-  return now && now.fraction ? el("span", {}, el("meter", { value: now.fraction, "aria-label": percent(now.fraction) }), ` ${seconds}`) : seconds;
+  const [seconds, part] = [duration(shown.seconds(one)), now && done(now, shown.now)];
+  return part ? el("span", {}, el("meter", { value: part, "aria-label": percent(part) }), ` ${seconds}`) : seconds;
 }
 
 function sorted(all, list) {
   const column = list.find((one) => one.id === sort.by);
-  if (!column) {
-    // What runs and what failed first, otherwise as in the workflow.
-    const rank = (one) => (["running", "lost"].includes(one.state) ? 0 : ["failed", "timed_out", "out_of_memory"].includes(one.state) ? 1 : one.state === "queued" ? 2 : one.state === "waiting" ? 3 : IDLE.includes(one.state) ? 5 : 4);
-    return all.sort((a, b) => rank(a) - rank(b) || a.i - b.i);
-  }
+  // What runs and what failed first, otherwise as in the workflow.
+  const rank = ({ state }) => FIRST.findIndex((states) => states.includes(state));
+  if (!column) return all.sort((a, b) => rank(a) - rank(b) || a.i - b.i);
   const none = (v) => v === null || v === undefined || v === "" || Number.isNaN(v);
   return all.map((one) => [column.by(one), one]).sort(([a, x], [b, y]) => {
     // What has no value comes last in either order.
@@ -341,13 +338,12 @@ let [axesKey, axesStep] = ["", ""];
 // The selected step over its axes, or the one with most results. The server draws it from the results.
 async function paintAxes() {
   const of = new Map();
-  for (const one of shown.instances.values()) {
-    if (one.result && Object.keys(one.result.axes).length) (of.get(one.step) || of.set(one.step, []).get(one.step)).push(one);
-  }
+  const placed = [...shown.instances.values()].filter((one) => one.result && Object.keys(one.result.axes).length);
+  for (const one of placed) (of.get(one.step) || of.set(one.step, []).get(one.step)).push(one);
   const rows = of.get($("step").value) || [...of.values()].reduce((a, b) => (b.length > a.length ? b : a), []);
   const at = (id, or) => ($(id).selectedIndex < 0 || axesStep !== rows[0]?.step ? or : $(id).selectedIndex);
   const chosen = [at("axes-value", 0), at("axes-x", 0), at("axes-y", 1)];
-  const query = new URLSearchParams({ form: $("axes-form").value, value: chosen[0], x: chosen[1], y: chosen[2], width: $("lanes").clientWidth, lang: language() });
+  const query = new URLSearchParams({ form: $("axes-form").value, value: chosen[0], x: chosen[1], y: chosen[2], width: lanes.width, lang: language() });
   if (until !== null) query.set("until", Math.round(until));
   const key = `${rows[0]?.i} ${rows.length} ${query}`;
   if (key === axesKey) return;
@@ -382,8 +378,7 @@ function paintReport() {
 }
 
 function tip(lines, at) {
-  const box = $("tip");
-  box.hidden = !lines;
+  const box = Object.assign($("tip"), { hidden: !lines });
   if (!lines) return;
   box.replaceChildren(...lines.filter(Boolean).map((line) => el("div", {}, line)));
   box.style.left = `${Math.max(4, Math.min(at.left + 14, innerWidth - box.offsetWidth - 8))}px`;
@@ -401,9 +396,11 @@ $("lanes").addEventListener("mousemove", (event) => {
   const { attempt } = found;
   if (found.ahead) return tip([one.label, expected(attempt), reason(one, shown.waits)], at);
   const took = duration(((attempt.ended ?? shown.now) - attempt.began) / 1000);
-  const load = !found.ghost && one.attempts.at(-1) === attempt.a && one.result?.load;
-  const what = [found.ghost ? w("later") : w(attempt.outcome || one.state), took, place(attempt, live.start), load ? `${w("load")} ${percent(load)}` : ""];
-  tip([one.label, what.filter(Boolean).join(" · "), found.ghost ? "" : reason(one, shown.waits)], at);
+  const what = [found.ghost ? w("later") : w(attempt.outcome || one.state), took, place(attempt, live.start)];
+  const result = !found.ghost && one.attempts.at(-1) === attempt.a && one.result;
+  const used = result ? Object.keys(MEASURED).filter((id) => result[id] !== null).map((id) => `${w(id)} ${MEASURED[id](result[id])}`) : [];
+  const ends = progress.get(attempt.a)?.ends_at;
+  tip([one.label, what.join(" · "), used.join(" · "), ends ? expected({ from: attempt.began, to: ends }) : "", found.ghost ? "" : reason(one, shown.waits)], at);
 });
 $("lanes").addEventListener("mouseleave", () => tip(null));
 $("lanes").addEventListener("click", (event) => open(hit(spot(event, $("lanes")))?.i));
@@ -415,15 +412,13 @@ function open(i) {
   show();
 }
 
-$("slider").addEventListener("input", () => {
-  const [slider, end] = [$("slider"), own.latest()];
-  until = slider.value === slider.max ? null : live.began + ((end - live.began) * slider.value) / slider.max;
+function at(moment) {
+  until = moment;
   show();
-});
-$("follow").addEventListener("click", () => {
-  until = null;
-  show();
-});
+}
+
+$("slider").addEventListener("input", ({ target: { value, max } }) => at(value === max ? null : live.began + ((own.latest() - live.began) * value) / max));
+$("follow").addEventListener("click", () => at(null));
 for (const [ids, paint] of [["filter", table], ["step", show], ["metric axis log", curves], ["axes-value axes-form axes-x axes-y", paintAxes], ["report", paintReport]]) {
   for (const id of ids.split(" ")) $(id).addEventListener("input", () => paint());
 }

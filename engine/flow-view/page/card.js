@@ -110,14 +110,14 @@ export class Card {
     const close = el("button", { type: "button", class: "plain close", "aria-label": w("close"), onclick: () => this.close() }, "✕");
     const head = [
       el("div", { class: "card-head" }, el("h2", { id: "card-title" }, broken(one.label)), close),
-      el("p", {}, badge(one.state), now && now.fraction ? ` ${percent(now.fraction)}` : "", now && now.text ? ` ${now.text}` : ""),
+      el("p", {}, badge(one.state), now?.fraction ? ` ${percent(now.fraction)}` : "", now?.text ? ` ${now.text}` : ""),
       el("p", { class: "because" }, reason(one, fold.waits)),
       ...one.spoiled.map((pair) => el("p", { class: "trouble" }, `${w("disturbed")}: ${said(pair)}`)),
       ...(result ? result.caveats.map((pair) => el("p", { class: "faint" }, `${w("caveat")}: ${said(pair)}`)) : []),
     ];
     const timing = facts([
       [w("began"), attempt ? `${moment(attempt.began)}` : result ? day(result.started_at) : ""],
-      [w("forecast"), this.ahead && expected(this.ahead)],
+      [w("forecast"), this.ahead ? expected(this.ahead) : now?.ends_at ? expected({ from: attempt.began, to: now.ends_at }) : ""],
       [w("time"), duration(fold.seconds(one))],
       [w("place"), attempt ? place(attempt, fold.start) : ""],
       [w("attempts"), one.attempts.length > 1 ? String(one.attempts.length) : ""],

@@ -16,14 +16,12 @@ export function canvas(place, height, width = place.clientWidth) {
   known = new Map();
   const element = place.querySelector("canvas");
   const scale = window.devicePixelRatio || 1;
-  element.width = Math.round(width * scale);
-  element.height = Math.round(height * scale);
+  Object.assign(element, { width: Math.round(width * scale), height: Math.round(height * scale) });
   element.style.height = `${height}px`;
   const ink = element.getContext("2d");
   ink.setTransform(scale, 0, 0, scale, 0, 0);
   ink.clearRect(0, 0, width, height);
-  ink.font = `11px ${css("--font")}`;
-  ink.textBaseline = "middle";
+  Object.assign(ink, { font: `11px ${css("--font")}`, textBaseline: "middle" });
   return { element, ink, width };
 }
 
@@ -58,31 +56,54 @@ function fitted(ink, texts, room) {
 }
 
 // The bars of each lane, and what the scheduler expects there. `whole` has what came after the moment, too.
-function lanes(fold, whole, to, ahead) {
+function lanes(fold, whole, to, ahead, progress) {
   const machine = whole.start ? whole.start.gpus : [];
-  const lane = (name) => ({ name, bars: [], ahead: [] });
-  const all = new Map([...machine].sort((a, b) => a.index - b.index).map((gpu) => [gpu.uuid, lane(w("gpu", gpu.index))]));
+  const lane = (name, gpu) => ({ name, gpu, bars: [] });
+  const all = new Map([...machine].sort((a, b) => a.index - b.index).map((gpu) => [gpu.uuid, lane(w("gpu", gpu.index), gpu.uuid)]));
   const [cpus, others] = [{ ...lane(w("cpus")), cpus: true }, lane("GPU")];
   const on = (gpus) => (gpus.length ? [...new Set(gpus.map((gpu) => all.get(gpu) || others))] : [cpus]);
   for (const attempt of whole.attempts.values()) {
     const shown = fold.attempts.get(attempt.a);
     const gpus = attempt.asked && !attempt.gpus.length ? [null] : attempt.gpus;
-    for (const of of on(gpus)) of.bars.push({ attempt: shown || attempt, ghost: !shown, from: attempt.began, to: attempt.ended ?? to });
+    const rest = progress.get(attempt.a)?.ends_at || 0;
+    for (const of of on(gpus)) of.bars.push({ attempt: shown || attempt, ghost: !shown, rest: rest > to, from: attempt.began, to: attempt.ended ?? Math.max(rest, to) });
   }
   for (const one of ahead) {
-    for (const of of on(one.gpus.map((at) => machine[at]?.uuid))) of.ahead.push({ attempt: one, ahead: true, from: Math.max(one.from, fold.now), to: one.to });
+    for (const of of on(one.gpus.map((at) => machine[at]?.uuid))) of.bars.push({ attempt: one, ahead: true, from: Math.max(one.from, fold.now), to: one.to });
   }
-  return [...all.values(), others, cpus].filter((of) => of.bars.length || of.ahead.length || (of !== others && of !== cpus));
+  return [...all.values(), others, cpus].filter((of) => of.bars.length || (of !== others && of !== cpus));
 }
 
-// Draws a run until `end` and its forecast until `edge`, as of the moment `until`.
-export function drawLanes(place, { fold, whole, until, end, edge, ahead, colourOf, chosen }) {
+// A pattern of diagonal lines.
+function hatch(ink, style) {
+  const tile = new OffscreenCanvas(4, 4).getContext("2d");
+  tile.fillStyle = style;
+  for (const n of [0, 1, 2, 3]) tile.fillRect(n, 3 - n, 1.3, 1.3);
+  return ink.createPattern(tile.canvas, "repeat");
+}
+
+// Calls `paint` with the start, the end and the share of the time that an attempt waited for data, as its epochs say. Epochs
+// that are narrower than a pixel are drawn as one.
+function waits({ began, epochs }, x, paint) {
+  let [before, waited, all] = [began, 0, 0];
+  for (const { t, metrics } of epochs) {
+    if (!(metrics.epoch_time > 0) || !(metrics.data_wait >= 0)) continue;
+    [waited, all] = [waited + metrics.data_wait, all + metrics.epoch_time];
+    const from = x(Math.max(before, t - 1000 * all));
+    if (x(t) - from < 1) continue;
+    if (waited > 0) paint(from, x(t), Math.min(1, waited / all));
+    [before, waited, all] = [t, 0, 0];
+  }
+}
+
+// Draws a run until `end` and its forecast until `edge`, as of the moment `until`. Returns the marks that it used.
+export function drawLanes(place, { fold, whole, until, end, edge, ahead, progress, colourOf, chosen }) {
   const narrow = place.clientWidth < 560;
   const [left, top, bottom, right] = [narrow ? 46 : 58, 6, 22, 10];
-  const rows = lanes(fold, whole, end, ahead);
+  const rows = lanes(fold, whole, end, ahead, progress);
   let height = top;
   for (const lane of rows) {
-    lane.rows = Math.max(...[lane.bars, lane.ahead].map((bars) => pack(bars, (end - whole.began) / 250)));
+    lane.rows = pack(lane.bars, (end - whole.began) / 250);
     lane.each = lane.rows > 24 ? 4 : lane.rows > 10 ? 9 : lane.rows > 4 ? 15 : 20;
     lane.top = height;
     height += lane.rows * lane.each + 9;
@@ -93,7 +114,8 @@ export function drawLanes(place, { fold, whole, until, end, edge, ahead, colourO
   const began = whole.began;
   const span = Math.max(1000, edge - began);
   const x = (t) => left + Math.min(1, (t - began) / span) * plot;
-  const [text, faint, line, ground] = ["--text", "--faint", "--line", "--ground"].map(css);
+  const [text, faint, line, ground, warn, bad] = ["--text", "--faint", "--line", "--ground", "--warn", "--bad"].map(css);
+  const lines = hatch(ink, ground);
   ink.textAlign = "center";
   for (const at of ticks(0, span / 1000, plot / (narrow ? 70 : 90), SECONDS)) {
     const px = Math.round(x(began + at * 1000)) + 0.5;
@@ -102,17 +124,17 @@ export function drawLanes(place, { fold, whole, until, end, edge, ahead, colourO
     ink.fillStyle = faint;
     if (px < width - 16) ink.fillText(clock(at, span / 1000), Math.max(px, left + 10), height - bottom / 2 + 2);
   }
-  const hits = [];
+  const [hits, marks] = [[], new Set()];
   ink.textAlign = "left";
   for (const lane of rows) {
     ink.fillStyle = text;
     ink.fillText(lane.name, 2, lane.top + Math.min(lane.rows * lane.each, 20) / 2);
     ink.fillStyle = line;
     ink.fillRect(0, lane.top + lane.rows * lane.each + 4, width, 1);
-    for (const bar of [...lane.bars, ...lane.ahead]) {
+    for (const bar of lane.bars) {
       const { attempt, ghost } = bar;
       const one = whole.instances.get(attempt.i);
-      const [y, h] = [lane.top + bar.row * lane.each, lane.each - (lane.each > 6 ? 2 : 1)];
+      const [y, h] = [lane.top + bar.row * lane.each, lane.each - (lane.each > 6 ? 3 : 1)];
       const [from, to] = [x(bar.from), Math.max(x(bar.from) + 2, x(bar.to) - 0.5)];
       const now = bar.ahead ? to : Math.min(to, Math.max(from, x(until)));
       const round = (a, b) => {
@@ -122,8 +144,7 @@ export function drawLanes(place, { fold, whole, until, end, edge, ahead, colourO
       };
       const fill = (to, style, alpha) => {
         round(from, to);
-        ink.globalAlpha = alpha;
-        ink.fillStyle = style;
+        Object.assign(ink, { globalAlpha: alpha, fillStyle: style });
         ink.fill();
         ink.globalAlpha = 1;
       };
@@ -134,43 +155,55 @@ export function drawLanes(place, { fold, whole, until, end, edge, ahead, colourO
         ink.stroke();
       };
       const own = colour(colourOf(one ? one.step : ""));
-      if (bar.ahead) outline(0.5, to, own, 1, [4, 3]);
-      else if (ghost || now < to - 1) fill(to, own, 0.16);
+      const mark = (name, alpha, style, ...box) => {
+        Object.assign(ink, { globalAlpha: alpha, fillStyle: style });
+        ink.fillRect(...box);
+        ink.globalAlpha = 1;
+        marks.add(name);
+      };
+      const { outcome, queued, ended, ready, released, epochs = [] } = attempt;
+      if (bar.ahead || bar.rest) {
+        outline(0.5, to, own, 1, [4, 3]);
+        marks.add("ahead");
+      } else if (ghost || now < to - 1) fill(to, own, 0.16);
       if (!ghost && !bar.ahead) {
-        const { outcome, queued, ended, ready, released, epochs } = attempt;
         fill(now, own, queued && ended === null ? 0.35 : 1);
-        // Filled from below up to the load, paler above.
+        // Filled from below up to the load, paler above. Time that waited for data is hatched from above.
         const result = ended !== null && one?.attempts.at(-1) === attempt.a ? one.result : null;
         const [used, all] = lane.cpus ? [result?.cores, attempt.cpus] : [result?.load, 1];
-        ink.fillStyle = ground;
-        ink.globalAlpha = 0.3;
-        ink.fillRect(from, y, now - from, h * Math.max(0, 1 - (used ?? all) / all));
-        // It waits for its group.
-        ink.globalAlpha = 0.55;
-        if (ready && h > 6) ink.fillRect(x(ready), y, x(Math.min(released || until, until)) - x(ready), h);
-        ink.globalAlpha = 0.75;
+        if (typeof used === "number") mark("loaded", 0.3, ground, from, y, now - from, h * Math.max(0, 1 - used / all));
+        waits(attempt, x, (a, b, share) => mark("waited", 0.9, lines, a, y, b - a, h * share));
+        // Other programs on its GPU or on the CPUs: the line below is stronger if they used more.
+        const others = result?.strangers.includes(lane.gpu) ? 1 : 2 * (result?.foreign_cpu || 0);
+        if (others > 0.1 && h > 6) mark("others", Math.min(1, others), warn, from, y + h, now - from, 2);
+        if (ready && h > 6) mark("barrier", 0.55, ground, x(ready), y, x(Math.min(released || until, until)) - x(ready), h);
         let last = -9;
         for (const epoch of h > 14 ? epochs : []) {
           if (x(epoch.t) - last < 4) continue;
           last = x(epoch.t);
-          ink.fillRect(Math.round(last), y + h - 4, 1, 4);
+          mark("epoch", 0.75, ground, Math.round(last), y + h - 4, 1, 4);
         }
-        ink.globalAlpha = 1;
-        if (outcome && outcome !== "ok") outline(1, now, css(outcome === "cancelled" ? "--faint" : "--bad"), 2);
+        if (outcome && outcome !== "ok") {
+          outline(1, now, { cancelled: faint, out_of_memory: warn }[outcome] ?? bad, 2);
+          marks.add({ cancelled: "cancelled", out_of_memory: "out_of_memory" }[outcome] ?? "failed");
+        }
       }
       if (chosen === attempt.i) outline(0, to, text, 1.5);
       if (h > 12 && one && !ghost && now - from > 30) {
-        ink.fillStyle = bar.ahead ? text : css("--on-bar");
         const inside = /\[(.*)\]$/.exec(one.label)?.[1] ?? one.label;
-        const time = bar.ahead ? `${duration((attempt.to - attempt.from) / 1000)} · ` : "";
-        ink.fillText(fitted(ink, [time + one.label, time + inside, inside, inside.replace(/[^,=]+=/g, "")], now - from - 10), from + 5, y + h / 2 + 0.5);
+        const what = bar.ahead ? `${duration((attempt.to - attempt.from) / 1000)} · ` : outcome && outcome !== "ok" ? `${w(outcome)} · ` : "";
+        const name = fitted(ink, [what + one.label, what + inside, inside, inside.replace(/[^,=]+=/g, "")], now - from - 10);
+        Object.assign(ink, { fillStyle: bar.ahead ? text : css("--on-bar"), strokeStyle: own, lineWidth: 3 });
+        ink.setLineDash([]);
+        if (!bar.ahead) ink.strokeText(name, from + 5, y + h / 2 + 0.5);
+        ink.fillText(name, from + 5, y + h / 2 + 0.5);
       }
       hits.push({ x: from, y, w: Math.max(to - from, 5), h: lane.each, i: attempt.i, attempt, ghost, ahead: bar.ahead });
     }
   }
   ink.fillStyle = css("--accent");
   ink.fillRect(Math.round(x(until)) - 1, 2, 1.5, height - bottom);
-  return { hits, left, right, share: (end - began) / span };
+  return { hits, marks, width, left, right, share: (end - began) / span };
 }
 
 // Lines with a hover: `lines` have a name, a colour and points [x, y]. `zoom` is a range of x. Returns the point near the
@@ -207,8 +240,7 @@ export function drawLines(place, { lines, x: xName, log, height, hover, zoom, dr
     const y = Math.round(top + (1 - (mark - y0) / (y1 - y0)) * (height - top - bottom)) + 0.5;
     ink.fillStyle = line;
     ink.fillRect(left, y, width - left - right, 1);
-    ink.fillStyle = faint;
-    ink.textAlign = "right";
+    Object.assign(ink, { fillStyle: faint, textAlign: "right" });
     ink.fillText(shown(mark), left - 8, y);
   }
   ink.textAlign = "center";
@@ -224,9 +256,7 @@ export function drawLines(place, { lines, x: xName, log, height, hover, zoom, dr
   let near = null;
   for (const [n, one] of lines.entries()) {
     const all = drawn[n];
-    ink.strokeStyle = ink.fillStyle = one.colour;
-    ink.lineWidth = one.chosen ? 2.5 : 1.6;
-    ink.lineJoin = "round";
+    Object.assign(ink, { strokeStyle: one.colour, fillStyle: one.colour, lineWidth: one.chosen ? 2.5 : 1.6, lineJoin: "round" });
     ink.setLineDash(one.other ? [2, 3] : one.n >= COLOURS ? [6, 3] : []);
     ink.beginPath();
     all.forEach(([x, y], first) => (first ? ink.lineTo(px(x), py(y)) : ink.moveTo(px(x), py(y))));
@@ -245,15 +275,13 @@ export function drawLines(place, { lines, x: xName, log, height, hover, zoom, dr
     }
   }
   if (near) {
-    ink.strokeStyle = css("--text");
-    ink.lineWidth = 1.5;
+    Object.assign(ink, { strokeStyle: css("--text"), lineWidth: 1.5 });
     ink.beginPath();
     ink.arc(near.px, near.py, 5, 0, 7);
     ink.stroke();
   }
   if (drag) {
-    ink.globalAlpha = 0.15;
-    ink.fillStyle = css("--accent");
+    Object.assign(ink, { globalAlpha: 0.15, fillStyle: css("--accent") });
     ink.fillRect(Math.min(...drag), top, Math.abs(drag[1] - drag[0]), height - bottom - top);
     ink.globalAlpha = 1;
   }

@@ -49,8 +49,7 @@ export function drawSteps(place, { steps, counts, selected, pick }) {
     const [from, to] = [spot(need), spot(at)];
     const [x0, y0, x1, y1] = [from.offsetLeft + from.offsetWidth, from.offsetTop + from.offsetHeight / 2, to.offsetLeft, to.offsetTop + to.offsetHeight / 2];
     const is = [step.step, steps[need].step].includes(selected);
-    ink.strokeStyle = css(is ? "--accent" : "--edge");
-    ink.lineWidth = is ? 2 : 1.2;
+    Object.assign(ink, { strokeStyle: css(is ? "--accent" : "--edge"), lineWidth: is ? 2 : 1.2 });
     ink.beginPath();
     ink.moveTo(x0, y0);
     ink.bezierCurveTo(x0 + 24, y0, x1 - 24, y1, x1, y1);

@@ -38,6 +38,9 @@ export function clock(seconds, span) {
 export const moment = (ms) => new Date(ms).toLocaleTimeString(language() === "zh" ? "zh-CN" : "en-GB");
 export const day = (ms) => new Date(ms).toLocaleString(language() === "zh" ? "zh-CN" : "en-GB", { dateStyle: "medium", timeStyle: "short" });
 
+// The share of a running attempt that is done: as its program reports, else by its expected end.
+export const done = ({ fraction, started_at, ends_at }, now) => fraction ?? (ends_at ? Math.min(0.99, (now - started_at) / Math.max(1, ends_at - started_at)) : 0);
+
 // When the scheduler expects an instance to run, and for how long.
 export const expected = ({ from, to }) => w("expected", moment(from), moment(to), duration((to - from) / 1000));
 

@@ -103,7 +103,16 @@ fn brief(result: &StepResult, words: &Words) -> Value {
         "metrics": metrics.collect::<Map<String, Value>>(),
         "wall": usage.wall_s, "cores": usage.cores(),
         "load": facts::load(result), "gpu_memory": usage.gpus.iter().filter_map(|gpu| gpu.memory_peak).max(),
+        "waited": waited(result), "foreign_cpu": result.circumstances.foreign_cpu,
+        "strangers": result.circumstances.strangers.iter().map(|one| &one.gpu).collect::<Vec<_>>(),
     })
+}
+
+/// The mean share of an epoch that it waited for data.
+fn waited(result: &StepResult) -> Option<f64> {
+    let mean = |name: &str| result.metrics.get(name).map(|metric| metric.value);
+    let share = mean("data_wait")? / mean("epoch_time")?;
+    share.is_finite().then_some(share)
 }
 
 /// What the card says of a result beyond its event.

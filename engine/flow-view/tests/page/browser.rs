@@ -40,13 +40,24 @@ fn a_browser_shows_a_bundle_in_both_languages_and_at_any_moment() {
         "top1, best epoch</button>",
         "epoch_time</button>",
         "GPUs and CPUs over time",
+        // The legend, and the columns.
+        "<i></i>mean load</span>",
+        "<i></i>waited for data</span>",
+        "Foreign CPU load</label>",
     ] {
         assert!(page.contains(text), "`{text}` is missing: {page}");
     }
     let (page, console) = opened(&format!("{}#lang=zh&card=5", server.link()));
     assert!(console.is_empty(), "{console:#?}");
-    for text in ["完成<b>16</b>", "已跳过<b>", "top1，最佳轮次</button>", "复制为 CSV", "运行环境", "GPU 负载"]
-    {
+    for text in [
+        "完成<b>16</b>",
+        "已跳过<b>",
+        "<i></i>等待数据</span>",
+        "top1，最佳轮次</button>",
+        "复制为 CSV",
+        "运行环境",
+        "GPU 负载",
+    ] {
         assert!(page.contains(text), "`{text}` is missing: {page}");
     }
     let (page, console) = opened(&format!("{}#step=solo&form=parallel&zoom=1-2", server.link()));
@@ -138,7 +149,9 @@ fn a_browser_shows_when_an_instance_is_expected_to_start() {
         assert!(slider.contains("0.2") || slider.contains("calc(2"), "{slider}");
     }
     let (page, _) = opened(&format!("{}#card=0", server.link()));
-    assert!(!page.contains("Forecast</dt>"), "it runs: {page}");
+    for text in ["Forecast</dt><dd>expected ", ", 2 min 0 s", "<meter value=\"0.5", "<i></i>expected</span>"] {
+        assert!(page.contains(text), "it runs, `{text}` is missing: {page}");
+    }
     let run = space.path().join("runs").join(RUN);
     let (page, _) = opened(&Server::of_both(&run, &run).link());
     assert!(page.contains("Change to abcd</button>") && !page.contains(">+0.0%<"), "it has not ended: {page}");

@@ -38,6 +38,8 @@ fn a_bundle_is_served() {
         (1, 40, 16, 16, 1)
     );
     assert!(count("epoch") > 20, "a bundle has its epochs in the series");
+    let waited = |event: &Value| event["result"]["waited"].as_f64().is_some_and(|share| share > 0.4);
+    assert!(events.iter().any(waited), "it waited for data");
     assert_eq!(updates["goals"]["top1"], "max");
     let times: Vec<u64> = events.iter().map(|event| event["t"].as_u64().unwrap()).collect();
     assert!(times.is_sorted());

@@ -168,7 +168,16 @@ pub(crate) fn live() -> (tempfile::TempDir, Store) {
         serde_json::from_value::<JournalLine>(event).unwrap()
     });
     store.begin(&run).unwrap().append(&lines).unwrap();
-    forecast(store.dir().run(&run).path(), now, 1);
+    let dir = store.dir().run(&run);
+    let running = json!({
+        "instance": 0, "label": "train[n=0]", "attempt": 0, "started_at": now - 60_000, "ends_at": now + 60_000, "cpus": 1,
+    });
+    let status = json!({
+        "run": RUN, "workflow": "live", "file": "a.yaml", "pid": 1, "started_at": now - 60_000, "updated_at": now,
+        "instances": 2, "counts": {}, "running": [running],
+    });
+    dir.write_status(&serde_json::from_value(status).unwrap()).unwrap();
+    forecast(dir.path(), now, 1);
     (space, store)
 }
 
