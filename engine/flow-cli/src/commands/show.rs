@@ -269,6 +269,9 @@ fn card(label: &str, result: &StepResult, began: &Began, objects: &Objects, zone
         });
         row("environment", python.or(unknown).unwrap_or_default() + &place(digest));
     }
+    if !result.circumstances.also_ran.is_empty() {
+        row("also ran", result.circumstances.also_ran.join(", "));
+    }
     for (name, value) in &result.params {
         row(&format!("with.{name}"), value.to_string());
     }

@@ -127,3 +127,26 @@ fn a_variable_that_env_lists_reruns_its_step() {
     let refused = space.flow(["run"]).expect(2).text();
     assert!(refused.contains("`env:` of a step") && !refused.contains("a long secret"), "{refused}");
 }
+
+#[test]
+fn an_interpreter_that_a_program_starts_is_shown() {
+    let (space, _) = with_venv(&[]);
+    let real = fs::canonicalize(space.path("venv/bin/python")).unwrap();
+    let name = real.file_name().unwrap().to_str().unwrap().to_owned();
+    fs::create_dir(space.path("other")).unwrap();
+    fs::copy(&real, space.path("other").join(&name)).unwrap();
+    let other = space.path("other").join(&name).display().to_string();
+    space.write(
+        "go.py",
+        "import subprocess, sys\nsubprocess.run([sys.argv[1], '-S', '-c', 'import time; time.sleep(1.5)'])\n",
+    );
+    let step = format!("{{run: 'python go.py {other}', inputs: [go.py]}}");
+    space.write("w.yaml", &format!("flow: 1\nname: w\nsteps: {{a: {step}, b: {{run: python -c 'import time'}}}}\n"));
+    space.flow(["run", "w.yaml"]).expect(0);
+    let shown = |step: &str| {
+        let shown = space.flow(["show", step]).expect(0).stdout();
+        shown.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(shown("a").contains(&format!(" also ran ROOT/other/{name}")), "{}", shown("a"));
+    assert!(!shown("b").contains("also ran"), "{}", shown("b"));
+}

@@ -1,6 +1,6 @@
 //! Samples of an attempt on its host, with their times, and the figures that they give.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,9 @@ use crate::Usage;
 
 /// If a list grows to this, pairs of neighbours are merged.
 const MOST: usize = 8192;
+
+/// No more programs than these are kept.
+const PROGRAMS: usize = 32;
 
 /// The host's CPUs count as saturated from this share on.
 const SATURATED: f64 = 0.95;
@@ -67,6 +70,9 @@ pub struct HostSamples {
     /// `None` if all intervals were too short to measure.
     cores_peak: Option<f64>,
     rss_peak: Option<u64>,
+    /// Interpreters that the attempt was seen to run, by their real paths.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    programs: BTreeSet<String>,
 }
 
 /// The host's part of the circumstances.
@@ -92,7 +98,7 @@ impl HostSamples {
     /// The samples since `known`, and their start index.
     pub fn news(&self, known: &mut Known) -> Option<(usize, HostSamples)> {
         let from = known.catch_up(self.count, self.samples.len())?;
-        Some((from, HostSamples { samples: self.samples[from..].to_vec(), ..*self }))
+        Some((from, HostSamples { samples: self.samples[from..].to_vec(), programs: self.programs.clone(), ..*self }))
     }
 
     /// Applies such an update. Returns whether the samples before it are present.
@@ -100,6 +106,18 @@ impl HostSamples {
         let rest = std::mem::replace(&mut news.samples, std::mem::take(&mut self.samples));
         *self = news;
         go_on(&mut self.samples, from, rest)
+    }
+
+    /// Interpreters that the attempt was seen to run, by their real paths.
+    pub fn programs(&self) -> &BTreeSet<String> {
+        &self.programs
+    }
+
+    /// Adds programs that run now.
+    pub fn saw(&mut self, programs: &BTreeSet<String>) {
+        let room = PROGRAMS.saturating_sub(self.programs.len());
+        let new: Vec<&String> = programs.difference(&self.programs).take(room).collect();
+        self.programs.extend(new.into_iter().cloned().collect::<Vec<_>>());
     }
 
     /// Adds a sample of the host, `since_last` seconds after the one before. `host`: the busy share of the host's CPUs,

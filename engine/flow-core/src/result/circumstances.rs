@@ -80,6 +80,9 @@ pub struct Circumstances {
     /// information only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Digest>,
+    /// Interpreters that it was seen to run and that this environment does not have, by their paths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also_ran: Vec<String>,
     /// Version of NVIDIA's driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,

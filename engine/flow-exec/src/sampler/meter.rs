@@ -1,8 +1,9 @@
 //! One look at `/proc`: what each attempt has used since the last look, and the load of the host in the same time.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs,
+    path::PathBuf,
 };
 
 use flow_core::{AttemptId, measure::Used};
@@ -21,6 +22,8 @@ pub(super) struct Reading {
     pub host: Option<(f64, f64)>,
     /// By attempt, for living attempts.
     pub attempts: BTreeMap<AttemptId, Used>,
+    /// The interpreters that attempts run now.
+    pub programs: BTreeMap<AttemptId, BTreeSet<String>>,
 }
 
 #[derive(Debug)]
@@ -81,9 +84,12 @@ impl Meter {
         let mut reading = Reading { at, ..Reading::default() };
         let mut totals: BTreeMap<AttemptId, (u64, u64)> = BTreeMap::new();
         let mut ours_ticks = 0;
-        for (seen, rss) in now.values() {
+        for (pid, (seen, rss)) in &now {
             ours_ticks += seen.ticks;
             let Some(attempt) = seen.attempt else { continue };
+            if let Some(program) = interpreter(*pid) {
+                reading.programs.entry(attempt).or_default().insert(program);
+            }
             let (sum, rss_sum) = totals.entry(attempt).or_default();
             *sum += seen.ticks;
             *rss_sum += rss * self.page;
@@ -174,6 +180,15 @@ impl Meter {
         }
         None
     }
+}
+
+/// The real path of a process's program, if that is an interpreter with packages of its own.
+fn interpreter(pid: i32) -> Option<String> {
+    let path: PathBuf = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let name = path.file_name()?.to_str()?;
+    let is_one =
+        ["python", "pypy"].iter().any(|begin| name.starts_with(begin)) || ["R", "julia", "node"].contains(&name);
+    is_one.then(|| path.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

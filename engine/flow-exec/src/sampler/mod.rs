@@ -176,6 +176,9 @@ impl Shared {
                 if let Some(used) = reading.attempts.get(attempt) {
                     tracked.samples.push(reading.at, reading.since_last, used, reading.host);
                 }
+                if let Some(programs) = reading.programs.get(attempt) {
+                    tracked.samples.saw(programs);
+                }
             }
             state = self.pause(state, looked, EVERY);
         }

@@ -201,6 +201,8 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
         },
         &seen,
     );
+    let recorded = result.circumstances.environment;
+    result.circumstances.also_ran = environments::also_ran(seen.samples.programs(), recorded, &context.objects);
     let mut notices = Vec::new();
     if let Some(kept) = &mut result.kept {
         let place = |input: &Input| {

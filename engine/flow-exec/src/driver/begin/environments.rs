@@ -163,6 +163,19 @@ fn store(environment: &Environment, objects: &Objects) -> Option<Digest> {
     objects.store_bytes(&bytes).ok().map(|artifact| artifact.digest)
 }
 
+/// Interpreters that an attempt was seen to run and that its recorded environment does not have.
+pub(crate) fn also_ran(seen: &BTreeSet<String>, recorded: Option<Digest>, objects: &Objects) -> Vec<String> {
+    let Some(recorded) = recorded.filter(|_| !seen.is_empty()).and_then(|digest| load(&digest, objects)) else {
+        return Vec::new();
+    };
+    let real = |path: &str| fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let programs: BTreeSet<_> = recorded.programs.values().map(|program| real(&program.path)).collect();
+    let is_known = |path: &&String| {
+        programs.contains(Path::new(path)) || recorded.pythons.keys().any(|prefix| Path::new(path).starts_with(prefix))
+    };
+    seen.iter().filter(|path| !is_known(path)).cloned().collect()
+}
+
 /// A recorded environment; `None` if it is gone.
 pub fn load(digest: &Digest, objects: &Objects) -> Option<Environment> {
     serde_json::from_slice(&objects.read_private(digest)?).ok()
@@ -287,6 +300,8 @@ impl PresentEnvironment {
 
 #[cfg(test)]
 mod tests {
+    use flow_core::{ProgramFile, Python};
+
     use super::*;
 
     #[test]
@@ -294,6 +309,30 @@ mod tests {
         let page = include_str!("../../../../../docs/language.md");
         let missing = |name: &&str| !page.contains(&format!("`{name}`"));
         assert_eq!(NOISE.split(' ').chain(NOISES.split(' ')).filter(missing).collect::<Vec<_>>(), [""; 0]);
+    }
+
+    #[test]
+    fn an_interpreter_outside_the_recorded_prefixes_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let (venv, base) = (dir.path().join("venv"), dir.path().join("base/python3.11"));
+        for (at, text) in [(&base, "x"), (&dir.path().join("other/python3.9"), "")] {
+            fs::create_dir_all(at.parent().unwrap()).unwrap();
+            fs::write(at, text).unwrap();
+        }
+        fs::create_dir_all(venv.join("bin")).unwrap();
+        std::os::unix::fs::symlink(&base, venv.join("bin/python")).unwrap();
+        let text = |path: &str| dir.path().join(path).to_string_lossy().into_owned();
+        let file = ProgramFile { path: text("venv/bin/python"), digest: Digest([0; 32]), stamp: None, python: None };
+        let recorded = Environment {
+            programs: [("python".to_owned(), file)].into(),
+            pythons: [(text("venv"), Python::default())].into(),
+            ..Environment::default()
+        };
+        let objects = StoreDir::create(&dir.path().join("store")).unwrap().objects();
+        let digest = store(&recorded, &objects);
+        let seen = ["base/python3.11", "venv/bin/python3.11", "other/python3.9"].map(text).into();
+        assert_eq!(also_ran(&seen, digest, &objects), [text("other/python3.9")]);
+        assert!(also_ran(&seen, None, &objects).is_empty(), "a plugin");
     }
 
     #[test]
