@@ -284,7 +284,7 @@ fn a_group_is_one_job_with_its_barrier() {
 
 /// How long after both members are ready they go on, while a large output is stored here, and how long after that this is, seconds.
 fn barrier_beside_a_large_output(lab: &Lab) -> (f64, f64) {
-    let mut flow = lab.space.start(["run", "w.yaml", "--force"]);
+    let mut flow = lab.space.start(["run", "w.yaml", "-f"]);
     let told = |name: &str| lab.space.path("tell").join(name).exists();
     until("all run", || ["filled", "began1", "began2"].iter().all(|name| told(name)) || !flow.is_alive());
     fs::write(lab.space.path("tell/go"), "").unwrap();
@@ -489,6 +489,6 @@ fn work_folders_are_outside_the_project_if_nodes_see_a_place_there() {
     let place = lab.space.flow_in("lab/proj", ["doctor", "-w", "w.yaml"]).expect(0).stdout();
     assert!(place.contains(&hidden), "{place}");
     workflow("");
-    let said = lab.space.flow_in("lab/proj", ["run", "w.yaml", "--force"]).expect(0).text();
+    let said = lab.space.flow_in("lab/proj", ["run", "w.yaml", "-f"]).expect(0).text();
     assert!(said.contains("work folders are in the project"), "{said}");
 }
