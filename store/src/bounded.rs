@@ -13,7 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Result, StoreError, file, journal::Tail};
 
-/// Where a file ends, in bytes.
+/// Maximum length of a file, in bytes.
 const LONGEST: u64 = 8 << 20;
 
 /// Writes the lines.
@@ -78,7 +78,7 @@ impl<T: DeserializeOwned> FollowLines<T> {
         FollowLines(Tail::new(path), PhantomData)
     }
 
-    /// New lines since the last call; what is no such line is left out.
+    /// New lines since the last call. Text that is not such a line is left out.
     ///
     /// # Errors
     /// It cannot be read.
