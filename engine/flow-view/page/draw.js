@@ -103,15 +103,15 @@ export function drawLanes(place, { fold, whole, until, end, edge, ahead, progres
   const rows = lanes(fold, whole, end, ahead, progress);
   let height = top;
   for (const lane of rows) {
-    lane.rows = pack(lane.bars, (end - whole.began) / 250);
+    // The forecast of an earlier moment may cover what happened later.
+    lane.rows = Math.max(...["ahead", "ghost"].map((not) => pack(lane.bars.filter((bar) => !bar[not]), (end - whole.began) / 250)));
     lane.each = lane.rows > 24 ? 4 : lane.rows > 10 ? 9 : lane.rows > 4 ? 15 : 20;
     lane.top = height;
     height += lane.rows * lane.each + 9;
   }
   height += bottom;
   const { ink, width } = canvas(place, height);
-  const plot = width - left - right;
-  const began = whole.began;
+  const [plot, { began }] = [width - left - right, whole];
   const span = Math.max(1000, edge - began);
   const x = (t) => left + Math.min(1, (t - began) / span) * plot;
   const [text, faint, line, ground, warn, bad] = ["--text", "--faint", "--line", "--ground", "--warn", "--bad"].map(css);
