@@ -245,6 +245,18 @@ mod tests {
     }
 
     #[test]
+    fn programs_are_kept_up_to_a_limit_and_are_part_of_an_update() {
+        let mut samples = ten_seconds();
+        samples.saw(&(0..40).map(|n| format!("/opt/{n}/bin/python")).collect());
+        samples.saw(&["/opt/0/bin/python".to_owned()].into());
+        assert_eq!(samples.programs().len(), PROGRAMS);
+        let mut copy = HostSamples::default();
+        samples.count += 1;
+        assert!(copy.take_in(samples.news(&mut Known::default()).unwrap()));
+        assert_eq!(copy.programs(), samples.programs());
+    }
+
+    #[test]
     fn means_cover_the_windows_and_peaks_the_whole() {
         let samples = ten_seconds();
         let usage = |windows: &[Window]| samples.usage(whole(10.0, 21.0), windows, 4);

@@ -208,6 +208,26 @@ mod tests {
     }
 
     #[test]
+    fn a_look_names_interpreters() {
+        let mut meter = Meter::new(std::process::id(), None);
+        let mut child = Command::new("python3").args(["-c", "import time; time.sleep(60)"]).spawn().unwrap();
+        let roots = BTreeMap::from([(child.id() as i32, AttemptId(7))]);
+        let is_seen = |reading: &Reading| {
+            let mut programs = reading.programs.get(&AttemptId(7)).into_iter().flatten();
+            programs.any(|path| path.starts_with('/') && path.contains("/python"))
+        };
+        // A wrapper may start it.
+        let seen = (0..200).any(|n| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            is_seen(&meter.look(&roots, f64::from(n)))
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(seen);
+        assert_eq!(interpreter(std::process::id().cast_signed()), None);
+    }
+
+    #[test]
     fn a_look_sees_our_processes_and_reads_foreign_ones_once() {
         // This process also acts as the keeper.
         let mut meter = Meter::new(std::process::id(), None);
