@@ -120,6 +120,7 @@ export class Card {
       [w("forecast"), this.ahead ? expected(this.ahead) : now?.ends_at ? expected({ from: attempt.began, to: now.ends_at }) : ""],
       [w("time"), duration(fold.seconds(one))],
       [w("place"), attempt ? place(attempt, fold.start) : ""],
+      [w("slurm-job"), now && now.job ? `${now.job}, ${now.node}` : ""],
       [w("attempts"), one.attempts.length > 1 ? String(one.attempts.length) : ""],
       [w("reason"), attempt && one.cause ? said(one.why) : ""],
     ]);
