@@ -224,7 +224,7 @@ impl Arrivals<'_> {
 }
 
 /// A normally distributed number (Box and Muller).
-pub(crate) fn normal(chance: &mut fastrand::Rng) -> f64 {
+fn normal(chance: &mut fastrand::Rng) -> f64 {
     let (radius, angle) = ((-2.0 * (1.0 - chance.f64()).ln()).sqrt(), std::f64::consts::TAU * chance.f64());
     radius * angle.cos()
 }

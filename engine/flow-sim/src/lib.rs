@@ -1,6 +1,6 @@
 //! A discrete-event driver of flow's scheduler. It is the same state machine as in a live run, on hypothetical
 //! machines, with tasks of given behaviour. It predicts the effects of the scheduler's actions and holds no scheduling
-//! rule. Estimates of tasks stay as they were at the beginning, unless a simulation has a [`GroundTruth`] to learn.
+//! rule. Estimates of tasks stay as they were at the beginning.
 //!
 //! At one instant completions come first, then arrivals and faults, then one decision. No clock, no randomness: the same
 //! input gives the same schedule.
@@ -10,7 +10,6 @@ mod agenda;
 pub mod arrivals;
 mod cluster;
 mod expected;
-mod learning;
 mod nodes;
 mod pending;
 mod preempt;
@@ -26,7 +25,6 @@ mod world;
 
 pub use cluster::{Cluster, Placement};
 pub use expected::{expected, foresee};
-pub use learning::{GroundTruth, Learned};
 pub use schedule::{Ran, Schedule, SimError};
 pub use slurm::{Idle, Met, Slurm};
 pub use study::{Study, StudyWith, provided};

@@ -55,10 +55,6 @@ pub struct Attempt {
     pub cores: f64,
     /// Share of time in which it keeps each of its GPUs busy alone.
     pub gpu_busy: f64,
-    /// Epochs into which its work falls. Counts where a simulation learns ([`crate::Simulation::learning`]).
-    pub epochs: u32,
-    /// Memory that it takes on each of its GPUs, bytes. Counts there as well.
-    pub gpu_memory: u64,
     pub end: End,
     /// Told to end, it takes all the grace it is given.
     pub obstinate: bool,
@@ -67,7 +63,7 @@ pub struct Attempt {
 impl Attempt {
     pub fn new(work: Span) -> Self {
         let end = End::Exits { outcome: Outcome::Ok, spoiled: false };
-        Attempt { warm_up: Span(0), work, cores: 0.0, gpu_busy: 0.0, epochs: 1, gpu_memory: 0, end, obstinate: false }
+        Attempt { warm_up: Span(0), work, cores: 0.0, gpu_busy: 0.0, end, obstinate: false }
     }
 }
 

@@ -6,13 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::sched::contention::Host;
 use flow_core::sched::{Action, Answer, Capacity, Event, Limits, Scheduler, policy, policy::Policy};
-use flow_core::{AttemptId, Expansion, InstanceId, Outcome, Span, Time, learn::History};
+use flow_core::{AttemptId, InstanceId, Outcome, Span, Time};
 
 use crate::agenda::{Agenda, Order, WorldEvent};
-use crate::learning::Learning;
 use crate::queue::Queue;
 use crate::working::RunningTask;
-use crate::{Cluster, End, Fault, GroundTruth, Learned, Ran, Schedule, SimError, SimTask, Slurm};
+use crate::{Cluster, End, Fault, Ran, Schedule, SimError, SimTask, Slurm};
 
 /// Runs tasks to their end on a machine, without faults.
 ///
@@ -29,7 +28,7 @@ pub fn simulate(
 
 /// A run to be simulated.
 #[derive(Clone, Debug)]
-pub struct Simulation<'a> {
+pub struct Simulation {
     tasks: Vec<SimTask>,
     scheduler: Scheduler,
     agenda: Agenda,
@@ -44,12 +43,11 @@ pub struct Simulation<'a> {
     host: Option<Host>,
     /// An attempt began or ended since speeds were computed.
     stale: bool,
-    learning: Option<Box<Learning<'a>>>,
     /// The queue in which attempts wait for GPUs, if the scheduler does not start them directly.
     queue: Option<Box<Queue>>,
 }
 
-impl<'a> Simulation<'a> {
+impl Simulation {
     /// Tasks arrive when they say they were submitted.
     ///
     /// # Errors
@@ -74,7 +72,6 @@ impl<'a> Simulation<'a> {
             schedule: Schedule { settled: vec![None; tasks.len()], ..Schedule::default() },
             host: None,
             stale: false,
-            learning: None,
             queue: None,
             tasks,
         };
@@ -98,13 +95,6 @@ impl<'a> Simulation<'a> {
     /// as fast as alone.
     pub fn on(mut self, host: Host) -> Self {
         self.host = Some(host);
-        self
-    }
-
-    /// Running work shares a host. The scheduler knows its history of this workflow and learns the rest from the
-    /// running work ([`Simulation::run_and_learn`]). The tasks are the instances of the workflow.
-    pub fn learning(mut self, expansion: &'a Expansion, history: History<'a>, truth: GroundTruth) -> Self {
-        self.learning = Some(Box::new(Learning::new(expansion, history, truth)));
         self
     }
 
@@ -144,26 +134,7 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     /// If it does not come to an end.
-    pub fn run(mut self, watch: impl FnMut(&Scheduler, &Event)) -> Result<Schedule, SimError> {
-        self.go(watch)?;
-        Ok(self.schedule)
-    }
-
-    /// The same of a simulation that learns, and what it learned; `None` of one that does not.
-    ///
-    /// # Errors
-    /// If it does not come to an end.
-    pub fn run_and_learn(mut self, watch: impl FnMut(&Scheduler, &Event)) -> Result<Option<Learned<'a>>, SimError> {
-        self.go(watch)?;
-        let schedule = self.schedule;
-        let lesson = self.learning.map(|learning| {
-            let Learning { history, results, told, .. } = *learning;
-            Learned { schedule, history, results, told }
-        });
-        Ok(lesson)
-    }
-
-    fn go(&mut self, mut watch: impl FnMut(&Scheduler, &Event)) -> Result<(), SimError> {
+    pub fn run(mut self, mut watch: impl FnMut(&Scheduler, &Event)) -> Result<Schedule, SimError> {
         // Every task costs a handful of decisions an attempt; retries and faults are few. Far beyond is never.
         let bound = 10_000 + 200 * self.tasks.len() as u64;
         for rounds in 0.. {
@@ -175,7 +146,6 @@ impl<'a> Simulation<'a> {
                 return Err(SimError::Livelock { at: self.now, rounds });
             }
             self.now = self.now.max(next);
-            self.look();
             while let Some(happening) = self.agenda.due(self.now) {
                 self.happen(happening, &mut watch);
             }
@@ -191,7 +161,7 @@ impl<'a> Simulation<'a> {
         }
         let unsettled = |(i, settled): (usize, &Option<_>)| settled.is_none().then_some(InstanceId(i as u32));
         let waiting: Vec<_> = self.schedule.settled.iter().enumerate().filter_map(unsettled).collect();
-        if waiting.is_empty() { Ok(()) } else { Err(SimError::Stuck { at: self.now, waiting }) }
+        if waiting.is_empty() { Ok(self.schedule) } else { Err(SimError::Stuck { at: self.now, waiting }) }
     }
 
     fn happen(&mut self, happening: WorldEvent, watch: &mut impl FnMut(&Scheduler, &Event)) {
@@ -222,9 +192,6 @@ impl<'a> Simulation<'a> {
                 }
             }
             WorldEvent::Worked(attempt) => {
-                if self.next_epoch(attempt) {
-                    return;
-                }
                 let Some(live) = self.live.get_mut(&attempt) else { return };
                 live.ending = None;
                 let task = &self.tasks[live.instance.index()].task;
@@ -271,9 +238,6 @@ impl<'a> Simulation<'a> {
         }
         let recorded = live.killed.unwrap_or(outcome);
         self.outcomes.insert(attempt, recorded);
-        if let Some(learning) = &mut self.learning {
-            learning.end(attempt, recorded, self.now);
-        }
         let made_room = live.preempted && outcome == Outcome::Failed && live.killed.is_none();
         let kept = made_room.then(|| self.checkpoint(live.instance, live.done));
         match kept {
@@ -331,9 +295,6 @@ impl<'a> Simulation<'a> {
                 let attempts = &self.tasks[instance.index()].attempts;
                 let conduct = attempts[(*tries).min(attempts.len() - 1)].clone();
                 let ran = self.schedule.ran.len();
-                if let Some(learning) = &mut self.learning {
-                    learning.begin(attempt, instance, &placement.gpus, self.now);
-                }
                 self.schedule.ran.push(Ran { instance, attempt, placement, start: self.now, end: self.now });
                 self.schedule.settled[instance.index()] = None;
                 self.live.insert(attempt, RunningTask::new(instance, ran, conduct));
@@ -377,8 +338,6 @@ impl<'a> Simulation<'a> {
             Action::Record { instance, attempt } => {
                 let outcome = self.outcomes.remove(&attempt);
                 self.schedule.settled[instance.index()] = outcome.map(|outcome| (outcome, self.now));
-                let learned = self.learning.as_mut().map(|learning| learning.record(instance, attempt, self.now));
-                learned.into_iter().flatten().for_each(|event| self.tell(event, watch));
                 self.tell(Event::Recorded { instance }, watch);
             }
             Action::Discard { instance, attempt, .. } => {

@@ -1,15 +1,13 @@
-//! How what runs gets on: epoch by epoch, as fast as what shares the host with it lets it.
+//! The progress of running tasks: as fast as the others on the host permit.
 
 use flow_core::sched::contention::{self, Load};
 use flow_core::{AttemptId, Span};
 
 use super::Simulation;
-use crate::Attempt;
 use crate::agenda::{Order, WorldEvent};
-use crate::learning::Activity;
-use crate::working::{RunningTask, Working};
+use crate::working::Working;
 
-impl Simulation<'_> {
+impl Simulation {
     /// It is ready, and does what its earlier attempts left of its work.
     pub(super) fn begin(&mut self, attempt: AttemptId) {
         let Some(live) = self.live.get(&attempt) else { return };
@@ -20,8 +18,6 @@ impl Simulation<'_> {
 
     pub(super) fn work(&mut self, attempt: AttemptId, left: Span) {
         self.stale = true;
-        let epochs = self.live.get(&attempt).map_or(1, |live| u64::from(live.conduct.epochs.max(1)));
-        let left = self.learning.as_mut().map_or(left, |learning| learning.next_epoch(attempt, Span(left.0 / epochs)));
         self.go_on(attempt, Working { since: self.now, speed: 1.0, left });
     }
 
@@ -33,34 +29,8 @@ impl Simulation<'_> {
         }
     }
 
-    /// Goes on with the next epoch, if this was not the last.
-    pub(super) fn next_epoch(&mut self, attempt: AttemptId) -> bool {
-        let Some((learning, live)) = self.learning.as_mut().zip(self.live.get(&attempt)) else { return false };
-        let Attempt { work, epochs, .. } = live.conduct;
-        let more = learning.epoch(attempt, self.now) < epochs;
-        if more {
-            self.work(attempt, work);
-        }
-        more
-    }
-
-    /// A simulation that learns looks at what was done since the last instant.
-    pub(super) fn look(&mut self) {
-        let Some(learning) = &mut self.learning else { return };
-        let doing = |(&attempt, live)| {
-            let live: &RunningTask = live;
-            let speed = live.working.map_or(0.0, |working| working.speed);
-            Activity { attempt, conduct: &live.conduct, gpus: &self.schedule.ran[live.ran].placement.gpus, speed }
-        };
-        let all: Vec<Activity<'_>> = self.live.iter().map(doing).collect();
-        learning.look(&all, self.now);
-    }
-
     /// Finds the speeds of everything that works, where somebody began or ended.
     pub(super) fn contend(&mut self) {
-        if let Some(learning) = &self.learning {
-            self.host = Some(learning.host(self.now));
-        }
         let Some(host) = self.host.as_ref().filter(|_| std::mem::take(&mut self.stale)) else { return };
         let attempts: Vec<AttemptId> = self.live.iter().filter(|(_, l)| l.working.is_some()).map(|(&a, _)| a).collect();
         let load = |attempt: &AttemptId| {

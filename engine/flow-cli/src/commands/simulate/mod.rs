@@ -278,7 +278,7 @@ impl Simulate {
     }
 
     /// Sends the jobs through Slurm, if requested.
-    fn on_slurm<'a>(&self, simulation: Simulation<'a>, cluster: Cluster) -> Result<Simulation<'a>, SimError> {
+    fn on_slurm(&self, simulation: Simulation, cluster: Cluster) -> Result<Simulation, SimError> {
         match self.slurm {
             Some(slurm) => {
                 let simulation = simulation.on_slurm(slurm, cluster)?;
