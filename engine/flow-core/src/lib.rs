@@ -71,7 +71,7 @@ pub use expand::{
     Batch, Definition, ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, StepFacts, Unfollowed, Unmapped,
     Uses,
 };
-pub use expr::{is_guarded, render_bounded};
+pub use expr::{is_guarded, render as render_template};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{
     AskedResults, Body, ConditionalRepetition, CorunMember, Exclusive, Input, Instance, LateResult, Link, Need, Output,

@@ -1,4 +1,4 @@
-//! Expressions that would take all memory, or the engine with them: an error with its place. In the middle of a run it is one
+//! Expressions that cannot be computed: an error with its place. In the middle of a run it is one
 //! step's, and the others go on.
 
 use flow_core::reason::Cause;
@@ -14,8 +14,6 @@ name: wild
 steps:
   numbers: {run: "echo '{\"zero\": 0, \"many\": 3000000000, \"ten\": 10}' > m.json", metrics: {json: m.json}}
   division: {run: "echo ${{ steps.numbers.metrics.ten | int is divisibleby(steps.numbers.metrics.zero | int) }}"}
-  width: {run: "echo ${{ ('%.' ~ (steps.numbers.metrics.many | int) ~ 'f') | format(1) }}"}
-  indent: {run: "echo ${{ 'a' | indent(steps.numbers.metrics.many | int, true) }}"}
   repeated: {run: "echo ${{ 'a' * (steps.numbers.metrics.many | int) }}"}
   after: {run: "echo ${{ steps.numbers.metrics.ten * 2 }} > out.txt", outputs: [out.txt]}
 "#;
@@ -34,9 +32,7 @@ steps:
     let causes: String = causes.map(said).collect();
     for words in [
         "wild.yaml:6:29): it cannot be computed: attempt to calculate the remainder with a divisor of zero",
-        "): `format` pads to at most 1000 characters",
-        "wild.yaml:8:27): it makes more than 32 MiB of values",
-        "wild.yaml:9:29): repeated string is too large",
+        "wild.yaml:7:29): repeated string is too large",
     ] {
         assert!(causes.contains(words), "{words}: {causes}");
     }
@@ -64,8 +60,8 @@ steps:
 fn an_expression_too_deep_is_told_at_planning() {
     let space = space();
     for (expression, words) in [
-        ("1+".repeat(200_000) + "1", "the expression has 400001 bytes"),
-        ("(".repeat(20_000), "more than 40 brackets in one another"),
+        ("1+".repeat(200_000) + "1", "more than 250 operators"),
+        ("(".repeat(20_000), "more than 250 operators"),
         ("not ".repeat(10_000) + "true", "more than 250 operators"),
     ] {
         space.write("deep.yaml", &format!("flow: 1\nsteps:\n  a: {{run: x, when: '{expression}'}}\n"));

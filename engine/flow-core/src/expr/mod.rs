@@ -10,7 +10,7 @@
 //! | `KiB`, `MiB`, `GiB`, `TiB` | for sizes: `machine.gpu_memory >= 24 * GiB` |
 //! | `seed` | in `run`, `with` and `env` the instance's seed, unless a parameter or an axis has that name |
 //!
-//! `bounds` limits how deep an expression nests and how large its values become.
+//! `bounds` limits how deep an expression nests.
 //!
 //! Inside a text, a value appears as in YAML (`true`, `0.001`), and a list or mapping as in JSON. Null is an error
 //! there.
@@ -37,9 +37,9 @@ use std::{
 use indexmap::IndexMap;
 use minijinja::{Expression, value::Value};
 
-pub(crate) use bounds::{MOST, guarded, weight};
-pub use bounds::{is_guarded, render_bounded};
-pub(crate) use environment::{FILTERS, TESTS, globals, has_filter, has_test};
+pub(crate) use bounds::guarded;
+pub use bounds::{is_guarded, render};
+pub(crate) use environment::{filter_names, globals, has_filter, has_test, test_names};
 pub(crate) use scan::{Field, ROOTS, Reads, end_of_expression, paths};
 pub(crate) use scope::{ITEM_FIELDS, Item, Items, Scope, Steps};
 pub(crate) use template::{EvalError, Node, Piece, Template};
@@ -105,7 +105,7 @@ impl Expr {
 
     pub(crate) fn eval(&self, scope: &Value) -> Result<Value, Fault> {
         let compiled = compiled(&self.text)?;
-        let result = guarded(|| compiled.eval(scope.clone()))?.map_err(|e| faults::fault(&e))?;
+        let result = guarded(|| compiled.eval(scope.clone()).inspect(bounds::force))?.map_err(|e| faults::fault(&e))?;
         if result.is_undefined() {
             return Err(ExprFault::Undefined { expression: shown(&self.text).into_owned() }.into());
         }

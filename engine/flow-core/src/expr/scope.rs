@@ -152,17 +152,6 @@ fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < EXACT { Value::from(value as i64) } else { Value::from(value) }
 }
 
-/// The number of results of other steps in a value, if it is such a list.
-pub(super) fn results(value: &Value) -> Option<usize> {
-    if let Some(items) = value.downcast_object_ref::<Items>() {
-        return Some(items.items.len());
-    }
-    let one = value.downcast_object_ref::<Item>().is_some()
-        || value.downcast_object_ref::<Outputs>().is_some()
-        || value.downcast_object_ref::<Metrics>().is_some();
-    one.then_some(1)
-}
-
 /// A value that is an error as soon as anything is done with it.
 fn wrong(fault: ExprFault) -> Value {
     Value::from(refused(fault))

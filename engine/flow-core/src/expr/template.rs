@@ -1,16 +1,15 @@
 //! Values with expressions in them: parsed once, folded once for a step as far as that goes, evaluated for each instance.
 
-use std::{cell::Cell, sync::Arc};
+use std::sync::Arc;
 
 use minijinja::value::Value;
 use serde_json::Value as Json;
 
 use super::{
-    Expr, MOST, guarded,
+    Expr,
     scan::end_of_expression,
     shown,
     value::{from_yaml, key_text, to_json, to_text},
-    weight,
 };
 use crate::{
     Diagnostic,
@@ -146,7 +145,7 @@ impl Template {
 
     /// The same with every expression evaluated that `now` admits.
     pub(crate) fn fold(&self, scope: &Value, now: &dyn Fn(&Expr) -> bool) -> Result<Template, EvalError> {
-        Ok(Template { at: self.at.clone(), node: Fold { scope, now, left: Cell::new(MOST) }.fold(&self.node)? })
+        Ok(Template { at: self.at.clone(), node: Fold { scope, now }.fold(&self.node)? })
     }
 
     pub(crate) fn eval(&self, scope: &Value) -> Result<Value, EvalError> {
@@ -289,20 +288,11 @@ fn visit(node: &Node, at: &At, see: &mut dyn FnMut(&Expr, &At)) {
 struct Fold<'a> {
     scope: &'a Value,
     now: &'a dyn Fn(&Expr) -> bool,
-    /// The bytes that the expressions of one template may still produce together.
-    left: Cell<usize>,
 }
 
 impl Fold<'_> {
     fn value(&self, expr: &Expr) -> Result<Value, EvalError> {
-        let value = expr.eval(self.scope).map_err(|fault| EvalError::of(expr, fault))?;
-        // What is lazy is computed here.
-        let weighed = guarded(|| weight(&value, self.left.get())).map_err(|fault| EvalError::of(expr, fault))?;
-        let Some(size) = weighed else {
-            return Err(EvalError::of(expr, ExprFault::TooLarge { most: (MOST >> 20) as u64 }));
-        };
-        self.left.set(self.left.get() - size);
-        Ok(value)
+        expr.eval(self.scope).map_err(|fault| EvalError::of(expr, fault))
     }
 
     fn text(&self, expr: &Expr) -> Result<String, EvalError> {

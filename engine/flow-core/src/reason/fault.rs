@@ -226,9 +226,6 @@ faults! {
 
     /// Why an expression has no value.
     ExprFault {
-        MakesTooMuch { most: u64 } = "it makes more than {most} MiB of values; let a program do this",
-        TooLarge { most: u64 } = "the value is larger than {most} MiB or nests too deep; let a program do this",
-        PadsTooFar { most: u64 } = "`format` pads to at most {most} characters, with a literal width",
         CannotBeComputed { said: String } = "it cannot be computed: {said}",
         NoSuchAxis { axis: String, axes: NameList } = "nothing in the list has an axis `{axis}`; there is {axes}",
         NothingToCompare { attribute: String } = "nothing in the list has a value `{attribute}` that can be compared",

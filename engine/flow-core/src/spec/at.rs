@@ -77,10 +77,6 @@ pub(crate) enum On {
         expression: Arc<str>,
         text: String,
     },
-    /// These bytes of the file.
-    Bytes(std::ops::Range<usize>),
-    /// The last of several equal keys: the n-th one, from 0.
-    Repeated(usize),
     /// Nothing of the file: the command line.
     Nothing,
 }

@@ -82,11 +82,7 @@ fn document(source: &Source, root: &At, problems: &mut Problems) -> Result<serde
 }
 
 fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
-    for place in hints::full_width_commas(text) {
-        let what = Diagnostic::new("this is one text, not several values");
-        problems.add(root, On::Bytes(place), what);
-    }
-    let yaml = parsed(text, root, problems)?;
+    let yaml = parsed(text, root)?;
     if !yaml.is_mapping() {
         let what = match yaml {
             serde_yaml::Value::Null => Diagnostic::new("the file is empty"),
@@ -114,21 +110,9 @@ fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml:
 }
 
 /// The value of a YAML text, with its merges applied.
-fn parsed(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
-    let mut yaml = yaml::read(text, root, problems).map_err(|e| hints::no_yaml(text, &e))?;
-    if let Some(at) = yaml::deep(&yaml, root) {
-        let what = Diagnostic::new(too_deep()).help("move the deeper part into another file");
-        return Err(fatal(text, what, &at));
-    }
-    if let Some(at) = yaml::no_merge(&yaml, root) {
-        let what = Diagnostic::new("`<<` copies the keys of a mapping, but this is not one");
-        return Err(fatal(text, what.help("`<<: *name` copies a mapping that begins with `&name`"), &at));
-    }
-    if let Some((at, key)) = yaml::same_key(&yaml, root) {
-        let what = Diagnostic::new(format!("`{key}` is here a second time: a number and its text are the same key"));
-        problems.add(&at, On::Repeated(1), what.label("the same key again").help("keep one of them"));
-    }
-    yaml::merge(&mut yaml);
+fn parsed(text: &str, root: &At) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
+    let mut yaml = serde_yaml::from_str(text).map_err(|e| hints::no_yaml(text, &e))?;
+    yaml::merge(&mut yaml, root, 1).map_err(|(at, what)| fatal(text, what, &at))?;
     Ok(yaml)
 }
 

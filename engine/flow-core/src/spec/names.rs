@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Diagnostic,
-    expr::{Expr, FILTERS, ITEM_FIELDS, Node, TESTS, globals, has_filter, has_test},
+    expr::{Expr, ITEM_FIELDS, Node, filter_names, globals, has_filter, has_test, test_names},
     nearest,
 };
 
@@ -118,11 +118,11 @@ impl Check<'_> {
         }
         for name in expr.reads.filters.iter().filter(|name| !has_filter(name)) {
             let what = Diagnostic::new(format!("there is no filter `{name}`"));
-            self.add(at, expr, name, with_names(what, name, &FILTERS));
+            self.add(at, expr, name, with_names(what, name, &filter_names().collect::<Vec<_>>()));
         }
         for name in expr.reads.tests.iter().filter(|name| !has_test(name)) {
             let what = Diagnostic::new(format!("there is no test `is {name}`"));
-            self.add(at, expr, name, with_names(what, name, &TESTS));
+            self.add(at, expr, name, with_names(what, name, &test_names().collect::<Vec<_>>()));
         }
         if expr.reads.bare_steps {
             let what = Diagnostic::new("`steps` needs the literal name of a step after a dot");
@@ -234,7 +234,7 @@ impl Check<'_> {
             Some(_) => what.nearest(name, self.names.globals.iter().copied()),
             None => what.nearest(name, self.problems.offer(candidates)),
         };
-        if let Some(filter) = nearest(name, FILTERS).filter(|_| expr.text.contains(&format!("{name}("))) {
+        if let Some(filter) = nearest(name, filter_names()).filter(|_| expr.text.contains(&format!("{name}("))) {
             what = what.help(format!("a filter comes after a bar: `… | {filter}`"));
         }
         if self.names.steps.contains(name) {

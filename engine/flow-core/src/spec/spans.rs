@@ -13,7 +13,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, SeqAccess, Visitor},
 };
-use serde_saphyr::{DuplicateKeyPolicy, Spanned, budget::BudgetBreach, options};
+use serde_saphyr::{DuplicateKeyPolicy, Spanned, options};
 
 use super::{
     at::{On, Problem, Seg},
@@ -35,21 +35,20 @@ enum Node {
 #[derive(Default)]
 struct Entries {
     all: Vec<(Spanned<Key>, Spanned<Node>)>,
-    of: BTreeMap<String, Vec<usize>>,
+    of: BTreeMap<String, usize>,
 }
 
 impl Entries {
     fn push(&mut self, key: Spanned<Key>, value: Spanned<Node>) {
         for name in [Some(key.value.0.clone()), key.value.spelled()].into_iter().flatten() {
-            self.of.entry(name).or_default().push(self.all.len());
+            self.of.entry(name).or_insert(self.all.len());
         }
         self.all.push((key, value));
     }
 
-    /// The n-th entry of a key, the first where there is none such.
-    fn nth(&self, key: &str, n: usize) -> Option<&(Spanned<Key>, Spanned<Node>)> {
-        let places = self.of.get(key)?;
-        self.all.get(*places.get(n).or(places.first())?)
+    /// The first entry of a key.
+    fn get(&self, key: &str) -> Option<&(Spanned<Key>, Spanned<Node>)> {
+        self.all.get(*self.of.get(key)?)
     }
 }
 
@@ -113,26 +112,6 @@ impl<'de> Deserialize<'de> for Key {
         // No number: how it is written would be lost.
         Ok(Key(Option::<String>::deserialize(d)?.unwrap_or_else(|| "null".to_owned())))
     }
-}
-
-/// A text has lists and mappings deeper in one another than this. It is read up to there only.
-pub(super) fn nests_deeper(text: &str, most: usize) -> bool {
-    let options = options! {
-        budget: serde_saphyr::budget! {
-            max_nodes: usize::MAX,
-            max_events: usize::MAX,
-            max_total_scalar_bytes: usize::MAX,
-            max_depth: most,
-            flow_nesting_limit: usize::MAX,
-            enforce_alias_anchor_ratio: false,
-        },
-        duplicate_keys: DuplicateKeyPolicy::LastWins,
-        strict_booleans: true,
-        non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::PassThrough,
-        with_snippet: false,
-    };
-    let read = serde_saphyr::from_str_with_options::<serde::de::IgnoredAny>(text, options);
-    read.is_err_and(|e| matches!(e, serde_saphyr::Error::Budget { breach: BudgetBreach::Depth { .. }, .. }))
 }
 
 type Places<'a> = BTreeMap<&'a str, Range<usize>>;
@@ -248,10 +227,8 @@ impl<'a> Spans<'a> {
 
     /// The place itself, or the nearest one above it that the text has.
     fn find(&self, problem: &Problem) -> Option<Range<usize>> {
-        match &problem.on {
-            On::Nothing => return None,
-            On::Bytes(range) => return Some(range.clone()),
-            _ => {}
+        if problem.on == On::Nothing {
+            return None;
         }
         let segs = problem.at.segs();
         if segs.is_empty() {
@@ -260,16 +237,9 @@ impl<'a> Spans<'a> {
         let mut here = self.root.as_ref()?;
         let mut key = None;
         let mut exact = true;
-        for (depth, seg) in segs.iter().enumerate() {
-            let last = depth + 1 == segs.len();
+        for seg in &segs {
             let below = match (&here.value, seg) {
-                (Node::Map(entries), Seg::Key(name)) => {
-                    let nth = match problem.on {
-                        On::Repeated(n) if last => n,
-                        _ => 0,
-                    };
-                    entries.nth(name, nth).map(|(k, v)| (Some(k), v))
-                }
+                (Node::Map(entries), Seg::Key(name)) => entries.get(name).map(|(k, v)| (Some(k), v)),
                 (Node::Seq(items), Seg::Index(i)) => items.get(*i).map(|v| (None, v)),
                 _ => None,
             };
@@ -300,10 +270,36 @@ impl<'a> Spans<'a> {
                 let within = leaves.find_map(|leaf| self.expression_in(leaf, expression));
                 within.and_then(|e| word_in(self.text, e.clone(), text).or(Some(e))).or_else(|| self.range(here))
             }
-            On::Key | On::Repeated(_) if exact => key.or(value).or_else(first_line),
+            On::Key if exact => key.or(value).or_else(first_line),
             _ => value.or(key).or_else(first_line),
         }
     }
+}
+
+/// The keys that a text has twice, the second time.
+pub(super) fn repeated(text: &str) -> Vec<Diagnostic> {
+    let spans = Spans::of(text);
+    let mut found = Vec::new();
+    let mut open: Vec<&Spanned<Node>> = spans.root.iter().collect();
+    while let Some(here) = open.pop() {
+        match &here.value {
+            Node::Leaf => {}
+            Node::Seq(items) => open.extend(items),
+            Node::Map(entries) => {
+                for (at, (key, value)) in entries.all.iter().enumerate() {
+                    if entries.of.get(&key.value.0).is_some_and(|first| *first < at) {
+                        let what = format!("`{}` is here a second time", key.value.0);
+                        let what = Diagnostic::new(what).label("the same key again").help("keep one of them");
+                        found.push(Diagnostic { span: spans.range(key), ..what });
+                    }
+                    open.push(value);
+                }
+            }
+        }
+    }
+    found.retain(|what| what.span.is_some());
+    found.sort_by_key(|what| what.span.as_ref().map(|span| span.start));
+    found
 }
 
 /// The place of an excerpt in a range of the text, if it is not part of a longer word.

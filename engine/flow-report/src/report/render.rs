@@ -252,7 +252,7 @@ fn page_of(file: &str, report: &Report, words: &Words, lang: &str, langs: &[&str
     let page = content(report, words, lang, langs, file == TEMPLATES[1].0);
     let name = if own.is_some() { "template" } else { file };
     let page = context! { ..minijinja::Value::from(minijinja::value::Serde(&page)) };
-    let rendered = flow_core::render_bounded(env, name, own.unwrap_or(built_in), page);
+    let rendered = flow_core::render_template(env, name, own.unwrap_or(built_in), page);
     rendered.map(|text| tidy(&text)).map_err(fails)
 }
 
