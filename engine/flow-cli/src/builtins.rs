@@ -104,8 +104,6 @@ fn assumed(with: &StudyWith, study: &Study) -> Assumed {
             rate: slurm.rate,
             submit_s: slurm.submit_s,
             notice_s: slurm.notice_s,
-            grace_s: slurm.grace_s,
-            checkpoint_s: slurm.checkpoint_s,
         }),
         load: load.unwrap_or_else(|| AssumedLoad::Mix(with.mix.iter().map(kind).collect())),
     }

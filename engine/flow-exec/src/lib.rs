@@ -30,10 +30,10 @@ mod workspace;
 pub use audited::{Audited, Entry};
 pub use driver::{
     Audit, CheckedSteps, ForceRequest, Forgotten, JobsLeft, Knowledge, LinkedInput, Made, NoAnswer, PresentEnvironment,
-    PresentInputs, Private, PublishRequest, PublishedFile, Qualities, Remade, Rules, RunEnd, RunOptions, Session,
-    SessionRequest, Since, Unasked, Unaudited, Unwanted, Update, WithheldFile, WorkReport, absolute_path, accept,
-    audit, audited, beside, cancel_jobs, carry, check, done_by_others, end_strays, ended_since, environment, forecast,
-    forget, going_on, has_audits, ignored, import, jobs_going_on, jobs_left, jobs_waiting, last_place, listed, named,
+    PresentInputs, Private, PublishRequest, PublishedFile, Remade, Rules, RunEnd, RunOptions, Session, SessionRequest,
+    Since, Unasked, Unaudited, Unwanted, Update, WithheldFile, WorkReport, absolute_path, accept, audit, audited,
+    beside, cancel_jobs, carry, check, done_by_others, end_strays, ended_since, environment, forecast, forget,
+    going_on, has_audits, ignored, import, jobs_going_on, jobs_left, jobs_waiting, last_place, listed, named,
     on_each_model, open, overview, parts, placement_variables, plan, plan_elsewhere, plugin_digests, predict,
     present_inputs, progress, remake, rules, run, unwanted, work_report,
 };

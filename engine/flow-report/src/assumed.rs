@@ -52,12 +52,6 @@ pub struct AssumedSlurm {
     pub submit_s: f64,
     /// Delay until flow sees that a job has ended.
     pub notice_s: f64,
-    /// Grace time of a job that is preempted for one of a higher tier, if there is preemption.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grace_s: Option<f64>,
-    /// Maximum age of the checkpoint from which a preempted job resumes; 0 if there is none.
-    #[serde(default)]
-    pub checkpoint_s: f64,
 }
 
 /// The source of the jobs of a simulation.

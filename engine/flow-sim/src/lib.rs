@@ -12,7 +12,6 @@ mod cluster;
 mod expected;
 mod nodes;
 mod pending;
-mod preempt;
 mod queue;
 mod schedule;
 mod slurm;

@@ -58,26 +58,9 @@ impl Nodes {
         gpus
     }
 
-    /// How many a node has free.
-    pub(crate) fn free_on(&self, node: usize) -> u32 {
-        self.free[node].len() as u32
-    }
-
     /// The node of a GPU.
-    pub(crate) fn node_of(&self, gpu: GpuId) -> usize {
+    fn node_of(&self, gpu: GpuId) -> usize {
         gpu.index() / (self.with.len() - 1)
-    }
-
-    /// Returns GPUs that were taken but are not held by an attempt.
-    pub(crate) fn put_back(&mut self, gpus: &[GpuId]) {
-        for &gpu in gpus {
-            let node = self.node_of(gpu);
-            let free = &mut self.free[node];
-            self.with[free.len()] -= 1;
-            free.push(gpu);
-            self.with[free.len()] += 1;
-            self.idle += 1;
-        }
     }
 
     /// One more attempt holds these.
@@ -91,7 +74,12 @@ impl Nodes {
             let holders = &mut self.holders[gpu.index()];
             *holders = holders.saturating_sub(1);
             if *holders == 0 {
-                self.put_back(&[gpu]);
+                let node = self.node_of(gpu);
+                let free = &mut self.free[node];
+                self.with[free.len()] -= 1;
+                free.push(gpu);
+                self.with[free.len()] += 1;
+                self.idle += 1;
             }
         }
     }

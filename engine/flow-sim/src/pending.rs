@@ -1,4 +1,4 @@
-//! Jobs that wait in a simulated Slurm, in the order in which it looks at them: by tier, by priority, by when they may start.
+//! Jobs that wait in a simulated Slurm, in the order in which it looks at them: by priority, then by when they may start.
 
 use std::{
     cmp::Reverse,
@@ -7,15 +7,6 @@ use std::{
 
 use flow_core::{AttemptId, CorunGpus, GroupId, Time};
 
-/// The rank that decides about preemption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Rank {
-    /// `PriorityTier` of its partition, which decides who goes first as well.
-    pub(crate) tier: u32,
-    /// Its quality of service, by number.
-    pub(crate) quality: u32,
-}
-
 /// Attempts that are one job: one, or a co-run group.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
@@ -23,7 +14,6 @@ pub(crate) struct Job {
     pub(crate) attempts: Vec<(AttemptId, u32)>,
     pub(crate) group: Option<(GroupId, CorunGpus)>,
     pub(crate) gpus: u32,
-    pub(crate) rank: Rank,
     pub(crate) priority: i64,
     /// When it may start; before it is submitted, when flow wanted to.
     pub(crate) from: Time,
@@ -51,26 +41,20 @@ pub(crate) fn together(mode: CorunGpus, others: u32, one: u32) -> u32 {
     }
 }
 
-/// Larger tiers first, and of these larger priorities.
-type Class = (Reverse<u32>, Reverse<i64>);
-
 /// Those that are submitted and have not started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pending {
-    /// Each class in order of `from`.
-    classes: BTreeMap<Class, VecDeque<Job>>,
+    /// By priority, the largest first, each in order of `from`.
+    classes: BTreeMap<Reverse<i64>, VecDeque<Job>>,
     /// How many want how many GPUs.
     sizes: BTreeMap<u32, usize>,
-    /// How many there are of each.
-    ranks: BTreeMap<Rank, usize>,
 }
 
 impl Pending {
     /// Comes last of its class: what is submitted later starts no sooner.
     pub(crate) fn push(&mut self, job: Job) {
         *self.sizes.entry(job.gpus).or_default() += 1;
-        *self.ranks.entry(job.rank).or_default() += 1;
-        self.classes.entry((Reverse(job.rank.tier), Reverse(job.priority))).or_default().push_back(job);
+        self.classes.entry(Reverse(job.priority)).or_default().push_back(job);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -80,11 +64,6 @@ impl Pending {
     /// The fewest GPUs that one of them wants.
     pub(crate) fn smallest(&self) -> Option<u32> {
         self.sizes.first_key_value().map(|(&gpus, _)| gpus)
-    }
-
-    /// Each that one of them has.
-    pub(crate) fn ranks(&self) -> impl Iterator<Item = Rank> {
-        self.ranks.keys().copied()
     }
 
     /// The jobs that may start by then, in order within each class.
@@ -118,12 +97,9 @@ impl Pending {
             let mut waiting = VecDeque::new();
             while !enough && jobs.front().is_some_and(|job| job.from <= now) {
                 let Some(job) = jobs.pop_front() else { break };
-                let (gpus, rank, smallest) = (job.gpus, job.rank, self.smallest().unwrap_or(0));
+                let (gpus, smallest) = (job.gpus, self.smallest().unwrap_or(0));
                 match take(job, smallest) {
-                    Offered::Taken => {
-                        one_less(&mut self.sizes, gpus);
-                        one_less(&mut self.ranks, rank);
-                    }
+                    Offered::Taken => self.one_less(gpus),
                     Offered::Waits(job) => waiting.push_back(job),
                     Offered::Enough(job) => {
                         jobs.push_front(job);
@@ -144,27 +120,26 @@ impl Pending {
             self.classes.iter().find_map(|(class, jobs)| Some((*class, jobs.iter().position(|job| job.has(attempt))?)));
         let Some((class, at)) = found else { return false };
         let Some(jobs) = self.classes.get_mut(&class) else { return false };
-        let (before, rank) = (jobs[at].gpus, jobs[at].rank);
+        let before = jobs[at].gpus;
         if jobs[at].leave(attempt) {
             *self.sizes.entry(jobs[at].gpus).or_default() += 1;
         } else {
             jobs.remove(at);
-            one_less(&mut self.ranks, rank);
         }
         if jobs.is_empty() {
             self.classes.remove(&class);
         }
-        one_less(&mut self.sizes, before);
+        self.one_less(before);
         true
     }
-}
 
-/// One job of this kind fewer waits.
-fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, kind: K) {
-    if let Some(count) = counts.get_mut(&kind) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(&kind);
+    /// One job with so many GPUs fewer waits.
+    fn one_less(&mut self, gpus: u32) {
+        if let Some(count) = self.sizes.get_mut(&gpus) {
+            *count -= 1;
+            if *count == 0 {
+                self.sizes.remove(&gpus);
+            }
         }
     }
 }

@@ -6,19 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use flow_core::{AttemptId, CorunGpus, GpuId, GroupId, Span, Time};
 
 use crate::nodes::Nodes;
-use crate::pending::{Job, Offered, Pending, Rank, together};
-use crate::preempt::Preemption;
+use crate::pending::{Job, Offered, Pending, together};
 use crate::slurm::{Idle, Met, Slurm};
 use crate::{Cluster, SimError, SimTask};
-
-/// Slurm's decisions at an instant.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Turn {
-    /// Attempts that start, each with its GPUs.
-    pub(crate) started: Vec<(AttemptId, Vec<GpuId>)>,
-    /// Attempts that must make room.
-    pub(crate) preempted: Vec<AttemptId>,
-}
 
 /// The queue and the nodes behind it.
 #[derive(Clone, Debug)]
@@ -29,9 +19,6 @@ pub(crate) struct Queue {
     /// `sbatch` is busy until then.
     busy_until: Time,
     pending: Pending,
-    preemption: Preemption,
-    /// Something has changed since the last search for jobs that could make room.
-    stirred: bool,
     /// Attempts that flow has handed over and that have not ended, with their GPUs once they have started.
     handed: BTreeMap<AttemptId, Option<Vec<GpuId>>>,
     /// How many of them are submitted.
@@ -47,7 +34,6 @@ pub(crate) struct Queue {
     most: usize,
     waited: u128,
     started: u64,
-    preempted: u64,
     /// In GPU-microseconds.
     idle: BTreeMap<Idle, u128>,
     /// The part of `idle` after the last end.
@@ -76,8 +62,6 @@ impl Queue {
             wanted: VecDeque::new(),
             busy_until: Time(0),
             pending: Pending::default(),
-            preemption: Preemption::default(),
-            stirred: false,
             handed: BTreeMap::new(),
             submitted: 0,
             remembered: VecDeque::new(),
@@ -89,15 +73,9 @@ impl Queue {
             most: 0,
             waited: 0,
             started: 0,
-            preempted: 0,
             idle: BTreeMap::new(),
             since_end: BTreeMap::new(),
         })
-    }
-
-    /// Qualities of service decide who makes room for whom, and not tiers.
-    pub(crate) fn by_quality(&mut self, preempts: Vec<BTreeSet<u32>>) {
-        self.preemption.by_quality = Some(preempts);
     }
 
     /// flow wants an attempt started. Members of a group come one after the other, at one instant.
@@ -113,8 +91,8 @@ impl Queue {
             job.gpus = together(mode, job.gpus, asked);
             return;
         }
-        let (rank, priority) = (Rank { tier: task.tier, quality: task.quality }, task.task.priority);
-        self.wanted.push_back(Job { attempts: vec![(attempt, asked)], group, gpus: asked, rank, priority, from: now });
+        let priority = task.task.priority;
+        self.wanted.push_back(Job { attempts: vec![(attempt, asked)], group, gpus: asked, priority, from: now });
     }
 
     /// An attempt has ended: when flow sees it. `None` if it had ended before.
@@ -124,11 +102,9 @@ impl Queue {
             Some(gpus) => {
                 self.submitted -= 1;
                 self.nodes.give_back(&gpus);
-                self.preemption.ended(attempt, &mut self.nodes);
             }
             None => self.withdraw(attempt),
         }
-        self.stirred = true;
         self.remembered.push_back(now + span(self.slurm.remembered_s));
         self.last_end = now;
         self.since_end.clear();
@@ -141,18 +117,9 @@ impl Queue {
             if !self.wanted[at].leave(attempt) {
                 self.wanted.remove(at);
             }
-        } else if self.pending.withdraw(attempt) || self.preemption.withdraw(attempt, &mut self.nodes) {
+        } else if self.pending.withdraw(attempt) {
             self.submitted -= 1;
         }
-    }
-
-    /// How long what makes room may take for it.
-    pub(crate) fn grace(&self) -> Span {
-        span(self.slurm.grace_s.unwrap_or(0.0))
-    }
-
-    pub(crate) fn checkpoints_every(&self) -> Span {
-        span(self.slurm.checkpoint_s)
     }
 
     /// flow knows that an attempt has ended.
@@ -161,16 +128,15 @@ impl Queue {
         self.unnoticed.remove(&attempt);
     }
 
-    /// What Slurm does now.
-    pub(crate) fn step(&mut self, now: Time) -> Turn {
-        self.stirred |= self.pending.next_ready(self.at).is_some_and(|from| from <= now);
+    /// Does what Slurm does now. Returns the attempts that start, each with its GPUs.
+    pub(crate) fn step(&mut self, now: Time) -> Vec<(AttemptId, Vec<GpuId>)> {
         self.account(now);
         while self.remembered.front().is_some_and(|forgotten| *forgotten <= now) {
             self.remembered.pop_front();
         }
         self.call(now);
         self.most = self.most.max(self.submitted);
-        if now.0.is_multiple_of(self.tick()) { self.start(now) } else { Turn::default() }
+        if now.0.is_multiple_of(self.tick()) { self.start(now) } else { Vec::new() }
     }
 
     /// When it does something again, if nothing else happens before.
@@ -184,11 +150,8 @@ impl Queue {
         let first = self.pending.first_within(self.nodes.largest());
         // When a job may start, what keeps it is another thing.
         let ready = self.pending.next_ready(self.at);
-        let helps = self.pending.ranks().any(|rank| self.preemption.may_help(rank));
-        let helped = if helps { Some(self.at).filter(|_| self.stirred).or(ready) } else { None };
-        let served = self.preemption.is_any_served().then_some(self.at);
-        let turns = first.into_iter().chain(helped).chain(served).map(|from| self.tick_after(from));
-        call.into_iter().chain(turns).chain(ready).min()
+        let turn = first.map(|from| self.tick_after(from));
+        call.into_iter().chain(turn).chain(ready).min()
     }
 
     pub(crate) fn met(&self) -> Met {
@@ -199,7 +162,6 @@ impl Queue {
             calls: self.calls,
             most_in_queue: self.most,
             mean_wait_s: self.waited as f64 / 1e6 / self.started.max(1) as f64,
-            preempted: self.preempted,
             idle: idle.filter(|(_, share)| *share > 0.0).collect(),
         }
     }
@@ -207,10 +169,10 @@ impl Queue {
     /// Submits what can be: equal requests as arrays, one call after the other.
     fn call(&mut self, now: Time) {
         while self.busy_until <= now && !self.is_full() {
-            let Some(alike) = self.wanted.front().map(|job| (job.gpus, job.rank)) else { return };
+            let Some(alike) = self.wanted.front().map(|job| job.gpus) else { return };
             let room = self.slurm.jobs as usize - self.submitted - self.remembered.len();
             let most = room.min(self.slurm.array as usize);
-            let count = self.wanted.iter().take(most).take_while(|job| (job.gpus, job.rank) == alike).count();
+            let count = self.wanted.iter().take(most).take_while(|job| job.gpus == alike).count();
             self.busy_until = now + span(self.slurm.submit_s);
             let from = self.busy_until + span(self.slurm.delay_s);
             for mut job in self.wanted.drain(..count) {
@@ -219,49 +181,30 @@ impl Queue {
                 job.from = from;
                 self.pending.push(job);
             }
-            self.stirred = true;
             self.calls += 1;
         }
     }
 
-    /// Starts what fits, in order, first of all those for whom others made room.
-    fn start(&mut self, now: Time) -> Turn {
+    /// Starts what fits, in order.
+    fn start(&mut self, now: Time) -> Vec<(AttemptId, Vec<GpuId>)> {
         let most = ((self.slurm.rate * self.slurm.tick_s) as usize).max(1);
-        let (mut turn, mut start) = (Turn::default(), Vec::new());
-        while start.len() < most
-            && let Some(served) = self.preemption.served()
-        {
-            start.push(served);
-        }
-        let Queue { pending, nodes, preemption, .. } = self;
-        let preempts = self.slurm.grace_s.is_some();
-        // Of one tier a later job may take the place of others where an earlier one may not.
-        let helps = preempts && pending.ranks().any(|rank| preemption.may_help(rank));
+        let (mut started, mut start) = (Vec::new(), Vec::new());
+        let Queue { pending, nodes, .. } = self;
         pending.offer(now, |job, smallest| {
-            if start.len() == most || smallest > nodes.largest() && !helps {
+            if start.len() == most || smallest > nodes.largest() {
                 return Offered::Enough(job);
             }
-            if let Some(gpus) = nodes.take(job.gpus) {
-                start.push((job, gpus));
-                return Offered::Taken;
-            }
-            match if preempts { preemption.make_room(job, nodes) } else { Err(job) } {
-                Ok(preempted) => {
-                    turn.preempted.extend(preempted);
+            match nodes.take(job.gpus) {
+                Some(gpus) => {
+                    start.push((job, gpus));
                     Offered::Taken
                 }
-                Err(job) => Offered::Waits(job),
+                None => Offered::Waits(job),
             }
         });
-        // What starts now may have to make room at the next turn.
-        self.stirred = !start.is_empty();
-        self.preempted += turn.preempted.len() as u64;
         for (job, gpus) in start {
             self.started += job.attempts.len() as u64;
             self.waited += u128::from((now - job.from).0) * job.attempts.len() as u128;
-            if preempts {
-                self.preemption.started(&job, &gpus, &self.nodes, now);
-            }
             let mut left = &gpus[..];
             for (attempt, asked) in job.attempts {
                 let (own, rest) = left.split_at((asked as usize).min(left.len()));
@@ -270,10 +213,10 @@ impl Queue {
                 }
                 self.nodes.hold(own);
                 self.handed.insert(attempt, Some(own.to_vec()));
-                turn.started.push((attempt, own.to_vec()));
+                started.push((attempt, own.to_vec()));
             }
         }
-        turn
+        started
     }
 
     /// The controller takes no more jobs.
@@ -295,18 +238,12 @@ impl Queue {
     /// Counts who was idle since the last time, and why.
     fn account(&mut self, now: Time) {
         let passed = u128::from((now - self.at).0);
-        if passed > 0 && self.preemption.kept > 0 {
-            self.count(Idle::Preempt, passed * u128::from(self.preemption.kept));
-        }
         if passed > 0 && self.nodes.idle > 0 {
-            self.count(self.why(), passed * u128::from(self.nodes.idle));
+            let (why, time) = (self.why(), passed * u128::from(self.nodes.idle));
+            *self.idle.entry(why).or_default() += time;
+            *self.since_end.entry(why).or_default() += time;
         }
         self.at = now;
-    }
-
-    fn count(&mut self, why: Idle, time: u128) {
-        *self.idle.entry(why).or_default() += time;
-        *self.since_end.entry(why).or_default() += time;
     }
 
     fn why(&self) -> Idle {
@@ -322,7 +259,7 @@ impl Queue {
             Idle::Delay
         } else if !self.wanted.is_empty() || self.busy_until > self.at {
             Idle::Submit
-        } else if !self.pending.is_empty() || !self.preemption.is_idle() {
+        } else if !self.pending.is_empty() {
             Idle::Fit
         } else {
             Idle::NoWork

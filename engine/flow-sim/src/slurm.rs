@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Assumptions about a cluster's Slurm, and about flow on it. Each job has one node. Jobs wait in order, and later jobs
-/// that fit may pass. Only GPUs count. Higher tiers go first; within a tier, higher priorities.
+/// that fit may pass. Only GPUs count. Higher priorities go first.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slurm {
@@ -38,15 +38,6 @@ pub struct Slurm {
     /// Seconds until flow sees that a job has ended.
     #[schemars(range(min = 0))]
     pub notice_s: f64,
-    /// Seconds that jobs have to make room for jobs of a higher tier, `GraceTime`, as with PreemptMode CANCEL or
-    /// REQUEUE. Without it no job is preempted.
-    #[schemars(range(min = 0))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grace_s: Option<f64>,
-    /// Seconds between checkpoints. A preempted job resumes from its last one. With 0 it starts again, and fails after
-    /// three times.
-    #[schemars(range(min = 0))]
-    pub checkpoint_s: f64,
 }
 
 impl Default for Slurm {
@@ -62,25 +53,12 @@ impl Default for Slurm {
             rate: 40.0,
             submit_s: 0.01,
             notice_s: 1.0,
-            grace_s: None,
-            checkpoint_s: 0.0,
         }
     }
 }
 
-const NAMES: [&str; 11] = [
-    "queue",
-    "array",
-    "jobs",
-    "remembered_s",
-    "delay_s",
-    "tick_s",
-    "rate",
-    "submit_s",
-    "notice_s",
-    "grace_s",
-    "checkpoint_s",
-];
+const NAMES: [&str; 9] =
+    ["queue", "array", "jobs", "remembered_s", "delay_s", "tick_s", "rate", "submit_s", "notice_s"];
 
 impl Slurm {
     /// Reads `queue=500,delay_s=600`; what is not named stays as it is by default.
@@ -113,8 +91,6 @@ impl Slurm {
                 "rate" => slurm.rate = number,
                 "submit_s" => slurm.submit_s = number,
                 "notice_s" => slurm.notice_s = number,
-                "grace_s" => slurm.grace_s = Some(number),
-                "checkpoint_s" => slurm.checkpoint_s = number,
                 other => {
                     let (name, known) = (other.to_owned(), NAMES.into_iter().collect());
                     return Err(BuiltinFault::SlurmUnknown { name, known });
@@ -139,8 +115,6 @@ impl Slurm {
             ("rate", self.rate, 0.001),
             ("submit_s", self.submit_s, 0.0),
             ("notice_s", self.notice_s, 0.0),
-            ("grace_s", self.grace_s.unwrap_or(0.0), 0.0),
-            ("checkpoint_s", self.checkpoint_s, 0.0),
         ];
         match times.iter().find(|(_, value, least)| !(*least..=1e7).contains(value)) {
             Some((name, value, least)) => Err(BuiltinFault::SlurmOutside {
@@ -171,8 +145,6 @@ pub enum Idle {
     Submit,
     /// No node had as many free GPUs as a job wanted.
     Fit,
-    /// They were kept for a job until others of their node had made room for the rest of it.
-    Preempt,
 }
 
 /// What the jobs met.
@@ -184,13 +156,6 @@ pub struct Met {
     pub most_in_queue: usize,
     /// From submission to start, on average, seconds.
     pub mean_wait_s: f64,
-    /// Attempts that had to make room for others.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub preempted: u64,
     /// GPU time in which GPUs were idle, as a share of all there was until the last job ended.
     pub idle: BTreeMap<Idle, f64>,
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }

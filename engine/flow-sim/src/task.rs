@@ -12,10 +12,6 @@ pub struct SimTask {
     pub answer: Answer,
     /// Its attempts in order. Further attempts behave like the last one.
     pub attempts: Vec<Attempt>,
-    /// `PriorityTier` of the partition that it goes to, where it goes to Slurm.
-    pub tier: u32,
-    /// Its quality of service there, by number; see [`crate::Simulation::by_quality`].
-    pub quality: u32,
     /// Its kind of job in a mix, for charts.
     pub kind: String,
 }
@@ -24,7 +20,7 @@ impl SimTask {
     /// A task that does its work and is done.
     pub fn new(task: Task, work: Span) -> Self {
         let attempts = vec![Attempt::new(work)];
-        SimTask { task, answer: Answer::Miss, attempts, tier: 1, quality: 0, kind: String::new() }
+        SimTask { task, answer: Answer::Miss, attempts, kind: String::new() }
     }
 
     /// Makes it run on one GPU: one for several takes as many times longer, and keeps as many fewer cores busy.

@@ -90,7 +90,7 @@ pub fn tasks(jobs: &[Job]) -> Vec<SimTask> {
             submitted: job.submitted,
             ..Task::default()
         };
-        SimTask { tier: job.tier, kind: "the trace".to_owned(), ..SimTask::new(task, job.duration) }
+        SimTask { kind: "the trace".to_owned(), ..SimTask::new(task, job.duration) }
     };
     jobs.iter().enumerate().map(task).collect()
 }

@@ -36,28 +36,15 @@ pub(crate) struct RunningTask {
     pub(crate) conduct: Attempt,
     /// The outcome it will have, if it was told to end.
     pub(crate) killed: Option<Outcome>,
-    /// It was told to make room for another job.
-    pub(crate) preempted: bool,
-    /// It has ended in Slurm, which flow does not know yet, and had done so much of its work.
+    /// It has ended in Slurm, which flow does not know yet.
     pub(crate) ended: bool,
-    pub(crate) done: Span,
     /// The end of its work is on the agenda under this key, as long as it is ahead.
     pub(crate) ending: Option<Key>,
 }
 
 impl RunningTask {
     pub(crate) fn new(instance: InstanceId, ran: usize, conduct: Attempt) -> RunningTask {
-        RunningTask {
-            instance,
-            ran,
-            working: None,
-            conduct,
-            killed: None,
-            preempted: false,
-            ended: false,
-            done: Span(0),
-            ending: None,
-        }
+        RunningTask { instance, ran, working: None, conduct, killed: None, ended: false, ending: None }
     }
 
     /// How much of its work it has done by then.

@@ -2,7 +2,7 @@
 
 mod progress;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use flow_core::sched::contention::Host;
 use flow_core::sched::{Action, Answer, Capacity, Event, Limits, Scheduler, policy, policy::Policy};
@@ -117,14 +117,6 @@ impl Simulation {
         Ok(self)
     }
 
-    /// On Slurm qualities of service decide who makes room for whom, and not tiers of partitions: of each, by its number, those whose jobs
-    /// make room for its own.
-    #[must_use]
-    pub fn by_quality(mut self, preempts: Vec<BTreeSet<u32>>) -> Self {
-        self.queue.iter_mut().for_each(|queue| queue.by_quality(preempts.clone()));
-        self
-    }
-
     /// Something will befall the run.
     pub fn befall(&mut self, at: Time, fault: Fault) {
         self.agenda.plan(at, Order::Arrival, WorldEvent::Befall(fault));
@@ -212,7 +204,7 @@ impl Simulation {
                 let Some(live) = self.live.get_mut(&attempt).filter(|live| !live.ended) else { return };
                 let Some(noticed) = noticed else { return self.gone(attempt, outcome, spoiled, watch) };
                 self.schedule.ran[live.ran].end = self.now;
-                (live.ended, live.done) = (true, live.done_by(self.now));
+                live.ended = true;
                 self.agenda.cancel(live.ending.take());
                 self.agenda.plan(noticed, Order::Completion, WorldEvent::Noticed(attempt, outcome, spoiled));
             }
@@ -238,29 +230,11 @@ impl Simulation {
         }
         let recorded = live.killed.unwrap_or(outcome);
         self.outcomes.insert(attempt, recorded);
-        let made_room = live.preempted && outcome == Outcome::Failed && live.killed.is_none();
-        let kept = made_room.then(|| self.checkpoint(live.instance, live.done));
-        match kept {
-            Some(Some(_)) => self.tell(Event::Continues { attempt }, watch),
-            Some(None) => self.tell(Event::Lost { attempt }, watch),
-            None => {}
-        }
         let event = match live.conduct.end {
             End::SpawnFails => Event::SpawnFailed { attempt },
             _ => Event::Exited { attempt, outcome, spoiled },
         };
         self.tell(event, watch);
-        if let Some(Some(done)) = kept {
-            self.history[live.instance.index()].1 = done;
-        }
-    }
-
-    /// The progress that a checkpoint of the instance keeps, if it is more than before.
-    fn checkpoint(&self, instance: InstanceId, done: Span) -> Option<Span> {
-        let every = self.queue.as_ref().map_or(0, |queue| queue.checkpoints_every().0);
-        let kept = Span(done.0.checked_div(every)? * every);
-        let grouped = self.tasks[instance.index()].task.corun.is_some();
-        (kept > self.history[instance.index()].1 && !grouped).then_some(kept)
     }
 
     /// Tells the scheduler, and does what it wants done; the store answers at once.
@@ -354,15 +328,8 @@ impl Simulation {
 
     /// What Slurm starts now.
     fn dispatch(&mut self, watch: &mut impl FnMut(&Scheduler, &Event)) {
-        let turn = self.queue.as_mut().map(|queue| queue.step(self.now)).unwrap_or_default();
-        let grace = self.queue.as_ref().map_or(Span(0), |queue| queue.grace());
-        for attempt in turn.preempted {
-            let Some(live) = self.live.get_mut(&attempt) else { continue };
-            live.preempted = true;
-            let at = if live.conduct.obstinate { self.now + grace } else { self.now };
-            self.end(attempt, at, Outcome::Failed, false);
-        }
-        for (attempt, gpus) in turn.started {
+        let started = self.queue.as_mut().map(|queue| queue.step(self.now)).unwrap_or_default();
+        for (attempt, gpus) in started {
             let Some(live) = self.live.get(&attempt) else { continue };
             let ran = &mut self.schedule.ran[live.ran];
             (ran.start, ran.end, ran.placement.gpus) = (self.now, self.now, gpus);

@@ -1,6 +1,6 @@
 //! Jobs that go through a simulated Slurm: when they start, what bounds them, and that every GPU-second is accounted for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use flow_core::sched::{Limits, Task, policy};
 use flow_core::{CorunGpus, GroupId, InstanceId, Outcome, ResourceRequest, Span, Time};
@@ -35,8 +35,6 @@ fn at_once() -> Slurm {
         rate: 1e6,
         submit_s: 0.0,
         notice_s: 0.0,
-        grace_s: None,
-        checkpoint_s: 0.0,
     }
 }
 
@@ -143,133 +141,20 @@ fn nothing_takes_a_job_off_its_gpus() {
     assert_eq!(refused.to_string(), "policy `srtf` takes jobs off their GPUs, which flow cannot do on Slurm");
 }
 
-fn of_tier(i: u32, gpus: u32, seconds: u64, at: u64, tier: u32) -> SimTask {
-    let mut task = SimTask { tier, ..task(i, gpus, seconds) };
-    task.task.submitted = Time(at * 1_000_000);
-    task
-}
-
 /// Of each attempt: instance, start, end.
 fn spans(schedule: &Schedule) -> Vec<(u32, f64, f64)> {
     schedule.ran.iter().map(|ran| (ran.instance.0, ran.start.as_secs_f64(), ran.end.as_secs_f64())).collect()
 }
 
 #[test]
-fn higher_tiers_and_priorities_go_first() {
-    let mut tasks =
-        vec![of_tier(0, 1, 10, 0, 1), of_tier(1, 1, 10, 1, 1), of_tier(2, 1, 10, 2, 1), of_tier(3, 1, 10, 3, 9)];
+fn higher_priorities_go_first() {
+    let mut tasks = [0, 1, 2].map(|i| task(i, 1, 10));
     tasks[2].task.priority = 5;
-    let schedule = run(&tasks, 1, 1, at_once()).unwrap();
-    assert_eq!(spans(&schedule), [(0, 0.0, 10.0), (3, 10.0, 20.0), (2, 20.0, 30.0), (1, 30.0, 40.0)]);
-    assert_eq!(schedule.met.unwrap().preempted, 0);
-}
-
-#[test]
-fn a_higher_tier_takes_what_it_needs_and_no_more_and_what_made_room_goes_on() {
-    // Two nodes: on the first a job of two and one of one GPU, on the second one of three.
-    let tasks =
-        [of_tier(0, 3, 100, 0, 1), of_tier(1, 2, 100, 0, 1), of_tier(2, 1, 100, 0, 1), of_tier(3, 2, 10, 40, 9)];
-    let slurm = Slurm { grace_s: Some(30.0), checkpoint_s: 15.0, ..at_once() };
-    let schedule = run(&tasks, 2, 3, slurm).unwrap();
-    let expected = [(0, 0.0, 100.0), (1, 0.0, 40.0), (2, 0.0, 100.0), (3, 40.0, 50.0), (1, 50.0, 120.0)];
-    assert_eq!(spans(&schedule), expected, "the third of 15 s, at 30 s, is where it goes on");
-    assert!(schedule.settled.iter().all(|settled| matches!(settled, Some((Outcome::Ok, _)))));
-    assert_eq!(schedule.met.unwrap().preempted, 1);
-    // Without checkpoints it begins anew.
-    let schedule = run(&tasks, 2, 3, Slurm { checkpoint_s: 0.0, ..slurm }).unwrap();
-    assert_eq!(spans(&schedule)[4], (1, 50.0, 150.0));
-}
-
-#[test]
-fn by_quality_of_service_those_make_room_that_are_named_and_no_others() {
-    // Of 0, 1 and 2 the last takes the place of 0 alone.
-    let of_quality = |i, seconds, at, quality| SimTask { quality, ..of_tier(i, 1, seconds, at, 1) };
-    let preempts = || vec![BTreeSet::new(), BTreeSet::new(), BTreeSet::from([0])];
-    let slurm = Slurm { grace_s: Some(0.0), ..at_once() };
-    let by_quality = |tasks: &[SimTask]| {
-        let cluster = Cluster { nodes: 1, gpus: 1 };
-        let simulation =
-            Simulation::new(tasks.to_vec(), cluster.capacity(), policy::named("fifo").unwrap(), Limits::simulated());
-        simulation.unwrap().on_slurm(slurm, cluster).unwrap().by_quality(preempts()).run(|_, _| {}).unwrap()
-    };
-    let low = by_quality(&[of_quality(0, 100, 0, 0), of_quality(1, 10, 20, 1), of_quality(2, 10, 40, 2)]);
-    assert_eq!(spans(&low), [(0, 0.0, 40.0), (2, 40.0, 50.0), (1, 50.0, 60.0), (0, 60.0, 160.0)]);
-    let normal = by_quality(&[of_quality(0, 100, 0, 1), of_quality(1, 10, 20, 2)]);
-    assert_eq!(spans(&normal), [(0, 0.0, 100.0), (1, 100.0, 110.0)]);
-    assert_eq!(normal.met.unwrap().preempted, 0);
-}
-
-#[test]
-fn grace_is_waited_for_and_what_ends_in_it_is_done() {
-    let slow = |i, seconds| {
-        let mut task = of_tier(i, 1, seconds, 0, 1);
-        task.attempts[0].obstinate = true;
-        task
-    };
-    let slurm = Slurm { grace_s: Some(20.0), notice_s: 50.0, ..at_once() };
-    let schedule = run(&[slow(0, 100), slow(1, 15), of_tier(2, 2, 5, 10, 9)], 1, 2, slurm).unwrap();
-    // One takes all of its time, the other is done before; what is free meanwhile is kept.
-    assert_eq!(spans(&schedule), [(0, 0.0, 30.0), (1, 0.0, 15.0), (2, 30.0, 35.0), (0, 80.0, 180.0)]);
-    assert!(share(&schedule, Idle::Preempt) > 0.0, "{:?}", schedule.met);
-    assert_eq!(schedule.settled[1], Some((Outcome::Ok, Time(65_000_000))));
-}
-
-#[test]
-fn what_makes_room_again_and_again_has_failed_after_three_times() {
-    let urgent = (1..=4).map(|i| of_tier(i, 1, 1, u64::from(i) * 10, 9));
-    let tasks: Vec<SimTask> = [of_tier(0, 1, 100, 0, 1)].into_iter().chain(urgent).collect();
-    let slurm = Slurm { grace_s: Some(0.0), ..at_once() };
-    let schedule = run(&tasks, 1, 1, slurm).unwrap();
-    assert_eq!(schedule.settled[0].map(|(outcome, _)| outcome), Some(Outcome::Failed));
-    assert_eq!(schedule.met.as_ref().map(|met| met.preempted), Some(4));
-    let schedule = run(&tasks, 1, 1, Slurm { checkpoint_s: 5.0, ..slurm }).unwrap();
-    assert_eq!(schedule.settled[0].map(|(outcome, _)| outcome), Some(Outcome::Ok));
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
-    /// With checkpoints everything comes to its end, and on one node nothing of a lower tier runs while a job waits that would fit
-    /// without it.
-    #[test]
-    fn no_job_is_lost_and_none_waits_for_a_lower_tier(
-        jobs in proptest::collection::vec((1_u32..=4, 2_u64..40, 0_u64..20, 1_u32..4, any::<bool>()), 1..40),
-        grace in 0_u32..4,
-        submit in 0_u32..3,
-    ) {
-        let mut at = 0;
-        let tasks: Vec<SimTask> = jobs.iter().enumerate().map(|(i, &(gpus, seconds, later, tier, obstinate))| {
-            at += later;
-            let mut task = of_tier(i as u32, gpus, seconds, at, tier);
-            task.attempts[0].obstinate = obstinate;
-            task
-        }).collect();
-        let submit_s = f64::from(submit) / 100.0;
-        let slurm = Slurm { grace_s: Some(grace.into()), checkpoint_s: 1.0, submit_s, ..at_once() };
-        let schedule = run(&tasks, 1, 4, slurm).unwrap();
-        prop_assert!(schedule.settled.iter().all(|settled| matches!(settled, Some((Outcome::Ok, _)))), "{:?}", schedule.settled);
-        let seconds = |at: Time| at.as_secs_f64() as u64;
-        let held = |second: u64, which: &dyn Fn(u32) -> bool| -> u32 {
-            let own = schedule.ran.iter().filter(|ran| which(tasks[ran.instance.index()].tier));
-            let now = own.filter(|ran| seconds(ran.start) <= second && second < seconds(ran.end));
-            now.map(|ran| ran.placement.gpus.len() as u32).sum()
-        };
-        let last = schedule.ran.iter().map(|ran| seconds(ran.end)).max().unwrap_or(0);
-        for second in 0..=last {
-            prop_assert!(held(second, &|_| true) <= 4);
-        }
-        for (i, task) in tasks.iter().enumerate() {
-            let began = schedule.ran.iter().filter(|ran| ran.instance.index() == i).map(|ran| seconds(ran.start)).min();
-            let from = seconds(task.task.submitted);
-            // A turn, the grace of those that make room, and a turn: by then it runs, or equals and betters were in its way.
-            let patience = u64::from(grace) + 4;
-            let (gpus, tier) = (task.task.request.gpus, task.tier);
-            let window = from..began.unwrap_or(from).saturating_sub(patience);
-            for second in window {
-                let in_the_way = (second..=second + patience).map(|s| held(s, &|other| other >= tier)).max().unwrap_or(0);
-                prop_assert!(in_the_way + gpus > 4, "{i} waits at {second} for {gpus} of tier {tier}: {:?}", spans(&schedule));
-            }
-        }
+    for (task, at) in tasks.iter_mut().zip(0..) {
+        task.task.submitted = Time(at * 1_000_000);
     }
+    let schedule = run(&tasks, 1, 1, at_once()).unwrap();
+    assert_eq!(spans(&schedule), [(0, 0.0, 10.0), (2, 10.0, 20.0), (1, 20.0, 30.0)]);
 }
 
 #[test]
@@ -282,8 +167,7 @@ fn limits_are_read_and_checked() {
     let expected = [
         "`queue` is not NAME=NUMBER",
         "`x` in `queue=x` is not a number",
-        "Slurm has no `queu` here; there are queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s, \
-         grace_s, checkpoint_s",
+        "Slurm has no `queu` here; there are queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s",
         "`queue` of Slurm is 0, expected 1 or more",
         "`queue` of Slurm is 0, expected 1 or more",
         "`delay_s` of Slurm is -1, expected 0 to 10000000",

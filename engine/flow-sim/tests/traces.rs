@@ -230,12 +230,13 @@ fn columns_are_mapped_and_separated_by_semicolons_and_tabs_too() {
     let tabs = "name\tarrival\tcards\tlasts\trank\na\t0\t1.5\t10\t3\n";
     let mapped = "job_id=name,submit_s=arrival,num_gpus=cards,duration_s=lasts,priority=rank";
     assert_eq!(read(tabs, mapped), "a 0+10 2; 0 left out, 1 rounded");
-    let wrong = ["submit_s", "submit=arrival", "tier=a,tier=b"].map(|text| trace::Columns::parse(text).unwrap_err());
+    let wrong =
+        ["submit_s", "submit=arrival", "priority=a,priority=b"].map(|text| trace::Columns::parse(text).unwrap_err());
     assert_eq!(
         wrong.join("\n"),
         "`submit_s` is not NAME=COLUMN, as in submit_s=submit_time\n\
          flow reads no column `submit` of a trace; did you mean `submit_s`?\n\
-         `tier` is given twice"
+         `priority` is given twice"
     );
 }
 

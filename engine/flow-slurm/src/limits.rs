@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{ParseError, quality::makes_room};
+use crate::ParseError;
 
 /// The arguments of `scontrol` whose answer [`parse_config`] reads.
 pub const CONFIG: &[&str] = &["show", "config"];
@@ -47,38 +47,15 @@ pub fn parse_config(text: &str) -> Result<Limits, ParseError> {
 /// The arguments of `scontrol` whose answer [`parse_partitions`] reads.
 pub const PARTITIONS: &[&str] = &["--oneliner", "show", "partition"];
 
-/// The properties of a partition that decide the order of jobs and preemption.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Partition {
-    pub name: String,
-    /// Jobs that name no partition come here.
-    pub is_default: bool,
-    /// `PriorityTier`: jobs of a larger one go first.
-    pub tier: u32,
-    /// Its jobs make room for those of larger tiers, and have so long for it (`GraceTime`); none where they do not.
-    pub grace: Option<Duration>,
-}
-
-/// Reads what `scontrol --oneliner show partition` printed. Effects of a quality of service are not included.
+/// Reads the names in what `scontrol --oneliner show partition` printed.
 ///
 /// # Errors
 /// A line has another form.
-pub fn parse_partitions(text: &str) -> Result<Vec<Partition>, ParseError> {
-    let partition = |line: &str| {
-        let value = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        let grace = value("GraceTime")?.parse::<u64>().ok()?;
-        let makes_room = makes_room(value("PreemptMode")?);
-        Some(Partition {
-            name: value("PartitionName")?.to_owned(),
-            is_default: value("Default")? == "YES",
-            tier: value("PriorityTier")?.parse().ok()?,
-            grace: makes_room.then(|| Duration::from_secs(grace)),
-        })
-    };
-    let expected = "PartitionName=… Default=… GraceTime=… PriorityTier=… PreemptMode=…";
-    let bad = |line| move || ParseError::new("scontrol show partition", expected, line);
+pub fn parse_partitions(text: &str) -> Result<Vec<String>, ParseError> {
+    let name = |line: &str| line.split(' ').find_map(|word| word.strip_prefix("PartitionName=")).map(str::to_owned);
+    let bad = |line| move || ParseError::new("scontrol show partition", "PartitionName=…", line);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.map(|line| partition(line).ok_or_else(bad(line))).collect()
+    lines.map(|line| name(line).ok_or_else(bad(line))).collect()
 }
 
 /// The sizes of the arrays in which `tasks` equal attempts are submitted, as even as possible, if the queue has room
@@ -122,10 +99,6 @@ SchedulerTimeSlice      = 30 sec
 SLURM_VERSION           = 22.05.8
 ";
 
-    fn of(name: &str, is_default: bool, tier: u32, grace: Option<u64>) -> Partition {
-        Partition { name: name.to_owned(), is_default, tier, grace: grace.map(Duration::from_secs) }
-    }
-
     #[test]
     fn the_partitions_of_22_05() {
         // As Slurm 22.05.8 printed them, shortened; of the second line PreemptMode is that of a site.
@@ -133,8 +106,8 @@ SLURM_VERSION           = 22.05.8
 PartitionName=main AllowGroups=ALL Default=YES QoS=N/A GraceTime=0 Hidden=NO PriorityJobFactor=1 PriorityTier=1 PreemptMode=OFF State=UP
 PartitionName=spare AllowGroups=ALL Default=NO QoS=N/A GraceTime=120 Hidden=NO PriorityJobFactor=1 PriorityTier=0 PreemptMode=CANCEL State=UP
 ";
-        assert_eq!(parse_partitions(text), Ok(vec![of("main", true, 1, None), of("spare", false, 0, Some(120))]));
-        assert!(parse_partitions("PartitionName=main\n").is_err());
+        assert_eq!(parse_partitions(text), Ok(vec!["main".to_owned(), "spare".to_owned()]));
+        assert!(parse_partitions("Default=YES\n").is_err());
     }
 
     #[test]
@@ -148,7 +121,7 @@ PartitionName=main AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL
 ExclusiveUser=NO ExclusiveTopo=NO GraceTime=0 Hidden=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED MaxCPUsPerSocket=UNLIMITED NodeSets=ALL \
 Nodes=node[1-2] PriorityJobFactor=1 PriorityTier=10 RootOnly=NO OverTimeLimit=NONE PreemptMode=OFF State=UP TotalCPUs=16 TotalNodes=2
 ";
-        assert_eq!(parse_partitions(text), Ok(vec![of("short", false, 1, Some(30)), of("main", true, 10, None)]));
+        assert_eq!(parse_partitions(text), Ok(vec!["short".to_owned(), "main".to_owned()]));
         let config = CONFIG_22_05.replace("22.05.8", "24.11.5");
         assert_eq!(parse_config(&config), parse_config(CONFIG_22_05), "these lines have stayed");
     }

@@ -51,22 +51,15 @@ fn a_cluster_is_shown_with_what_is_free() {
 
 #[test]
 #[ignore = "needs Slurm"]
-fn a_simulation_takes_limits_and_tiers_from_the_cluster() {
-    let conf = "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\nMaxArraySize=50\n\
-                PartitionName=high Nodes=ALL PriorityTier=10 State=UP\n\
-                PartitionName=spare Nodes=ALL PriorityTier=1 GraceTime=40 State=UP";
+fn a_simulation_takes_limits_from_the_cluster() {
+    let conf = "MaxArraySize=50\nPartitionName=spare Nodes=ALL State=UP";
     let cluster = Cluster::start_with(1, 4, &format!("{conf}\n{FOUR_SECONDS}"));
     let mut space = space();
     space.on(&cluster);
-    space.write("jobs.csv", "job_id,submit_s,num_gpus,duration_s,tier\nlong,0,4,3600,1\nurgent,600,4,60,10\n");
-    let simulate = |slurm: &str| {
-        let args = ["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--policy", "fifo", "--slurm", slurm];
-        space.flow(args).expect(0).stdout()
-    };
-    let said = simulate("cluster,checkpoint_s=300");
-    assert!(said.contains("1 job was preempted by others"), "{said}");
-    assert!(said.contains("array=50,") && said.contains(",grace_s=40,checkpoint_s=300"), "{said}");
-    assert!(!simulate("default").contains("free a few MiB"));
+    space.write("jobs.csv", "job_id,submit_s,num_gpus,duration_s\nlong,0,4,3600\nurgent,600,4,60\n");
+    let args = ["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--policy", "fifo", "--slurm", "cluster,delay_s=1"];
+    let said = space.flow(args).expect(0).stdout();
+    assert!(said.contains("array=50,") && said.contains("delay_s=1,"), "{said}");
 
     space.write(
         "w.yaml",
@@ -75,77 +68,9 @@ fn a_simulation_takes_limits_and_tiers_from_the_cluster() {
     let args = ["simulate", "-w", "w.yaml", "--gpus", "4 x H100, 80000 MiB", "--slurm", "cluster"];
     assert!(space.flow(args).expect(0).stdout().contains("array=50,"));
 
-    let tiers = "flow: 1\nname: w\non: slurm\nslurm: {partition: spare}\nsteps:\n  a: {run: 'true', gpus: 4, \
-        matrix: {n: [1, 2]}}\n  b: {run: 'true', gpus: 4, needs: [c], slurm: {partition: high}}\n  c: {run: 'true', on: local}\n";
-    space.write("w.yaml", tiers);
-    let said = space.flow(args).expect(0).stdout();
-    assert!(said.contains("2 calls of sbatch, at most 3 jobs in the queue"), "{said}");
     cluster.stop(CONTROLLER);
     let said = space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--slurm", "cluster"]).expect(1).text();
     assert!(said.contains("Slurm does not answer"), "{said}");
-}
-
-#[test]
-#[ignore = "needs Slurm"]
-fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which() {
-    let cluster = Cluster::start_with(1, 4, "PreemptType=preempt/qos\nPreemptMode=REQUEUE");
-    let mut space = space();
-    space.on(&cluster);
-    // As sacctmgr 22.05.8 prints them where there is an accounting database.
-    let told = "normal|00:00:00||cluster\\nlow|00:00:30||cancel\\nurgent|00:00:00|low|cluster\\n";
-    let sacctmgr = |of_user: &str| {
-        format!("#!/bin/sh\ncase \"$*\" in *' user '*) printf '{of_user}';; *) printf '{told}';; esac\n")
-    };
-    space.script("bin/sacctmgr", &sacctmgr("lab|lab|||low,normal,urgent\\n"));
-    space.env("PATH", &format!("{}:{}", space.path("bin").display(), std::env::var("PATH").unwrap_or_default()));
-    let head = "job_id,submit_s,num_gpus,duration_s,qos\nlong,0,4,3600,";
-    let args = ["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--policy", "fifo", "--slurm", "cluster"];
-    // A job of no quality of its own takes nobody's place, and nobody takes its.
-    for (long, urgent, rooms) in [("low", "urgent", true), ("low", "", false), ("", "urgent", false)] {
-        space.write("jobs.csv", &format!("{head}{long}\nurgent,600,4,60,{urgent}\n"));
-        let said = space.flow(args).expect(0).stdout();
-        assert_eq!(said.contains("1 job was preempted by others"), rooms, "{said}");
-        assert!(said.contains(",grace_s=30,checkpoint_s=0"), "{said}");
-        let taken = "by quality of service, as configured on the cluster: urgent preempts low";
-        let default = if rooms { "" } else { "; a job that names none has `normal`" };
-        assert!(said.contains(&format!("{taken}{default}\n")), "{said}");
-    }
-    space.write("jobs.csv", &format!("{head}low\nurgent,600,4,60,urgnt\n"));
-    let said = space.flow(args).expect(2).stderr();
-    assert_eq!(said, "error: jobs.csv:3: Slurm has no quality of service `urgnt`; it has normal, low, urgent\n");
-
-    // A user may have another one by default, and so may an account.
-    space.script("bin/sacctmgr", &sacctmgr("lab|other||normal|normal\\nlab|lab||low|low,normal,urgent\\n"));
-    space.write("jobs.csv", &format!("{head}\nurgent,600,4,60,urgent\n"));
-    let said = space.flow(args).expect(0).stdout();
-    assert!(said.contains("1 job was preempted by others"), "{said}");
-    assert!(said.contains("a job that names none has `low`"), "{said}");
-
-    let step =
-        |name: &str, qos: &str| format!("  {name}: {{run: 'true', gpus: 4, slurm: {{options: [--qos={qos}]}}}}\n");
-    let workflow = |steps: &str| format!("flow: 1\nname: w\non: slurm\nsteps:\n{steps}");
-    let args = ["simulate", "-w", "w.yaml", "--gpus", "4 x H100, 80000 MiB", "--slurm", "cluster"];
-    space.write("w.yaml", &workflow(&[step("a", "low"), step("b", "urgent")].concat()));
-    // Equal requests of two qualities are no one array.
-    assert!(space.flow(args).expect(0).stdout().contains("2 calls of sbatch"));
-    space.write("w.yaml", &workflow(&step("a", "high")));
-    let said = space.flow(args).expect(2).stderr();
-    assert_eq!(said, "error: a: Slurm has no quality of service `high`; it has normal, low, urgent\n");
-
-    // What is told of those that name none is what they have, by account, and no quality that the cluster has not.
-    space.script("bin/sacctmgr", &sacctmgr("lab|other||low|low\\nlab|lab||gone|gone\\n"));
-    space.write(
-        "w.yaml",
-        &workflow("  a: {run: 'true', gpus: 4, slurm: {account: other}}\n  b: {run: 'true', gpus: 4}\n"),
-    );
-    let said = space.flow(args).expect(0).stdout();
-    assert!(said.contains("; a job that names none has, by its account and partition, `low` or none\n"), "{said}");
-
-    // Who does not ask the cluster is told that the column says nothing.
-    space.write("jobs.csv", &format!("{head}urgnt\n"));
-    let said =
-        space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--slurm", "default"]).expect(0).stderr();
-    assert!(said.starts_with("note: the column qos is not used: it needs --slurm cluster"), "{said}");
 }
 
 #[test]

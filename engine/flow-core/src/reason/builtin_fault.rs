@@ -178,7 +178,6 @@ faults! {
         TraceTooLong { column: String, text: String } = "{column} is `{text}`, longer than can be simulated",
         TraceNoCount { column: String, text: String } = "{column} is `{text}`, not a count of GPUs",
         TraceNoPriority { text: String } = "priority is `{text}`, not a whole number",
-        TraceNoTier { text: String } = "tier is `{text}`, not a whole number from 0 on",
         TraceTooWide { job: String, gpus: u32, has: u32 } = "job {job} asks for {gpus} GPUs, and there are {has}",
         TraceOneGpuOnly { job: String, gpus: u32, policy: String } =
             "job {job} asks for {gpus} GPUs, and policy `{policy}` runs one GPU a job",

@@ -141,14 +141,8 @@ fn lines(all: &[Assumed], words: &Words, lang: &str) -> Vec<String> {
                 .with("submit", slurm.submit_s.to_string())
                 .with("notice", slurm.notice_s.to_string())
         });
-        let preempts = slurm.grace_s.map(|grace| {
-            let args = || Args::new().with("grace", grace.to_string()).with("every", slurm.checkpoint_s.to_string());
-            say(if slurm.checkpoint_s > 0.0 { "assumed-preempts-kept" } else { "assumed-preempts" }, &args)
-        });
-        for line in [Some(line), preempts].into_iter().flatten() {
-            if !out.contains(&line) {
-                out.push(line);
-            }
+        if !out.contains(&line) {
+            out.push(line);
         }
     }
     if all.iter().any(|assumed| assumed.share) {

@@ -7,8 +7,8 @@ use flow_core::reason::TraceFault;
 
 use super::job::{COLUMNS, TraceError};
 
-/// Columns that a trace may have.
-const OPTIONAL: [&str; 3] = ["priority", "tier", "qos"];
+/// A column that a trace may have.
+const OPTIONAL: &str = "priority";
 
 /// Names in published traces: Tiresias and Philly (`num_gpu`, `submit_time`, `duration`), Helios (`gpu_num`), PAI (`plan_gpu`
 /// of its table of tasks, `num_gpu` of its simulator).
@@ -54,7 +54,7 @@ impl Columns {
             let Some((own, theirs)) = part.split_once('=').map(|(own, theirs)| (own.trim(), theirs.trim())) else {
                 return Err(format!("`{part}` is not NAME=COLUMN, as in submit_s=submit_time"));
             };
-            let known = || COLUMNS.into_iter().chain(OPTIONAL);
+            let known = || COLUMNS.into_iter().chain([OPTIONAL]);
             if !known().any(|known| known == own) {
                 let near = nearest(own, known()).map(|near| format!("did you mean `{near}`?"));
                 let all = || format!("there are {}", known().collect::<Vec<_>>().join(", "));
@@ -103,8 +103,6 @@ pub(super) struct Found {
     pub(super) gpus: Gpus,
     pub(super) lasts: Lasts,
     pub(super) priority: Option<usize>,
-    pub(super) tier: Option<usize>,
-    pub(super) quality: Option<usize>,
 }
 
 /// Finds the columns by the first line of a trace.
@@ -122,7 +120,7 @@ pub(super) fn find(header: &[&str], columns: &Columns) -> Result<Found, Vec<Trac
         Some(at(theirs).unwrap_or(usize::MAX))
     };
     let [id, submitted, gpus, lasts] = COLUMNS.map(|own| named(own).or_else(|| at(own)));
-    let [priority, tier, quality] = OPTIONAL.map(|own| named(own).or_else(|| at(own)));
+    let priority = named(OPTIONAL).or_else(|| at(OPTIONAL));
     let published = |n: usize| PUBLISHED[n].1.iter().find_map(|name| at(name));
     let gpus = gpus.or_else(|| published(2)).map(|column| {
         let name = header.get(column).copied().unwrap_or_default();
@@ -147,7 +145,7 @@ pub(super) fn find(header: &[&str], columns: &Columns) -> Result<Found, Vec<Trac
             Lasts::Column(column) => column == at,
             Lasts::Between(start, end) => start == at || end == at,
         };
-        [found.0, found.1, found.2.map(|gpus| gpus.column), priority, tier, quality].contains(&Some(at))
+        [found.0, found.1, found.2.map(|gpus| gpus.column), priority].contains(&Some(at))
             || found.3.as_ref().is_some_and(of_lasts)
     };
     for (n, name) in header.iter().enumerate() {
@@ -159,7 +157,7 @@ pub(super) fn find(header: &[&str], columns: &Columns) -> Result<Found, Vec<Trac
     match found {
         (Some(id), Some(submitted), Some(gpus), Some(lasts)) if errors.is_empty() => {
             let task = at("task_name");
-            Ok(Found { id, task, submitted, gpus, lasts, priority, tier, quality })
+            Ok(Found { id, task, submitted, gpus, lasts, priority })
         }
         _ => Err(errors),
     }

@@ -25,10 +25,6 @@ pub struct Job {
     pub duration: Span,
     /// Larger goes first, where the policy asks for it; the column `priority`, else 0.
     pub priority: i64,
-    /// `PriorityTier` of its partition, where it goes to Slurm; the column `tier`, else 1.
-    pub tier: u32,
-    /// Its quality of service there; the column `qos`, else none.
-    pub quality: Option<String>,
 }
 
 /// A mistake in a trace.

@@ -94,8 +94,6 @@ fn job(fields: &[&str], line: u64) -> Result<Row, Vec<TraceError>> {
             gpus: processors as u32,
             duration: lasts,
             priority: 0,
-            tier: 1,
-            quality: None,
         })),
         (start, lasts) => Err([start.err(), lasts.err()].into_iter().flatten().collect()),
     }

@@ -71,20 +71,15 @@ pub(super) fn read(text: &str, columns: &Columns) -> Result<Trace, Vec<TraceErro
             let what = || TraceFault::TraceNoPriority { text: text.to_owned() };
             text.parse::<i64>().map_err(|_| TraceError::new(line, what(), "write 0 or 3"))
         });
-        let tier = row.given(found.tier).map_or(Ok(1), |text| {
-            let what = || TraceFault::TraceNoTier { text: text.to_owned() };
-            text.parse::<u32>().map_err(|_| TraceError::new(line, what(), "write 1 or 10"))
-        });
-        match (submitted, gpus, lasts, level, tier) {
-            (Ok(submitted), Ok((gpus, is_part)), Ok(duration), Ok(priority), Ok(tier)) => {
+        match (submitted, gpus, lasts, level) {
+            (Ok(submitted), Ok((gpus, is_part)), Ok(duration), Ok(priority)) => {
                 trace.rounded += usize::from(is_part);
                 first_date = first_date.min(submitted);
-                let quality = row.given(found.quality).map(str::to_owned);
-                let job = Job { id, line, submitted: Time(0), gpus, duration, priority, tier, quality };
+                let job = Job { id, line, submitted: Time(0), gpus, duration, priority };
                 rows.push((job, submitted, row.cell(found.submitted).to_owned()));
             }
-            (submitted, gpus, lasts, level, tier) => {
-                let wrong = [submitted.err(), gpus.err(), lasts.err(), level.err(), tier.err()];
+            (submitted, gpus, lasts, level) => {
+                let wrong = [submitted.err(), gpus.err(), lasts.err(), level.err()];
                 errors.extend(wrong.into_iter().flatten());
             }
         }

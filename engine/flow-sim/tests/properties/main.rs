@@ -169,7 +169,7 @@ proptest! {
         let jobs: Vec<trace::Job> = jobs.into_iter().enumerate().map(|(i, (after, gpus, seconds))| {
             at += after;
             let submitted = Time(0) + secs(at);
-            trace::Job { id: i.to_string(), line: 1, submitted, gpus, duration: secs(seconds), priority: 0, tier: 1, quality: None }
+            trace::Job { id: i.to_string(), line: 1, submitted, gpus, duration: secs(seconds), priority: 0 }
         }).collect();
         let tasks = trace::tasks(&jobs);
         let capacity = Cluster { nodes: 1, gpus: 8 }.capacity();

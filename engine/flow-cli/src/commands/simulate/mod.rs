@@ -5,8 +5,6 @@ mod arrivals;
 mod trace;
 mod workflow;
 
-use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,12 +12,11 @@ use clap::{Args, ValueEnum};
 use flow_core::Span;
 use flow_core::reason::BuiltinFault;
 use flow_core::sched::{Limits, policy};
-use flow_exec::{Qualities, Rules};
+use flow_exec::Rules;
 use flow_report::{Gantt, LANGUAGES, Words};
 use flow_sim::SimError;
 use flow_sim::trace::{Columns, TraceError};
 use flow_sim::{Cluster, Idle, Met, Simulation, Slurm, Summary};
-use flow_slurm::{Partition, Quality};
 
 use super::Done;
 use crate::args::Global;
@@ -48,8 +45,8 @@ mean_waiting_s, p50_time_in_system_s, p99_time_in_system_s, gpu_utilisation. For
 policy, where each number has a mean and the half-width of its 95% interval.
 
 With --slurm, flow's scheduler decides which jobs to submit, and Slurm gives them the GPUs of the nodes in --gpus. Slurm
-orders them by the PriorityTier of their partition, then by priority, then by submission; a job that fits may pass one
-that does not. Only GPUs count, and a job has one node. The settings of --slurm, with their defaults:
+orders them by priority, then by submission; a job that fits may pass one that does not. Nothing preempts a job. Only GPUs
+count, and a job has one node. The settings of --slurm, with their defaults:
   queue           most jobs of flow in the queue (200)
   array           MaxArraySize (1001)
   jobs            MaxJobCount (10000)
@@ -59,11 +56,7 @@ that does not. Only GPUs count, and a job has one node. The settings of --slurm,
   rate            most jobs that Slurm starts per second (40)
   submit_s        duration of a call of sbatch (0.01)
   notice_s        delay until flow sees the end of a job (1)
-  grace_s         GraceTime: a running job has this long to make room for one of a higher tier (no preemption)
-  checkpoint_s    a preempted job resumes from a checkpoint at most this old; 0: it starts over (0)
-  cluster         first: take array, jobs, remembered_s, grace_s and the partitions' tiers from this machine's cluster
-If the cluster preempts by quality of service (preempt/qos), that replaces tiers. A step's quality of service is its option
---qos=NAME, else the default of your account. The columns tier, priority and qos of a trace set these for each job."
+  cluster         first: take array, jobs and remembered_s from this machine's cluster"
 )]
 pub(crate) struct Simulate {
     /// A trace of jobs, as CSV
@@ -118,9 +111,9 @@ pub(crate) struct Simulate {
     /// The same, with the settings of this machine's cluster
     #[arg(skip)]
     slurm: Option<Slurm>,
-    /// Which jobs preempt which
+    /// The partitions of that cluster
     #[arg(skip)]
-    rules: Option<Box<Rules>>,
+    partitions: Option<Vec<String>>,
     /// For a workflow on Slurm: the number of nodes that share the GPUs of --gpus [default: 1]
     #[arg(long, value_name = "N", requires = "asked", conflicts_with_all = ["trace", "arrivals"],
         value_parser = clap::value_parser!(u32).range(1..))]
@@ -167,35 +160,19 @@ impl Asked {
         Ok(Asked { cluster, text: text.to_owned() })
     }
 
-    /// The settings, and which jobs preempt which if the cluster was queried.
-    fn ask(&self) -> Result<(Slurm, Option<Box<Rules>>), CliError> {
-        let (mut slurm, mut rules) = (Slurm::default(), None);
+    /// The settings, and the partitions if the cluster was queried.
+    fn ask(&self) -> Result<(Slurm, Option<Vec<String>>), CliError> {
+        let (mut slurm, mut partitions) = (Slurm::default(), None);
         if self.cluster {
-            let found = flow_exec::rules()?;
-            let limits = found.limits;
+            let Rules { limits, partitions: there } = flow_exec::rules()?;
             let remembered_s = limits.remembered.map_or(FOR_EVER, |span| span.as_secs_f64());
-            let longest = match &found.qualities {
-                Some(Qualities { all, .. }) => {
-                    all.iter().filter(|one| all.iter().any(|by| yields(one, by))).filter_map(|one| one.grace).max()
-                }
-                None => found.partitions.iter().filter_map(|partition| partition.grace).max(),
-            };
-            let grace_s = longest.map(|grace| grace.as_secs_f64());
-            slurm = Slurm { array: limits.array.max(1), jobs: limits.jobs.max(1), remembered_s, grace_s, ..slurm };
-            rules = Some(Box::new(found));
+            slurm = Slurm { array: limits.array.max(1), jobs: limits.jobs.max(1), remembered_s, ..slurm };
+            partitions = Some(there);
         }
         // The cluster was read earlier.
         let slurm = slurm.with(&self.text).map_err(|fault| CliError::usage(fault.to_string()))?;
-        Ok((slurm, rules))
+        Ok((slurm, partitions))
     }
-}
-
-/// The qualities of service of jobs without one; none if the cluster lacks the default.
-type Given = BTreeSet<Option<String>>;
-
-/// Jobs of a quality of service are preempted by those of another one.
-fn yields(one: &Quality, other: &Quality) -> bool {
-    one.grace.is_some() && one.name != other.name && other.preempts.contains(&one.name)
 }
 
 /// Longer than any simulation.
@@ -210,8 +187,8 @@ enum Process {
 
 impl Simulate {
     pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
-        if let Some((slurm, rules)) = self.asked.as_ref().map(Asked::ask).transpose()? {
-            (self.slurm, self.rules) = (Some(slurm), rules);
+        if let Some((slurm, partitions)) = self.asked.as_ref().map(Asked::ask).transpose()? {
+            (self.slurm, self.partitions) = (Some(slurm), partitions);
         }
         for name in &self.policy {
             policy::named(name).ok_or_else(|| CliError::usage(policy::unknown(name).to_string()))?;
@@ -240,66 +217,18 @@ impl Simulate {
         Limits { patience, ..Limits::simulated() }
     }
 
-    /// The tier of the partition with this name, or of the default partition.
-    fn tier(&self, partition: Option<&str>) -> u32 {
-        let here = |one: &&Partition| partition.map_or(one.is_default, |name| name.split(',').any(|n| n == one.name));
-        self.rules.iter().flat_map(|rules| &rules.partitions).filter(here).map(|one| one.tier).max().unwrap_or(1)
-    }
-
-    fn qualities(&self) -> Option<&Qualities> {
-        self.rules.as_ref()?.qualities.as_ref()
-    }
-
-    /// The number of the quality of service with this name, for a job at this place. Without a
-    /// name: the default of this user for the account and partition, which is added to `given`.
-    fn quality(
-        &self,
-        name: Option<&str>,
-        (account, partition): (Option<&str>, Option<&str>),
-        place: impl Display,
-        given: &mut Given,
-    ) -> Result<u32, CliError> {
-        let Some(Qualities { all, defaults }) = self.qualities() else { return Ok(0) };
-        let has = name.unwrap_or_else(|| defaults.quality(account, partition));
-        let at = all.iter().position(|one| one.name == has);
-        if name.is_none() {
-            given.insert(at.map(|_| has.to_owned()));
-        }
-        match (at, name) {
-            (Some(at), _) => Ok(at as u32),
-            // It preempts no other, and no other preempts it.
-            (None, None) => Ok(all.len() as u32),
-            (None, Some(name)) => {
-                let there: Vec<&str> = all.iter().map(|one| &*one.name).collect();
-                let there = there.join(", ");
-                Err(CliError::usage(format!("{place}: Slurm has no quality of service `{name}`; it has {there}")))
-            }
-        }
-    }
-
     /// Sends the jobs through Slurm, if requested.
     fn on_slurm(&self, simulation: Simulation, cluster: Cluster) -> Result<Simulation, SimError> {
         match self.slurm {
-            Some(slurm) => {
-                let simulation = simulation.on_slurm(slurm, cluster)?;
-                Ok(match self.qualities() {
-                    Some(Qualities { all, .. }) => {
-                        simulation.by_quality(all.iter().map(|by| numbers(all, by)).collect())
-                    }
-                    None => simulation,
-                })
-            }
+            Some(slurm) => simulation.on_slurm(slurm, cluster),
             None => Ok(simulation),
         }
     }
 
-    /// What the jobs of each policy met in Slurm; `given` are the defaults of jobs without a
-    /// quality of service.
-    fn said_of_slurm(&self, summaries: &[Summary], given: &Given) -> Vec<String> {
+    /// What the jobs of each policy met in Slurm.
+    fn said_of_slurm(&self, summaries: &[Summary]) -> Vec<String> {
         let met = || summaries.iter().filter_map(|summary| Some((&*summary.policy, summary.slurm.as_ref()?)));
-        let mut lines = self.slurm.map_or_else(Vec::new, |slurm| self::met(slurm, met()));
-        lines.extend(self.qualities().map(|qualities| by_quality(qualities, given)));
-        lines
+        self.slurm.map_or_else(Vec::new, |slurm| self::met(slurm, met()))
     }
 
     /// Draws the chart, if requested.
@@ -357,29 +286,6 @@ fn table(summaries: &[Summary]) -> Vec<String> {
     words::columns(&rows).into_iter().map(|line| format!("  {line}")).collect()
 }
 
-/// The numbers of qualities of service that another one preempts.
-fn numbers(all: &[Quality], by: &Quality) -> BTreeSet<u32> {
-    (0..).zip(all).filter(|(_, one)| yields(one, by)).map(|(at, _)| at).collect()
-}
-
-/// Which jobs preempt which, according to the cluster.
-fn by_quality(Qualities { all, .. }: &Qualities, given: &Given) -> String {
-    let takes = |by: &Quality| {
-        let lower: Vec<&str> = all.iter().filter(|one| yields(one, by)).map(|one| &*one.name).collect();
-        (!lower.is_empty()).then(|| format!("{} preempts {}", by.name, lower.join(", ")))
-    };
-    let said: Vec<String> = all.iter().filter_map(takes).collect();
-    let said = if said.is_empty() { "none preempts another".to_owned() } else { said.join("; ") };
-    let none = given.contains(&None).then(|| "none".to_owned());
-    let given: Vec<String> = given.iter().flatten().map(|name| format!("`{name}`")).chain(none).collect();
-    let given = match &given[..] {
-        [] => String::new(),
-        [one] => format!("; a job that names none has {one}"),
-        many => format!("; a job that names none has, by its account and partition, {}", many.join(" or ")),
-    };
-    format!("by quality of service, as configured on the cluster: {said}{given}")
-}
-
 /// Slurm's figures, below the table.
 fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a Met)>) -> Vec<String> {
     let mut lines = Vec::new();
@@ -388,12 +294,7 @@ fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a Met)>) -> V
         let most = words::thousands(met.most_in_queue);
         let wait = words::duration(met.mean_wait_s);
         lines.push(format!(
-            "{policy}: {calls} of sbatch, at most {most} jobs in the queue; each waited there {wait} on average{}",
-            match met.preempted {
-                0 => String::new(),
-                1 => "; 1 job was preempted by others".to_owned(),
-                some => format!("; {} jobs were preempted by others", words::thousands(some as usize)),
-            }
+            "{policy}: {calls} of sbatch, at most {most} jobs in the queue; each waited there {wait} on average"
         ));
         let mut idle: Vec<(&Idle, &f64)> = met.idle.iter().filter(|(_, share)| **share >= 0.0005).collect();
         idle.sort_by(|a, b| b.1.total_cmp(a.1));
@@ -401,12 +302,10 @@ fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a Met)>) -> V
             lines.push(format!("  GPUs idle for {:.1}%: {}", share * 100.0, idle_words(*why)));
         }
     }
-    let Slurm { queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s, grace_s, checkpoint_s } =
-        slurm;
-    let preempts = grace_s.map(|grace_s| format!(",grace_s={grace_s},checkpoint_s={checkpoint_s}")).unwrap_or_default();
+    let Slurm { queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s } = slurm;
     lines.push(format!(
         "assumed, not measured: queue={queue},array={array},jobs={jobs},remembered_s={remembered_s},delay_s={delay_s},\
-         tick_s={tick_s},rate={rate},submit_s={submit_s},notice_s={notice_s}{preempts}"
+         tick_s={tick_s},rate={rate},submit_s={submit_s},notice_s={notice_s}"
     ));
     lines
 }
@@ -422,6 +321,5 @@ fn idle_words(why: Idle) -> &'static str {
         Idle::Delay => "jobs waited for jobs of other users (delay_s)",
         Idle::Submit => "jobs were being submitted (submit_s)",
         Idle::Fit => "no node had enough free GPUs for a job",
-        Idle::Preempt => "they were reserved for a job that waited for other GPUs of their node (grace_s)",
     }
 }

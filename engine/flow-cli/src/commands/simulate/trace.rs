@@ -6,7 +6,7 @@ use flow_core::sched::{Limits, policy};
 use flow_sim::trace::Trace;
 use flow_sim::{Cluster, Placement, Simulation, Summary, trace};
 
-use super::{DEFAULT, Given, Simulate, Where, bad, table, text};
+use super::{DEFAULT, Simulate, Where, bad, table, text};
 use crate::args::Global;
 use crate::builtins::gantt;
 use crate::error::CliError;
@@ -32,19 +32,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         let jobs = words::count(rounded, "job");
         note(format!("{jobs} with a part of a GPU in the trace count as one whole GPU"), output)?;
     }
-    let mut tasks = trace::tasks(&jobs);
-    let mut given = Given::new();
-    for (job, task) in jobs.iter().zip(&mut tasks) {
-        let place = format_args!("{}:{}", file.display(), job.line);
-        task.quality = asked.quality(job.quality.as_deref(), (None, None), place, &mut given)?;
-    }
-    if asked.qualities().is_none() && jobs.iter().any(|job| job.quality.is_some()) {
-        let when = match asked.rules {
-            Some(_) => "the cluster does not preempt by quality of service",
-            None => "it needs --slurm cluster, and a cluster that preempts by quality of service",
-        };
-        note(format!("the column qos is not used: {when}"), output)?;
-    }
+    let tasks = trace::tasks(&jobs);
     let placement = match asked.placement {
         Where::Count => Placement::Count,
         Where::First => Placement::First,
@@ -73,7 +61,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         for line in table(&summaries) {
             output.line(line)?;
         }
-        for line in asked.said_of_slurm(&summaries, &given) {
+        for line in asked.said_of_slurm(&summaries) {
             output.line(line)?;
         }
     }

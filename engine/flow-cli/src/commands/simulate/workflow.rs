@@ -7,7 +7,7 @@ use flow_core::sched::{Limits, policy};
 use flow_exec::{Session, forecast, hardware};
 use flow_sim::{Cluster, SimTask, Simulation, Summary, expected};
 
-use super::{Given, Simulate, table};
+use super::{Simulate, table};
 use crate::args::{Global, Selection};
 use crate::builtins::{Steps, gantt};
 use crate::error::CliError;
@@ -29,28 +29,16 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     let selection = Selection { params: Vec::new(), set: asked.set.clone(), profile: None, gpus: None, on: None };
     let request = place::request(global, file.to_owned(), &selection);
     let session = Session::imagine(&request, &Steps::new(), machine, asked.slurm.is_some())?;
-    if let Some(rules) = &asked.rules {
-        session.check_partitions(&rules.partitions)?;
+    if let Some(partitions) = &asked.partitions {
+        session.check_partitions(partitions)?;
     }
     let knowledge = place::knowledge(&session, output)?;
     let wanted = session.wanted(&[])?;
     // Nothing has run on that machine, so only the learned times are taken from the store.
     let forecast = forecast(&session, &knowledge, &wanted, &Plan::default())?;
     let unknown = forecast.unknown;
-    let mut tasks = expected(forecast.tasks.clone());
+    let tasks = expected(forecast.tasks.clone());
     let (machine, expansion) = (&session.expansion.machine, &session.expansion);
-    // If no step is for Slurm, all are simulated there.
-    let some = tasks.iter().any(|task| task.task.batch);
-    let (mut given, mut here) = (Given::new(), Given::new());
-    for task in &mut tasks {
-        let instance = &expansion.instances[task.task.instance.index()];
-        let job = instance.slurm.as_deref();
-        task.tier = asked.tier(job.and_then(|job| job.partition.as_deref()));
-        let named = job.and_then(|job| job.options.iter().rev().find_map(|option| option.strip_prefix("--qos=")));
-        let place = job.map(|job| (job.account.as_deref(), job.partition.as_deref())).unwrap_or_default();
-        let given = if some && !task.task.batch { &mut here } else { &mut given };
-        task.quality = asked.quality(named, place, &instance.label, given)?;
-    }
     let gpus = machine.gpus.len() as u32;
     let nodes = asked.nodes.unwrap_or(1);
     if asked.slurm.is_some() && (gpus == 0 || !gpus.is_multiple_of(nodes)) {
@@ -83,7 +71,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         for line in table(&summaries) {
             output.line(line)?;
         }
-        for line in asked.said_of_slurm(&summaries, &given) {
+        for line in asked.said_of_slurm(&summaries) {
             output.line(line)?;
         }
     }

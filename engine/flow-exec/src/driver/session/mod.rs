@@ -271,8 +271,8 @@ impl Session {
     ///
     /// # Errors
     /// Each missing partition, with its place.
-    pub fn check_partitions(&self, there: &[flow_slurm::Partition]) -> Result<(), ExecError> {
-        let names: Vec<&str> = there.iter().map(|partition| &*partition.name).collect();
+    pub fn check_partitions(&self, there: &[String]) -> Result<(), ExecError> {
+        let names: Vec<&str> = there.iter().map(String::as_str).collect();
         let wrong = batch::unknown_partitions(&self.workflow, &self.expansion, &names);
         if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
     }

@@ -15,9 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_slurm::{
-    Defaults, Fate, JobId, Limits, Load, Node, ParseError, Partition, Quality, Refused, Row, Why, misleads,
-};
+use flow_slurm::{Fate, JobId, Limits, Load, Node, ParseError, Refused, Row, Why, misleads};
 
 use crate::{clock, hardware};
 
@@ -42,20 +40,12 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mil
 /// Jobs by name, and the task of an array.
 pub(crate) type Which = BTreeSet<(String, Option<u32>)>;
 
-/// What a cluster accepts at once, and which jobs preempt which.
+/// What a cluster accepts at once.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub limits: Limits,
-    pub partitions: Vec<Partition>,
-    /// Present if they, and not the tiers of partitions, decide about preemption.
-    pub qualities: Option<Qualities>,
-}
-
-/// The qualities of service (QoS) of a cluster, and this user's default.
-#[derive(Clone, Debug)]
-pub struct Qualities {
-    pub all: Vec<Quality>,
-    pub defaults: Defaults,
+    /// Names of its partitions.
+    pub partitions: Vec<String>,
 }
 
 pub(crate) struct Client {
@@ -200,21 +190,10 @@ impl Client {
         Ok(rows)
     }
 
-    /// What the cluster accepts at once, and which jobs preempt which.
+    /// What the cluster accepts at once.
     pub(crate) fn rules(&self) -> Result<Rules, NoAnswer> {
-        let config = self.ask("scontrol", flow_slurm::CONFIG)?;
-        let qualities = flow_slurm::preempt_mode(&config).map(|otherwise| {
-            let all = flow_slurm::parse_qualities(&self.ask("sacctmgr", flow_slurm::QUALITIES)?, otherwise)?;
-            let defaults = flow_slurm::defaults(&hardware::person(), &config);
-            let defaults = self.ask("sacctmgr", &defaults.iter().map(String::as_str).collect::<Vec<_>>())?;
-            Ok::<_, NoAnswer>(Qualities { all, defaults: flow_slurm::parse_defaults(&defaults)? })
-        });
-        let (limits, partitions) = (flow_slurm::parse_config(&config)?, self.partitions()?);
-        Ok(Rules { limits, partitions, qualities: qualities.transpose()? })
-    }
-
-    fn partitions(&self) -> Result<Vec<Partition>, NoAnswer> {
-        Ok(flow_slurm::parse_partitions(&self.ask("scontrol", flow_slurm::PARTITIONS)?)?)
+        let partitions = flow_slurm::parse_partitions(&self.ask("scontrol", flow_slurm::PARTITIONS)?)?;
+        Ok(Rules { limits: self.limits()?, partitions })
     }
 
     pub(crate) fn limits(&self) -> Result<Limits, NoAnswer> {

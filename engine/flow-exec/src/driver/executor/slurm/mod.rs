@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{ExecError, attempt::Folder};
 
-pub use client::{NoAnswer, Qualities, Rules};
+pub use client::{NoAnswer, Rules};
 pub(crate) use cluster::{Cluster, Impossible, Unmet, unknown_partition};
 pub use cluster::{Unasked, overview, rules};
 pub(crate) use submit::{asked_time, longest_of};
