@@ -1,12 +1,10 @@
 //! Numbers in JSON: an object, a list of objects, or one object per line. Names keep their written order.
 
-use std::{collections::BTreeMap, fmt, sync::LazyLock};
+use std::sync::LazyLock;
 
+use indexmap::IndexMap;
 use regex::Regex;
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, SeqAccess, Visitor},
-};
+use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     Key, MetricRow,
@@ -14,71 +12,17 @@ use super::{
 };
 
 /// A JSON value, as far as it matters here.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Deserialize)]
+#[serde(untagged)]
 pub(super) enum Node {
-    Nothing,
     Number(f64),
     Text(String),
     List(Vec<Node>),
-    /// With all names, even repeated ones.
-    Object(Vec<(String, Node)>),
+    Object(Object),
+    Nothing(IgnoredAny),
 }
 
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Node, D::Error> {
-        deserializer.deserialize_any(NodeVisitor)
-    }
-}
-
-struct NodeVisitor;
-
-impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
-        Ok(Node::Nothing)
-    }
-
-    fn visit_unit<E>(self) -> Result<Node, E> {
-        Ok(Node::Nothing)
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Node, E> {
-        Ok(Node::Number(number as f64))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Node, E> {
-        Ok(Node::Number(number as f64))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Node, E> {
-        Ok(Node::Number(number))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Node, E> {
-        Ok(Node::Text(text.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Node, A::Error> {
-        let mut list = Vec::new();
-        while let Some(one) = all.next_element()? {
-            list.push(one);
-        }
-        Ok(Node::List(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut all: A) -> Result<Node, A::Error> {
-        let mut object = Vec::new();
-        while let Some(one) = all.next_entry()? {
-            object.push(one);
-        }
-        Ok(Node::Object(object))
-    }
-}
+type Object = IndexMap<String, Node>;
 
 /// Numbers that programs write although JSON has no such numbers, and numbers that are too large. Also matches strings,
 /// so that their content is skipped.
@@ -113,19 +57,18 @@ pub(super) fn read(node: &Node, columns: &mut Columns, rows: &mut Vec<MetricRow>
 pub(super) fn read_line(node: &Node, columns: &mut Columns, rows: &mut Vec<MetricRow>) -> bool {
     match node {
         Node::Object(object) => read_object(object, false, columns, rows),
-        Node::List(list) if list.iter().all(|one| matches!(one, Node::Object(_) | Node::Nothing)) => {
+        Node::List(list) if list.iter().all(|one| matches!(one, Node::Object(_) | Node::Nothing(_))) => {
             list.iter().for_each(|one| _ = read_line(one, columns, rows));
         }
-        Node::Nothing => {}
+        Node::Nothing(_) => {}
         _ => return false,
     }
     true
 }
 
-/// In ids: separates the names of a path, marks a list, precedes the count of a repeated name.
+/// In ids: separates the names of a path, marks a list.
 const BELOW: &str = "\0.";
 const EACH: &str = "\0[";
-const AGAIN: &str = "\0#";
 
 /// A value with its id, its name and its key.
 struct Found<'a> {
@@ -147,7 +90,7 @@ struct Reading<'a, 'c> {
 }
 
 /// Reads an object: the only one in its file (`alone`), or one of many.
-fn read_object(object: &[(String, Node)], alone: bool, columns: &mut Columns, rows: &mut Vec<MetricRow>) {
+fn read_object(object: &Object, alone: bool, columns: &mut Columns, rows: &mut Vec<MetricRow>) {
     let has_key = object.iter().any(|(name, node)| key_name(name).is_some() && !matches!(node, Node::List(_)));
     let mut reading = Reading { columns, alone, series: alone && !has_key, found: Vec::new(), lists: Vec::new() };
     reading.object(object, "", "", Key::default(), true);
@@ -155,8 +98,7 @@ fn read_object(object: &[(String, Node)], alone: bool, columns: &mut Columns, ro
     let mut all = series(&lists, columns);
     all.extend(found);
     let name = |Found { id, name, .. }: &Found<'_>| {
-        let shown = id.split(AGAIN).next().unwrap_or_default().replace(BELOW, ".").replace(EACH, "[]");
-        Name { id: id.clone(), metric: name.clone(), shown }
+        Name { id: id.clone(), metric: name.clone(), shown: id.replace(BELOW, ".").replace(EACH, "[]") }
     };
     let new: Vec<Name> = all.iter().filter(|found| !columns.knows(&found.id)).map(name).collect();
     columns.name(new.into_iter(), false);
@@ -191,7 +133,7 @@ fn field(node: &Node) -> Option<Field<'_>> {
         Node::Number(value) => Some(Field::Number(*value, "")),
         Node::Text(text) => Some(Field::Text(text, "")),
         Node::List(list) if has_numbers(node) => Some(Field::List(list.len())),
-        Node::List(_) | Node::Nothing | Node::Object(_) => None,
+        Node::List(_) | Node::Nothing(_) | Node::Object(_) => None,
     }
 }
 
@@ -199,21 +141,20 @@ fn has_numbers(node: &Node) -> bool {
     match node {
         Node::Number(_) => true,
         Node::List(list) => list.iter().any(has_numbers),
-        Node::Object(object) => object.iter().any(|(_, node)| has_numbers(node)),
-        Node::Text(_) | Node::Nothing => false,
+        Node::Object(object) => object.values().any(has_numbers),
+        Node::Text(_) | Node::Nothing(_) => false,
     }
 }
 
 /// Whether it is a list of objects with an epoch or a step.
 fn is_log(node: &Node) -> bool {
-    let is_row =
-        |one: &Node| matches!(one, Node::Object(object) if object.iter().any(|(name, _)| key_name(name).is_some()));
+    let is_row = |one: &Node| matches!(one, Node::Object(object) if object.keys().any(|name| key_name(name).is_some()));
     matches!(node, Node::List(list) if list.iter().any(is_row) && list.iter().all(|one| matches!(one, Node::Object(_))))
 }
 
 impl<'a> Reading<'a, '_> {
     /// Reads an object below a name. Only an `outermost` object, of a line or a file, has its own epoch and step.
-    fn object(&mut self, object: &'a [(String, Node)], id: &str, name: &str, outer: Key, outermost: bool) {
+    fn object(&mut self, object: &'a Object, id: &str, name: &str, outer: Key, outermost: bool) {
         let mut key = outer;
         let mut keys = [false; 2];
         let mut rest = Vec::new();
@@ -232,17 +173,12 @@ impl<'a> Reading<'a, '_> {
         // The log comes before the final values.
         rest.sort_by_key(|(_, node)| !of_objects(node));
         let rest: Vec<_> = rest.into_iter().map(|(own, node)| (own, node, of_objects(node))).collect();
-        let mut before: BTreeMap<&str, usize> = BTreeMap::new();
         for (own, node, is_log) in rest {
             let join = |prefix: &str, between: &str| match prefix {
                 "" => own.clone(),
                 prefix => format!("{prefix}{between}{own}"),
             };
-            // A repeated name in one object is a separate metric.
-            let times = before.entry(own).or_default();
-            let again = if *times == 0 { String::new() } else { format!("{AGAIN}{times}") };
-            *times += 1;
-            let (id, full) = (join(id, BELOW) + &again, join(name, "_"));
+            let (id, full) = (join(id, BELOW), join(name, "_"));
             match node {
                 Node::Object(inner) => self.below(inner, id, full, key),
                 Node::List(list) if is_log => {
@@ -267,9 +203,8 @@ impl<'a> Reading<'a, '_> {
     }
 
     /// Reads a nested object, or a number with its unit: `{"value": 1, "unit": "s"}`.
-    fn below(&mut self, inner: &'a [(String, Node)], id: String, name: String, key: Key) {
-        let of = |wanted: &str| inner.iter().find(|(name, _)| name == wanted).map(|(_, node)| node);
-        let field = match (of("value"), of("unit")) {
+    fn below(&mut self, inner: &'a Object, id: String, name: String, key: Key) {
+        let field = match (inner.get("value"), inner.get("unit")) {
             (Some(Node::Number(value)), Some(Node::Text(unit))) => Field::Number(*value, unit),
             (Some(Node::Text(text)), Some(Node::Text(unit))) => Field::Text(text, unit),
             _ => return self.object(inner, &id, &name, key, false),
@@ -338,7 +273,6 @@ mod tests {
                 &["val_loss_3=1", "val_loss=2", "val_loss_2=3"],
                 "`val/loss` as `val_loss_3`, `val.loss` as `val_loss_2`",
             ),
-            (r#"{"loss": 1, "loss": 2}"#, &["loss=1", "loss_2=2"], "`loss` as `loss_2`"),
             (r#"{"loss_2": 1, "loss": 2, "LOSS": 3}"#, &["loss_2=1", "loss=2", "loss_3=3"], "`LOSS` as `loss_3`"),
             (r#"{"1st": 1, "n_1st": 2}"#, &["n_1st_2=1", "n_1st=2"], "`1st` as `n_1st_2`"),
         ] {
