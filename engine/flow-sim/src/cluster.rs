@@ -1,25 +1,13 @@
-//! A hypothetical cluster of nodes with GPUs, and the placement of a policy's jobs on it.
+//! A hypothetical cluster of nodes with GPUs.
 
 use flow_core::reason::BuiltinFault;
-use flow_core::sched::{Capacity, GpuState, Placer};
+use flow_core::sched::{Capacity, GpuState};
 
 /// Nodes with equally many GPUs each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
     pub nodes: u32,
     pub gpus: u32,
-}
-
-/// How GPUs are chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Placement {
-    /// Only their number counts.
-    #[default]
-    Count,
-    /// The first node that has enough.
-    First,
-    /// The node that has least to spare.
-    Best,
 }
 
 impl Cluster {
@@ -47,15 +35,6 @@ impl Cluster {
     pub fn capacity(self) -> Capacity {
         let gpu = GpuState { memory: 1 << 40, strangers: 0, alive: true };
         Capacity { gpus: vec![gpu; self.total() as usize], cpus: u32::MAX, memory: u64::MAX, jobs: None, batch: 0 }
-    }
-
-    /// Where GPUs are taken from.
-    pub fn placer(self, placement: Placement) -> Placer {
-        match placement {
-            Placement::Count => Placer::Emptiest,
-            Placement::First => Placer::First { node: self.gpus },
-            Placement::Best => Placer::Best { node: self.gpus },
-        }
     }
 }
 

@@ -22,7 +22,7 @@ pub mod trace;
 mod working;
 mod world;
 
-pub use cluster::{Cluster, Placement};
+pub use cluster::Cluster;
 pub use expected::{expected, foresee};
 pub use schedule::{Ran, Schedule, SimError};
 pub use slurm::{Idle, Met, Slurm};

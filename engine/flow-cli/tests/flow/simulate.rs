@@ -13,8 +13,7 @@ fn a_trace_gives_a_line_a_policy() {
     {"policy":"fifo","jobs":3,"makespan_s":18.0,"mean_time_in_system_s":14.0,"mean_waiting_s":8.0,"p50_time_in_system_s":15.0,"p99_time_in_system_s":17.0,"gpu_utilisation":0.4583333333333333}
     {"policy":"srtf","jobs":3,"makespan_s":15.0,"mean_time_in_system_s":8.666666666666666,"mean_waiting_s":2.6666666666666665,"p50_time_in_system_s":8.0,"p99_time_in_system_s":15.0,"gpu_utilisation":0.55}
     "#);
-    let table =
-        space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "2x2", "--policy", "fit", "--placement", "best"]);
+    let table = space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "2x2", "--policy", "fit"]);
     insta::assert_snapshot!(table.expect(0).stdout(), @r"
     3 jobs on 4 GPUs: jobs.csv
       policy  makespan  mean JCT  median JCT  P99 JCT  mean waiting  GPU allocation
@@ -88,7 +87,7 @@ fn jobs_go_through_slurm() {
     error: 4 GPUs cannot be divided equally among 3 nodes
     error: --slurm needs --gpus to know the GPUs of the nodes
     hint: for example --gpus '64 x H100, 80000 MiB' --nodes 8; `flow hw --on slurm` shows a cluster's hardware
-    error: invalid value 'queu=1' for '--slurm <LIST>': Slurm has no `queu` here; there are queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s, grace_s, checkpoint_s
+    error: invalid value 'queu=1' for '--slurm <LIST>': Slurm has no `queu` here; there are queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s
 
     For more information, try '--help'.
     error: policy `srtf`: policy `srtf` takes jobs off their GPUs, which flow cannot do on Slurm

@@ -152,8 +152,6 @@ pub struct Limits {
     pub patience: Option<Span>,
     /// Whether running tasks may be preempted and resumed later. No live run can do that.
     pub preemption: bool,
-    /// How GPUs are chosen among those with room.
-    pub placer: Placer,
     /// When tasks share a GPU, and how far they may overcommit the host's CPUs.
     pub sharing: Sharing,
 }
@@ -186,25 +184,6 @@ impl Default for Sharing {
     }
 }
 
-/// How GPUs are chosen among those with room.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Placer {
-    /// The emptiest, on any node.
-    #[default]
-    Emptiest,
-    /// Those of the first node that has enough. A task wider than a node gets whole free nodes, and the rest of its
-    /// GPUs from the first node that has enough.
-    First {
-        /// GPUs per node.
-        node: u32,
-    },
-    /// The same, but the node with the fewest spare GPUs.
-    Best {
-        /// GPUs per node.
-        node: u32,
-    },
-}
-
 impl Limits {
     /// For a simulation: nothing is held back for passed-over tasks, and preemption is possible.
     pub fn simulated() -> Self {
@@ -220,7 +199,6 @@ impl Default for Limits {
             grace: Span::from_millis(10_000),
             patience: Some(Span::from_millis(120_000)),
             preemption: false,
-            placer: Placer::Emptiest,
             sharing: Sharing::default(),
         }
     }

@@ -50,7 +50,7 @@ mod tests;
 
 pub use api::{
     Action, Answer, Capacity, Distance, Estimate, EstimateSource, Event, GpuState, Limits, OtherParameter, Placement,
-    Placer, Sharing, Task,
+    Sharing, Task,
 };
 pub use explain::{Holder, Shortage, Waiting};
 pub use forecast::Expected;

@@ -2,9 +2,8 @@
 //! ledger.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
-use super::api::{Placement, Placer};
+use super::api::Placement;
 use super::contention::{self, Host, Load, UNKNOWN_DEVICE};
 use super::demand::{AloneLoad, Demand, GpuMemory};
 use super::resources::{Allocation, Allocations, Gpu};
@@ -78,11 +77,8 @@ impl Allocations {
     /// Whether a demand could be placed now.
     pub(super) fn fits(&self, demand: &Demand) -> bool {
         self.sums_suffice(demand)
-            && match (demand.gpus, self.placer) {
-                (0, _) => true,
-                (gpus, Placer::Emptiest) if self.empty_takers(demand) >= gpus as usize => true,
-                _ => self.choose(demand).is_some_and(|gpus| self.joins(demand, &gpus).is_some()),
-            }
+            && (self.empty_takers(demand) >= demand.gpus as usize
+                || self.choose(demand).is_some_and(|gpus| self.joins(demand, &gpus).is_some()))
     }
 
     /// The GPUs that would take a demand.
@@ -94,35 +90,8 @@ impl Allocations {
         self.takers(demand).filter(|(_, gpu)| gpu.is_empty()).count()
     }
 
-    /// The GPUs that a demand would get.
+    /// The GPUs that a demand would get: empty, then least busy, then without foreign processes, then with the most room.
     fn choose(&self, demand: &Demand) -> Option<Vec<GpuId>> {
-        let (node, best) = match self.placer {
-            _ if demand.gpus == 0 => return Some(Vec::new()),
-            Placer::Emptiest => return self.emptiest(demand),
-            Placer::First { node } => (node.max(1), false),
-            Placer::Best { node } => (node.max(1), true),
-        };
-        let mut nodes: BTreeMap<u32, Vec<GpuId>> = BTreeMap::new();
-        for (id, _) in self.takers(demand) {
-            nodes.entry(id.0 / node).or_default().push(id);
-        }
-        let (whole, rest) = (demand.gpus / node, (demand.gpus % node) as usize);
-        let mut chosen = Vec::new();
-        for _ in 0..whole {
-            let free = nodes.iter().find(|(_, gpus)| gpus.len() == node as usize).map(|(&id, _)| id)?;
-            chosen.extend(nodes.remove(&free)?);
-        }
-        if rest > 0 {
-            let mut enough = nodes.values().filter(|gpus| gpus.len() >= rest);
-            let from = if best { enough.min_by_key(|gpus| gpus.len()) } else { enough.next() };
-            chosen.extend(from?.iter().take(rest));
-        }
-        chosen.sort();
-        Some(chosen)
-    }
-
-    /// The best GPUs: empty, then least busy, then without foreign processes, then with the most room.
-    fn emptiest(&self, demand: &Demand) -> Option<Vec<GpuId>> {
         let key = |(id, gpu): (GpuId, &Gpu)| {
             (self.busy_milli(gpu), gpu.holders.len(), gpu.state.strangers > 0, Reverse(gpu.free()), id)
         };

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::api::{Capacity, GpuState, Limits, Placement, Placer, Sharing};
+use super::api::{Capacity, GpuState, Limits, Placement, Sharing};
 use super::demand::{AloneLoad, Demand};
 use super::others::PeerLoad;
 use crate::{AttemptId, GpuId, InstanceId};
@@ -99,7 +99,6 @@ pub(super) struct Allocations {
     /// Attempts in a batch system's queue. `batch` is their maximum.
     pub(super) queued: BTreeSet<AttemptId>,
     pub(super) batch: usize,
-    pub(super) placer: Placer,
     pub(super) sharing: Sharing,
     /// Other runs of the machine.
     pub(super) others: PeerLoad,
@@ -119,7 +118,6 @@ impl Allocations {
             holders: BTreeMap::new(),
             queued: BTreeSet::new(),
             batch: 0,
-            placer: limits.placer,
             sharing: limits.sharing.clone(),
             others: PeerLoad::default(),
             shrunk: false,

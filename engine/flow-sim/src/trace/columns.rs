@@ -10,35 +10,12 @@ use super::job::{COLUMNS, TraceError};
 /// A column that a trace may have.
 const OPTIONAL: &str = "priority";
 
-/// Names in published traces: Tiresias and Philly (`num_gpu`, `submit_time`, `duration`), Helios (`gpu_num`), PAI (`plan_gpu`
-/// of its table of tasks, `num_gpu` of its simulator).
+/// Names in published traces: Tiresias, Philly and PAI (`num_gpu`, `submit_time`, `duration`), Helios (`gpu_num`).
 const PUBLISHED: [(&str, &[&str]); 4] = [
-    ("job_id", &["jobid", "job_name"]),
-    ("submit_s", &["submit_time", "submitted_time", "start_time"]),
-    ("num_gpus", &["num_gpu", "gpu_num", "plan_gpu"]),
+    ("job_id", &["jobid"]),
+    ("submit_s", &["submit_time", "submitted_time"]),
+    ("num_gpus", &["num_gpu", "gpu_num"]),
     ("duration_s", &["duration", "run_time", "runtime"]),
-];
-
-/// Words by which a column with another name is recognised: `Job`, `Duration (s)`, `GPUs`.
-const WORDS: [(&str, &[&str]); 4] = [
-    ("job_id", &["job"]),
-    ("submit_s", &["submit", "submission", "arriv"]),
-    ("num_gpus", &["gpu"]),
-    ("duration_s", &["duration", "run_time", "runtime"]),
-];
-
-/// PAI publishes its table of tasks without a first line that names the columns.
-pub(super) const PAI_TASKS: [&str; 10] = [
-    "job_name",
-    "task_name",
-    "inst_num",
-    "status",
-    "start_time",
-    "end_time",
-    "plan_cpu",
-    "plan_mem",
-    "plan_gpu",
-    "gpu_type",
 ];
 
 /// The names of a trace's columns if they differ from flow's: `submit_s=submit_time,num_gpus=gpus`.
@@ -77,31 +54,19 @@ impl Columns {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gpus {
     pub(super) column: usize,
-    /// The value that means one GPU: 100 if the column has percentages.
-    pub(super) one: f64,
     /// A job may have a part of one.
     pub(super) parts: bool,
     /// The column of the number of instances; the value counts for each of them.
     pub(super) instances: Option<usize>,
 }
 
-/// How long a job runs.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Lasts {
-    Column(usize),
-    /// From this one to that one.
-    Between(usize, usize),
-}
-
 /// Where everything is.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) id: usize,
-    /// A job has several tasks, each with a name and a row.
-    pub(super) task: Option<usize>,
     pub(super) submitted: usize,
     pub(super) gpus: Gpus,
-    pub(super) lasts: Lasts,
+    pub(super) lasts: usize,
     pub(super) priority: Option<usize>,
 }
 
@@ -124,30 +89,15 @@ pub(super) fn find(header: &[&str], columns: &Columns) -> Result<Found, Vec<Trac
     let published = |n: usize| PUBLISHED[n].1.iter().find_map(|name| at(name));
     let gpus = gpus.or_else(|| published(2)).map(|column| {
         let name = header.get(column).copied().unwrap_or_default();
-        let instances = || at("num_inst").or_else(|| at("inst_num"));
-        Gpus {
-            column,
-            one: if name == "plan_gpu" { 100.0 } else { 1.0 },
-            parts: name != COLUMNS[2],
-            instances: PUBLISHED[2].1.contains(&name).then(instances).flatten(),
-        }
+        let instances = PUBLISHED[2].1.contains(&name).then(|| at("num_inst")).flatten();
+        Gpus { column, parts: name != COLUMNS[2], instances }
     });
-    let between = || at("start_time").zip(at("end_time")).map(|(start, end)| Lasts::Between(start, end));
-    let lasts = lasts.or_else(|| published(3)).map(Lasts::Column).or_else(between);
-    // Where there are both, a job that waited began later than it was submitted.
-    let found = (id.or_else(|| published(0)), submitted.or_else(|| published(1)), gpus, lasts);
+    let found = (id.or_else(|| published(0)), submitted.or_else(|| published(1)), gpus, lasts.or_else(|| published(3)));
     let present = [found.0.is_some(), found.1.is_some(), found.2.is_some(), found.3.is_some()];
     for own in COLUMNS.into_iter().zip(present).filter(|(_, present)| !present).map(|(own, _)| own) {
         errors.push(missing(own, header, |near| format!("rename `{near}` to `{own}`, or write {}", option(own, near))));
     }
-    let used = |at: usize| {
-        let of_lasts = |lasts: &Lasts| match *lasts {
-            Lasts::Column(column) => column == at,
-            Lasts::Between(start, end) => start == at || end == at,
-        };
-        [found.0, found.1, found.2.map(|gpus| gpus.column), priority].contains(&Some(at))
-            || found.3.as_ref().is_some_and(of_lasts)
-    };
+    let used = |at: usize| [found.0, found.1, found.2.map(|gpus| gpus.column), found.3, priority].contains(&Some(at));
     for (n, name) in header.iter().enumerate() {
         if at(name).is_some_and(|first| first < n && used(first)) {
             let what = TraceFault::TraceColumnTwice { name: (*name).to_owned() };
@@ -156,8 +106,7 @@ pub(super) fn find(header: &[&str], columns: &Columns) -> Result<Found, Vec<Trac
     }
     match found {
         (Some(id), Some(submitted), Some(gpus), Some(lasts)) if errors.is_empty() => {
-            let task = at("task_name");
-            Ok(Found { id, task, submitted, gpus, lasts, priority })
+            Ok(Found { id, submitted, gpus, lasts, priority })
         }
         _ => Err(errors),
     }
@@ -171,11 +120,7 @@ fn option(own: &str, theirs: &str) -> String {
 
 /// The error for a missing column. `near` gives the advice for a column with a similar name.
 fn missing(name: &str, header: &[&str], near: impl Fn(&str) -> String) -> TraceError {
-    let folded = |text: &str| text.to_lowercase().replace([' ', '-', '.'], "_");
-    let words = WORDS.iter().find(|(own, _)| *own == name).map_or(&[][..], |(_, words)| *words);
-    let part = |theirs: &&&str| words.iter().any(|word| folded(theirs).contains(word));
-    let found = nearest(name, header.iter().copied()).or_else(|| header.iter().find(part).copied());
-    let help = match found {
+    let help = match nearest(name, header.iter().copied()) {
         Some(found) => near(found),
         None => format!("the first line names {}; a trace has {}", header.join(", "), COLUMNS.join(",")),
     };

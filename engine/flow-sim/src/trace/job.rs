@@ -62,7 +62,7 @@ impl Ids {
 pub struct Trace {
     /// In order of arrival, those of one instant in the trace's order.
     pub jobs: Vec<Job>,
-    /// Jobs that are left out, because the trace says that they never ran or had not ended.
+    /// Jobs that are left out, because the trace says that they never ran.
     pub left_out: usize,
     /// Jobs that have a part of a GPU in the trace, and a whole one here.
     pub rounded: usize,

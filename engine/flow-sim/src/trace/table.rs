@@ -5,7 +5,7 @@ use flow_core::reason::TraceFault;
 use jiff::{civil::DateTime, tz::TimeZone};
 
 use super::{
-    columns::{self, Columns, Found, Gpus, Lasts, PAI_TASKS},
+    columns::{self, Columns, Gpus},
     job::{Ids, Job, SECONDS, Trace, TraceError, seconds},
 };
 
@@ -20,11 +20,10 @@ fn separator(text: &str) -> u8 {
 pub(super) fn read(text: &str, columns: &Columns) -> Result<Trace, Vec<TraceError>> {
     let mut builder = csv::ReaderBuilder::new();
     builder.trim(csv::Trim::All).comment(Some(b'#')).delimiter(separator(text));
-    let first = builder.from_reader(text.as_bytes()).headers().map_err(|e| vec![broken(&e, text)])?.clone();
-    let is_unnamed = first.len() == PAI_TASKS.len() && first.get(3).is_some_and(|text| STATES.contains(&text));
-    let header: Vec<&str> = if is_unnamed { PAI_TASKS.to_vec() } else { first.iter().collect() };
+    let mut reader = builder.from_reader(text.as_bytes());
+    let first = reader.headers().map_err(|e| vec![broken(&e, text)])?.clone();
+    let header: Vec<&str> = first.iter().collect();
     let found = columns::find(&header, columns)?;
-    let mut reader = builder.has_headers(!is_unnamed).from_reader(text.as_bytes());
     let (mut trace, mut errors) = (Trace::default(), Vec::new());
     let (mut dates, mut first_date) = (None, f64::INFINITY);
     let (mut rows, mut ids) = (Vec::new(), Ids::default());
@@ -38,34 +37,17 @@ pub(super) fn read(text: &str, columns: &Columns) -> Result<Trace, Vec<TraceErro
         };
         let line = line_of(row.position(), text);
         let row = Row { cells: &row, header: &header, line };
-        let id = match found.task {
-            Some(task) => format!("{}/{}", row.cell(found.id), row.cell(task)),
-            None => row.cell(found.id).to_owned(),
-        };
+        let id = row.cell(found.id).to_owned();
         errors.extend(ids.add(&id, line));
-        if row.has_not_ended(&found) {
-            trace.left_out += 1;
-            continue;
-        }
         let submitted = row.time(found.submitted).and_then(|(at, is_date)| match dates.replace(is_date) {
             Some(others) if others != is_date => Err(row.no_seconds(found.submitted)),
             _ if is_date => Ok(at),
             _ => seconds(at, row.cell(found.submitted), header[found.submitted], line).map(|_| at),
         });
-        let lasts = match found.lasts {
-            Lasts::Column(column) => row.time(column).and_then(|(lasts, is_date)| match is_date {
-                true => Err(row.no_seconds(column)),
-                false => seconds(lasts, row.cell(column), header[column], line),
-            }),
-            Lasts::Between(start, end) => match (row.time(start), row.time(end)) {
-                (Ok((start, _)), Ok((ends, _))) if ends < start => {
-                    let what = TraceFault::TraceBroken { said: "the job ends before it begins".to_owned() };
-                    Err(TraceError::new(line, what, "correct its times, or leave the job out"))
-                }
-                (Ok((start, _)), Ok((ends, _))) => seconds(ends - start, row.cell(end), header[end], line),
-                (Err(error), _) | (_, Err(error)) => Err(error),
-            },
-        };
+        let lasts = row.time(found.lasts).and_then(|(lasts, is_date)| match is_date {
+            true => Err(row.no_seconds(found.lasts)),
+            false => seconds(lasts, row.cell(found.lasts), header[found.lasts], line),
+        });
         let gpus = row.gpus(&found.gpus);
         let level = row.given(found.priority).map_or(Ok(0), |text| {
             let what = || TraceFault::TraceNoPriority { text: text.to_owned() };
@@ -96,9 +78,6 @@ pub(super) fn read(text: &str, columns: &Columns) -> Result<Trace, Vec<TraceErro
     if errors.is_empty() { Ok(trace) } else { Err(errors) }
 }
 
-/// States of tasks in PAI's table.
-const STATES: [&str; 4] = ["Terminated", "Failed", "Running", "Waiting"];
-
 /// A row of a table.
 struct Row<'a> {
     cells: &'a csv::StringRecord,
@@ -114,11 +93,6 @@ impl<'a> Row<'a> {
     /// The value of an optional column, if there is one.
     fn given(&self, column: Option<usize>) -> Option<&'a str> {
         column.map(|column| self.cell(column)).filter(|text| !text.is_empty())
-    }
-
-    /// The trace does not say how long it ran, because it had not ended.
-    fn has_not_ended(&self, found: &Found) -> bool {
-        matches!(found.lasts, Lasts::Between(start, end) if self.cell(start).is_empty() || self.cell(end).is_empty())
     }
 
     /// Seconds, and whether they are those of a date since 1970.
@@ -151,8 +125,7 @@ impl<'a> Row<'a> {
             return text.parse().map(|gpus| (gpus, false)).map_err(|_| wrong("write 0, 1, 2, …"));
         }
         let number = |text: &str| text.parse::<f64>().unwrap_or(f64::NAN);
-        // A task of PAI's without GPUs has nothing there.
-        let each = if text.is_empty() && gpus.one > 1.0 { 0.0 } else { number(text) / gpus.one };
+        let each = number(text);
         let instances = self.given(gpus.instances).map_or(1.0, number);
         // An instance is on one machine.
         let whole = each.ceil() * instances;

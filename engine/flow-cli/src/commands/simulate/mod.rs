@@ -31,7 +31,7 @@ use crate::words;
     after_help = "\
 Examples:
   flow simulate --trace jobs.csv --gpus 8x8 --policy fifo,fit,easy,sjf
-  flow simulate --trace jobs.csv --gpus 16x4 --policy srtf --placement best --json
+  flow simulate --trace jobs.csv --gpus 16x4 --policy srtf --json
   flow simulate --trace jobs.csv --columns submit_s=arrival,num_gpus=gpus --gpus 16x4
   flow simulate --trace KTH-SP2-1996-2.1-cln.swf --gpus 100x1 --policy fifo,easy
   flow simulate -w workflows/feb08.yaml --gpus '4 x TITAN Xp, 12196 MiB' --chart schedule.svg
@@ -96,17 +96,13 @@ pub(crate) struct Simulate {
     /// Policies, separated by commas [default: fifo,fit,easy,sjf,srtf; a workflow's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     policy: Vec<String>,
-    /// Node for a job of a trace: count only GPUs, first node with room, or the node with the least
-    /// room to spare
-    #[arg(long, value_enum, default_value_t, value_name = "HOW", requires = "trace")]
-    placement: Where,
     /// Limit waiting, as in real runs: a job that others have passed for this many seconds goes
     /// next
     #[arg(long, value_name = "SECONDS", conflicts_with = "arrivals", value_parser = clap::value_parser!(u32).range(1..))]
     patience: Option<u32>,
     /// Send jobs through Slurm, with its limits: default, or queue=500,delay_s=600. The settings
     /// are listed below
-    #[arg(long = "slurm", value_name = "LIST", conflicts_with_all = ["share", "placement"], value_parser = Asked::parse)]
+    #[arg(long = "slurm", value_name = "LIST", conflicts_with = "share", value_parser = Asked::parse)]
     asked: Option<Asked>,
     /// The same, with the settings of this machine's cluster
     #[arg(skip)]
@@ -131,15 +127,6 @@ pub(crate) struct Simulate {
 
 /// The default policies.
 const DEFAULT: [&str; 5] = ["fifo", "fit", "easy", "sjf", "srtf"];
-
-/// `--placement`.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Where {
-    #[default]
-    Count,
-    First,
-    Best,
-}
 
 /// `--slurm`.
 #[derive(Clone, Debug)]

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use flow_core::sched::{Limits, policy};
+use flow_core::sched::policy;
 use flow_sim::trace::Trace;
-use flow_sim::{Cluster, Placement, Simulation, Summary, trace};
+use flow_sim::{Cluster, Simulation, Summary, trace};
 
-use super::{DEFAULT, Simulate, Where, bad, table, text};
+use super::{DEFAULT, Simulate, bad, table, text};
 use crate::args::Global;
 use crate::builtins::gantt;
 use crate::error::CliError;
@@ -33,12 +33,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         note(format!("{jobs} with a part of a GPU in the trace count as one whole GPU"), output)?;
     }
     let tasks = trace::tasks(&jobs);
-    let placement = match asked.placement {
-        Where::Count => Placement::Count,
-        Where::First => Placement::First,
-        Where::Best => Placement::Best,
-    };
-    let limits = Limits { placer: cluster.placer(placement), ..asked.limits() };
+    let limits = asked.limits();
     let (mut summaries, mut last) = (Vec::new(), None);
     for name in asked.policies(&DEFAULT) {
         let Some(policy) = policy::named(&name) else { continue };
