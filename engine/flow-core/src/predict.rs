@@ -9,13 +9,7 @@
 //! prediction is their mean, and its interval covers their disagreement. So the points alone show whether time depends
 //! on images or on iterations.
 
-mod across;
-mod calculator;
 mod calibrate;
-mod experiments;
-
-pub use calculator::{Answer, Ask, Basis, Lack, OnMachine, PartAccuracy, Planned, PredictError};
-pub use experiments::{Count, Experiment, Known, Part, Point as TrainingPoint};
 
 use crate::stats::t_quantile;
 
@@ -63,14 +57,6 @@ pub struct Predicted {
     pub beyond: bool,
     /// It lies more than twice as far as the farthest: not to be relied on.
     pub far: bool,
-}
-
-/// Something that was measured, and what was said of it without it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tried {
-    pub of: String,
-    pub measured: f64,
-    pub predicted: Predicted,
 }
 
 impl Predicted {
@@ -483,7 +469,5 @@ pub fn repeated(measured: &[f64]) -> Option<Predicted> {
     })
 }
 
-#[cfg(test)]
-mod planned_tests;
 #[cfg(test)]
 mod tests;

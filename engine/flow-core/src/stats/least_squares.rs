@@ -71,11 +71,6 @@ pub(crate) fn least_squares(columns: &[Vec<f64>], y: &[f64]) -> Option<LeastSqua
 }
 
 impl LeastSquares {
-    /// The coefficients without their intervals.
-    pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
-        self.values.iter().map(|(value, _)| *value)
-    }
-
     /// The coefficients, in the order of the columns.
     pub(super) fn coefficients(&self) -> Vec<Coefficient> {
         let freedom = self.residuals.len() - self.values.len();

@@ -10,7 +10,6 @@ mod spread;
 pub use distributions::{count_tail, f_tail, t_quantile, t_tail};
 pub use jumps::{Jump, Jumps, Outlier, find_jumps};
 pub use least_squares::Coefficient;
-pub(crate) use least_squares::least_squares;
 pub use models::{Choice, Fitted, Model, choose};
 pub use spread::spread_tail;
 

@@ -1,6 +1,4 @@
-//! `flow predict`: points of a workflow's step. The calculator predicts planned trainings.
-
-mod calculator;
+//! `flow predict`: points of a workflow's step.
 
 use std::{cmp::Reverse, process::ExitCode};
 
@@ -30,9 +28,6 @@ Examples:
   flow predict --check                     the errors of predictions, on points that have run
   flow predict train/model=resnet50,batch=128 --images 60000 --epochs 30 --price H200=3.2/h
                                            on each GPU model that the step ran on: time, memory, energy and cost
-  flow predict --model resnet50 --batch 128 --images 60000 --epochs 30 --gpus 1 --price H200=3.2/h
-                                           on each machine that any training ran on; for a resnet50 that never ran,
-                                           from its profile by torch/profile
 
 A prediction uses all points of the step that have run, along all axes at once. It treats start-up, epochs and end
 separately, and learns whether an epoch takes its time per image or per iteration. About nine of ten measurements are
@@ -40,18 +35,17 @@ inside the interval. After an edit of a step, earlier runs count as far as new r
 results count only in tables of machines side by side.
 
 --check predicts each point from the others, between them and up to twice as far; of more than 100 points every second,
-third, … one. --model uses no workflow: it reads all results of the store with a model, a batch and `images_per_s`, and
---check reports its errors too. --json prints one object per point; with --check one per quantity of a point.")]
+third, … one. --json prints one object per point; with --check one per quantity of a point.")]
 pub(crate) struct Predict {
     /// A step, or STEP/AXIS=VALUE,…
-    #[arg(value_name = "STEP/POINT", conflicts_with = "model")]
+    #[arg(value_name = "STEP/POINT")]
     point: Option<String>,
     #[command(flatten)]
     about: WorkflowArg,
     #[command(flatten)]
     selection: Selection,
     /// Predict for the machine of an imported run, from its measurements
-    #[arg(long, value_name = "ID", conflicts_with_all = ["model", "gpus", "on"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["gpus", "on"])]
     run: Option<String>,
     /// Predict every point that has run from the others, for one step or all, and print the errors
     #[arg(long)]
@@ -66,15 +60,6 @@ pub(crate) struct Predict {
     /// longest name counts
     #[arg(long, value_name = "MODEL=PRICE", value_parser = price, conflicts_with = "check")]
     price: Vec<(String, f64)>,
-    /// A training of this network, whether it has run or not; --gpus is then a number of GPUs
-    #[arg(long, value_name = "NAME", conflicts_with = "check", requires_all = ["batch", "images", "epochs"])]
-    model: Option<String>,
-    /// With --model: images per step, on all GPUs together
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "model")]
-    batch: Option<u32>,
-    /// With --model: width and height of the images [default: that of most trainings]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "model")]
-    size: Option<u32>,
     /// One JSON object per point
     #[arg(long)]
     json: bool,
@@ -92,9 +77,6 @@ fn price(text: &str) -> Result<(String, f64), String> {
 
 impl Predict {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        if let Some(model) = &self.model {
-            return self.plan(model, global, output);
-        }
         let named = self.about.workflow.as_deref();
         let (session, knowledge) = match imported::asked(global, self.run.as_deref(), named, &self.selection, output)? {
             Some(there) => there,
@@ -109,18 +91,10 @@ impl Predict {
         };
         if self.check {
             let checked = flow_exec::check(&session, &knowledge, self.point.as_deref())?;
-            let held = match &self.point {
-                None => calculator::known(&knowledge)?.check(),
-                Some(_) => Vec::new(),
+            return match self.json {
+                true => say_checked(&checked.steps, output),
+                false => show(&render_checked(&checked), output),
             };
-            if self.json {
-                say_checked(&checked.steps, output)?;
-                return show(&calculator::held_objects(&held), output);
-            }
-            if !checked.steps.is_empty() || held.is_empty() {
-                show(&render_checked(&checked), output)?;
-            }
-            return show(&calculator::held(&held), output);
         }
         let Some(point) = self.point else {
             let steps = session.expansion.steps.iter().filter(|step| !matches!(step.uses, Uses::Builtin(_)));

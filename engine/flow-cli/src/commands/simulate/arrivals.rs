@@ -7,7 +7,7 @@ use flow_core::{Interval, sched::policy};
 use flow_sim::{Cluster, Study, StudyWith, Summary, Use, arrivals};
 use serde_json::json;
 
-use super::{DEFAULT, Given, Simulate, bad, text};
+use super::{DEFAULT, Simulate, bad, text};
 use crate::error::CliError;
 use crate::output::{FAINT, Output, STRONG, styled};
 use crate::words;
@@ -63,7 +63,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, output: &mut Output) -> Re
         for line in words::columns(&rows) {
             output.line(format!("  {line}"))?;
         }
-        for line in asked.said_of_slurm(&on_slurm, &Given::new()) {
+        for line in asked.said_of_slurm(&on_slurm) {
             output.line(line)?;
         }
         if asked.seeds > 1 {
