@@ -1,15 +1,13 @@
 //! The graph of the steps: a deterministic order, or the cycles that forbid one. All algorithms are iterative, so that a
 //! chain of a hundred thousand steps cannot overflow the stack.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap, VecDeque},
-};
+use std::{cmp::Reverse, collections::BinaryHeap};
 
 use petgraph::{
     Direction,
-    algo::kosaraju_scc,
+    algo::{astar, kosaraju_scc},
     graph::{DiGraph, NodeIndex},
+    visit::Reversed,
 };
 
 /// A cycle as text; a long one without its middle.
@@ -71,38 +69,10 @@ impl<E> StepGraph<E> {
         groups.sort();
         for group in groups {
             let Some(&first) = group.first() else { continue };
-            // Search backwards along the edges, so that the cycle reads "needs".
-            let mut from: BTreeMap<NodeIndex, NodeIndex> = BTreeMap::new();
-            let mut queue = VecDeque::from([first]);
-            let mut closed = false;
-            'search: while let Some(step) = queue.pop_front() {
-                let mut needs: Vec<NodeIndex> = self.0.neighbors_directed(step, Direction::Incoming).collect();
-                needs.sort();
-                for need in needs.into_iter().filter(|n| group.binary_search(n).is_ok()) {
-                    if need == first {
-                        from.insert(first, step);
-                        closed = true;
-                        break 'search;
-                    }
-                    from.entry(need).or_insert_with(|| {
-                        queue.push_back(need);
-                        step
-                    });
-                }
-            }
-            if !closed {
-                continue;
-            }
-            let mut circle = vec![first];
-            let mut here = first;
-            while let Some(before) = from.get(&here).copied() {
-                circle.push(before);
-                here = before;
-                if here == first {
-                    break;
-                }
-            }
-            circle.reverse();
+            // Backwards along the edges, so that the cycle reads "needs".
+            let is_last = |step| self.0.contains_edge(first, step);
+            let Some((_, mut circle)) = astar(Reversed(&self.0), first, is_last, |_| 1, |_| 0) else { continue };
+            circle.push(first);
             let edge = self.0.find_edge(circle[1], circle[0]).and_then(|e| self.0.edge_weight(e));
             if let Some(why) = edge {
                 circles.push((circle.into_iter().map(NodeIndex::index).collect(), why));

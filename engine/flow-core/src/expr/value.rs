@@ -67,18 +67,7 @@ pub(crate) fn key_text(key: &serde_yaml::Value) -> Result<Cow<'_, str>, String> 
 }
 
 pub(crate) fn from_json(json: &Json) -> Value {
-    match json {
-        Json::Null => Value::from(()),
-        Json::Bool(b) => Value::from(*b),
-        Json::Number(n) => match (n.as_u64(), n.as_i64(), n.as_f64()) {
-            (Some(n), _, _) => Value::from(n),
-            (_, Some(n), _) => Value::from(n),
-            (_, _, n) => Value::from(n.unwrap_or_default()),
-        },
-        Json::String(s) => Value::from(s.as_str()),
-        Json::Array(list) => Value::from(list.iter().map(from_json).collect::<Vec<_>>()),
-        Json::Object(map) => Value::from_pairs(map.iter().map(|(k, v)| (k.as_str(), from_json(v)))),
-    }
+    Value::from_serialize(json)
 }
 
 /// The value as JSON. A metric that is NaN becomes null. The error names the member that JSON cannot hold.

@@ -125,21 +125,19 @@ impl MetricsFile {
             if let Some(damaged) = damaged {
                 return Err(damaged);
             }
-        } else if let Some(mut lines) = self.read_lines(files, &mut take)? {
+        } else if let Some(mut lines) = self.lines() {
+            files.pieces(self.path(), &mut |piece| {
+                lines.feed(piece, &mut rows);
+                take(&mut rows);
+                ControlFlow::Continue(())
+            })?;
             let problem = lines.end(ended, &mut rows);
             take(&mut rows);
             *columns = lines.into_columns();
             problem?;
         } else {
             let text = files.text(self.path())?;
-            let problem = if let Some(mut lines) = self.has_lines(&text) {
-                lines.feed(&text, &mut rows);
-                let problem = lines.end(ended, &mut rows);
-                *columns = lines.into_columns();
-                problem
-            } else {
-                read_json(self.path(), &text, columns, &mut rows)
-            };
+            let problem = read_json(self.path(), &text, ended, columns, &mut rows);
             take(&mut rows);
             problem?;
         }
@@ -147,56 +145,6 @@ impl MetricsFile {
             _ if is_any => Ok(()),
             MetricsFile::Csv(_) => Err(NoMetrics::NoneInTable { file: file() }),
             _ => Err(NoMetrics::NoneInFile { file: file() }),
-        }
-    }
-
-    /// Reads a file of any length line by line, if its first line shows that it has lines. `None`: read it as a whole.
-    fn read_lines(
-        &self,
-        files: &mut dyn NumberFiles,
-        take: &mut dyn FnMut(&mut Vec<MetricRow>),
-    ) -> Result<Option<LineReader>, NoMetrics> {
-        let (mut reader, mut head, mut rows) = (None, String::new(), Vec::new());
-        match self {
-            MetricsFile::Csv(_) => reader = self.lines(),
-            MetricsFile::Jsonl(_) => {}
-            MetricsFile::Json(_) | MetricsFile::TensorBoard(_) => return Ok(None),
-        }
-        files.pieces(self.path(), &mut |piece| {
-            if reader.is_none() {
-                head.push_str(piece);
-                let mut lines = head.trim_start_matches('\u{feff}').split_inclusive('\n');
-                match lines.find(|line| !line.trim().is_empty()).filter(|line| line.ends_with('\n')) {
-                    Some(line) if is_object(line) => reader = self.lines(),
-                    None if head.len() <= LONGEST_RECORD => return ControlFlow::Continue(()),
-                    _ => return ControlFlow::Break(()),
-                }
-            }
-            let text = if head.is_empty() { piece } else { &head };
-            reader.iter_mut().for_each(|reader| reader.feed(text, &mut rows));
-            head.clear();
-            take(&mut rows);
-            ControlFlow::Continue(())
-        })?;
-        Ok(reader)
-    }
-
-    /// A reader of its lines, if it has lines. A `json` file may turn out to have one object per line, and a `jsonl`
-    /// file may turn out to be a single JSON text.
-    fn has_lines(&self, text: &str) -> Option<LineReader> {
-        let first =
-            text.trim_start_matches('\u{feff}').lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        let is_object = || is_object(first);
-        match self {
-            MetricsFile::Json(file) => {
-                let is_one = || json::parse(text.trim_start_matches('\u{feff}')).is_ok();
-                (is_object() && !is_one()).then(|| LineReader::jsonl(file))
-            }
-            MetricsFile::Jsonl(file) => {
-                let is_one = !is_object() && json::parse(text.trim_start_matches('\u{feff}')).is_ok();
-                (!is_one).then(|| LineReader::jsonl(file))
-            }
-            _ => self.lines(),
         }
     }
 
@@ -208,10 +156,6 @@ impl MetricsFile {
             MetricsFile::Json(_) | MetricsFile::TensorBoard(_) => None,
         }
     }
-}
-
-fn is_object(line: &str) -> bool {
-    matches!(json::parse(line), Ok(Node::Object(_)))
 }
 
 /// Reads a file of lines in pieces, while it is written or afterwards.
@@ -334,11 +278,29 @@ fn too_long(file: String) -> NoMetrics {
     NoMetrics::Unread { file, error: fault.into() }
 }
 
-fn read_json(file: &str, text: &str, columns: &mut Columns, rows: &mut Vec<MetricRow>) -> Result<(), NoMetrics> {
-    let file = || file.to_owned();
-    let node = json::parse(text.trim_start_matches('\u{feff}'))
-        .map_err(|e| NoMetrics::NoJson { file: file(), error: e.to_string() })?;
-    if json::read(&node, columns, rows) { Ok(()) } else { Err(NoMetrics::NoNumbers { file: file() }) }
+/// Reads a JSON text, or one object per line.
+fn read_json(
+    file: &str,
+    text: &str,
+    ended: bool,
+    columns: &mut Columns,
+    rows: &mut Vec<MetricRow>,
+) -> Result<(), NoMetrics> {
+    let text = text.trim_start_matches('\u{feff}');
+    let error = match json::parse(text) {
+        Ok(node) if json::read(&node, columns, rows) => return Ok(()),
+        Ok(_) => return Err(NoMetrics::NoNumbers { file: file.to_owned() }),
+        Err(error) => error.to_string(),
+    };
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    if !matches!(json::parse(first), Ok(Node::Object(_))) {
+        return Err(NoMetrics::NoJson { file: file.to_owned(), error });
+    }
+    let mut lines = LineReader::jsonl(file);
+    lines.feed(text, rows);
+    let problem = lines.end(ended, rows);
+    *columns = lines.into_columns();
+    problem
 }
 
 #[cfg(test)]
@@ -384,10 +346,7 @@ mod tests {
 
         let jsonl = MetricsFile::Jsonl("m.jsonl".into());
         assert_eq!(numbers(&jsonl, "{\"epoch\": 0, \"val/Acc\": 0.5}\n\n{\"loss\": 1}"), ["0:val_acc=0.5", "loss=1"]);
-        for array in ["[{\"epoch\": 1, \"loss\": 2}]", "[\n  {\"epoch\": 1,\n  \"loss\": 2}\n]\n"] {
-            assert_eq!(numbers(&jsonl, array), ["1:loss=2"], "{array}");
-        }
-        assert_eq!(numbers(&jsonl, "{\n  \"loss\": [2, 1]\n}\n"), ["1:loss=2", "2:loss=1"]);
+        assert_eq!(numbers(&jsonl, "[{\"epoch\": 1, \"loss\": 2}]"), ["1:loss=2"]);
 
         let csv = MetricsFile::Csv("m.csv".into());
         assert_eq!(

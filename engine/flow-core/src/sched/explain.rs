@@ -91,6 +91,14 @@ pub struct Holder {
     pub until: Option<Time>,
 }
 
+impl Shortage {
+    /// Held by nobody yet.
+    fn of(resource: Resource<GpuId>, requested: u64, available: u64, total: u64) -> Shortage {
+        let (strangers, elsewhere, ahead) = (0, 0, 0);
+        Shortage { resource, requested, available, total, held_by: Vec::new(), strangers, elsewhere, ahead }
+    }
+}
+
 impl Scheduler {
     /// What an instance waits for at this instant.
     pub fn explain(&self, now: Time, id: InstanceId) -> Waiting {
@@ -188,29 +196,17 @@ impl Core {
             let (resource, available) = (Resource::Queue, total.saturating_sub(held));
             let held_by = ledger.queued.iter().filter_map(|attempt| Some((attempt, self.live.get(attempt)?.instance)));
             let held_by = held_by.map(|(attempt, instance)| holder(attempt, instance, 1)).collect();
-            return vec![Shortage {
-                resource,
-                requested: 1,
-                available,
-                total,
-                held_by,
-                strangers: 0,
-                elsewhere: 0,
-                ahead: 0,
-            }];
+            return vec![Shortage { held_by, ..Shortage::of(resource, 1, available, total) }];
         }
         if !ledger.cpus_suffice(demand) {
             let holders = ledger.holders.iter().filter(|(_, held)| held.alone_load.cpu_milli > 0);
             let cpus = |milli: u64| milli.div_ceil(1_000);
+            let available = ledger.cpus.saturating_sub(cpus(ledger.taken_cpus()));
             short.push(Shortage {
-                resource: Resource::Cpus,
-                requested: cpus(demand.alone_load.cpu_milli),
-                available: ledger.cpus.saturating_sub(cpus(ledger.taken_cpus())),
-                total: ledger.cpus,
                 held_by: holders.map(|(a, held)| holder(a, held.instance, cpus(held.alone_load.cpu_milli))).collect(),
-                strangers: 0,
                 elsewhere: cpus(ledger.others.holds.cpu_milli),
                 ahead: cpus(ledger.others.ahead.cpu_milli),
+                ..Shortage::of(Resource::Cpus, cpus(demand.alone_load.cpu_milli), available, ledger.cpus)
             });
         }
         let memory = (ledger.others.holds.memory, ledger.others.ahead.memory);
@@ -220,7 +216,8 @@ impl Core {
                 let held_by = holders.map(|(a, held)| holder(a, held.instance, amount(&held.placement))).collect();
                 let available = total.saturating_sub(held);
                 let (elsewhere, ahead) = if resource == Resource::Memory { memory } else { (0, 0) };
-                short.push(Shortage { resource, requested, available, total, held_by, strangers: 0, elsewhere, ahead });
+                let of = Shortage::of(resource, requested, available, total);
+                short.push(Shortage { held_by, elsewhere, ahead, ..of });
             }
         };
         sum(Resource::Jobs, 1, ledger.attempts() as u64, ledger.jobs as u64, |_| 1);
@@ -228,18 +225,7 @@ impl Core {
         let takers = ledger.gpus.iter().filter(|gpu| gpu.takes(demand)).count() as u64;
         let wanted = u64::from(demand.gpus);
         if wanted > takers {
-            let total = ledger.gpus.len() as u64;
-            let resource = Resource::Gpus;
-            short.push(Shortage {
-                resource,
-                requested: wanted,
-                available: takers,
-                total,
-                held_by: Vec::new(),
-                strangers: 0,
-                elsewhere: 0,
-                ahead: 0,
-            });
+            short.push(Shortage::of(Resource::Gpus, wanted, takers, ledger.gpus.len() as u64));
             for (i, gpu) in ledger.gpus.iter().enumerate().filter(|(_, gpu)| !gpu.takes(demand)) {
                 let id = GpuId(i as u32);
                 let resource = match (gpu.state.alive, gpu.kept) {
@@ -252,14 +238,10 @@ impl Core {
                     Some(holder(&h.attempt, held.instance, h.reserved.max(h.used)))
                 });
                 short.push(Shortage {
-                    resource,
-                    requested: gpu.wanted(demand),
-                    available: gpu.free(),
-                    total: gpu.state.memory,
                     held_by: held_by.collect(),
                     strangers: gpu.state.strangers.min(gpu.state.memory),
-                    elsewhere: 0,
                     ahead: u64::from(gpu.kept),
+                    ..Shortage::of(resource, gpu.wanted(demand), gpu.free(), gpu.state.memory)
                 });
             }
         }
@@ -275,16 +257,7 @@ impl Core {
                 Some(slowdown) => (Resource::GpuMeasured(id), (slowdown * 1e3).round() as u64, 1_000),
                 None => (Resource::GpuBusy(id), demand.alone_load.gpu_milli.into(), 1_000u64.saturating_sub(busy)),
             };
-            short.push(Shortage {
-                resource,
-                requested,
-                available,
-                total: 1_000,
-                held_by,
-                strangers: 0,
-                elsewhere: 0,
-                ahead: 0,
-            });
+            short.push(Shortage { held_by, ..Shortage::of(resource, requested, available, 1_000) });
         }
         short
     }
