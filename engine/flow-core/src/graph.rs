@@ -71,6 +71,9 @@ impl<E> StepGraph<E> {
             let Some(&first) = group.first() else { continue };
             // Backwards along the edges, so that the cycle reads "needs".
             let is_last = |step| self.0.contains_edge(first, step);
+            if group.len() == 1 && !is_last(first) {
+                continue;
+            }
             let Some((_, mut circle)) = astar(Reversed(&self.0), first, is_last, |_| 1, |_| 0) else { continue };
             circle.push(first);
             let edge = self.0.find_edge(circle[1], circle[0]).and_then(|e| self.0.edge_weight(e));

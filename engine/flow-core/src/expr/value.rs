@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use minijinja::value::{Value, ValueKind};
+use minijinja::value::{Serde, Value, ValueKind};
 use serde_json::{Map, Value as Json};
 
 use super::{
@@ -67,7 +67,7 @@ pub(crate) fn key_text(key: &serde_yaml::Value) -> Result<Cow<'_, str>, String> 
 }
 
 pub(crate) fn from_json(json: &Json) -> Value {
-    Value::from_serialize(json)
+    Value::from(Serde(json))
 }
 
 /// The value as JSON. A metric that is NaN becomes null. The error names the member that JSON cannot hold.
