@@ -35,10 +35,10 @@ pub(crate) fn agrees(ledger: &mut SectionFigures<'_>, now: &Table, then: &Refere
     let found: Vec<(String, (f64, usize, usize))> = found.collect();
     let figure = |(column, (off, as_given, of)): (String, (f64, usize, usize))| {
         let show = Format::for_unit("ratio", [off].into_iter());
-        let most = ledger.computed(None, What::Off { column: column.clone() }, off, show);
-        let mut count = |what, n: usize| ledger.computed(None, what, n as f64, Format::count());
-        let as_given = count(What::AsGiven { column: column.clone() }, as_given);
-        let of = count(What::Given { column: column.clone() }, of);
+        let most = ledger.computed(None, What::of("off", &column), off, show);
+        let mut count = |what, n: usize| ledger.computed(None, What::of(what, &column), n as f64, Format::count());
+        let as_given = count("as_given", as_given);
+        let of = count("given", of);
         Scoped { scope: None, finding: Finding::Agrees { column, most, as_given, of } }
     };
     found.into_iter().map(figure).collect()

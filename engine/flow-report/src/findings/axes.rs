@@ -77,11 +77,11 @@ pub(crate) fn depends(ledger: &mut SectionFigures<'_>, column: &str, least: bool
         false => (first.highest()?, first.lowest()?),
     };
     let mut mean = |(value, mean): &(String, f64)| -> (String, Figure) {
-        let what = What::AxisMean { column: column.to_owned(), at: point(&first.name, value) };
+        let what = What::new("axis_mean", [("column", column), ("at", &*point(&first.name, value))]);
         (value.clone(), ledger.computed(None, what, *mean, show.clone()))
     };
     let (best, worst) = (mean(best), mean(worst));
-    let what = What::AxisWay { column: column.to_owned(), axis: second.name.clone() };
+    let what = What::new("axis_way", [("column", column), ("axis", &*second.name)]);
     let next = (second.name.clone(), ledger.computed(None, what, second.way(), difference));
     let (column, axis) = (column.to_owned(), first.name.clone());
     Some(Scoped { scope: None, finding: Finding::Depends { column, axis, best, worst, next } })

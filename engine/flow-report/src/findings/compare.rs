@@ -297,12 +297,10 @@ fn changed(
     let (up, down) = signs(&mut pairs.iter().copied());
     let p = sign_test(up, down);
     let significant = p <= SIGNIFICANT && (up > down) == rises;
-    let of = |what: fn(String) -> What| what(column.name.clone());
+    let of = |what| What::of(what, &column.name);
     let count =
         |ledger: &mut SectionFigures<'_>, what: What, n: usize| ledger.computed(None, what, n as f64, Format::count());
-    let test = |ledger: &mut SectionFigures<'_>| {
-        ledger.computed(None, of(|column| What::SignTest { column }), p, Format::p_value(p))
-    };
+    let test = |ledger: &mut SectionFigures<'_>| ledger.computed(None, of("sign_test"), p, Format::p_value(p));
     // Epochs do not show how runs differ.
     let one_run = ledger.table.rows.iter().any(|axis| axis == EPOCH);
     let median = median(rows.iter().map(|(_, change)| *change).collect())?;
@@ -319,17 +317,15 @@ fn changed(
     let borne = match (every, significant, &pair) {
         (true, _, Some(tested)) => Borne::Pair {
             paired: tested.paired,
-            p: ledger.computed(None, of(|column| What::PairTest { column }), tested.p, Format::p_value(tested.p)),
+            p: ledger.computed(None, of("pair_test"), tested.p, Format::p_value(tested.p)),
         },
         (true, _, None) if pairs.len() == 1 => Borne::OneRow,
         (true, _, _) | (_, true, _) if one_run => Borne::OneRun {
-            some: count(ledger, of(|column| What::RowsChanged { column }), some),
-            rows: count(ledger, of(|column| What::Rows { column }), rows.len()),
-            median: ledger.computed(None, of(|column| What::MedianChange { column }), median, column.show.clone()),
+            some: count(ledger, of("rows_changed"), some),
+            rows: count(ledger, of("rows"), rows.len()),
+            median: ledger.computed(None, of("median_change"), median, column.show.clone()),
         },
-        (true, true, _) => {
-            Borne::Tested { pairs: count(ledger, of(|column| What::Pairs { column }), up + down), p: test(ledger) }
-        }
+        (true, true, _) => Borne::Tested { pairs: count(ledger, of("pairs"), up + down), p: test(ledger) },
         // These are enough pairs for a test, and it finds no change.
         (true, false, _) if pairs.len() >= ROWS => return None,
         // Two points are not a sample of a sweep.
@@ -345,9 +341,9 @@ fn changed(
             Borne::Few
         }
         (false, true, _) if !repeated => Borne::Most {
-            some: count(ledger, of(|column| What::RowsChanged { column }), some),
-            rows: count(ledger, of(|column| What::Rows { column }), rows.len()),
-            median: ledger.computed(None, of(|column| What::MedianChange { column }), median, column.show.clone()),
+            some: count(ledger, of("rows_changed"), some),
+            rows: count(ledger, of("rows"), rows.len()),
+            median: ledger.computed(None, of("median_change"), median, column.show.clone()),
             p: test(ledger),
         },
         (false, _, _) => return None,

@@ -218,8 +218,7 @@ fn growth(
     {
         return Some(figure);
     }
-    let what =
-        What::Growth { column: name.to_owned(), axis: axis.to_owned(), from: from.text.clone(), to: to.text.clone() };
+    let what = What::new("growth", [("column", name), ("axis", axis), ("from", &from.text), ("to", &to.text)]);
     Some(ledger.computed(curve.scope.as_deref(), what, to.y / from.y - 1.0, Format::change()))
 }
 
@@ -335,11 +334,11 @@ fn straight(
     let fine = Format { decimals: show.decimals.max(1) + 1, ..show.clone() };
     let (column, axis) = (name.to_owned(), axis.to_owned());
     let scope = curve.scope.as_deref();
-    let what = What::Intercept { column: column.clone(), axis: axis.clone() };
-    let intercept = ledger.computed(scope, what, constant.value, show);
-    let slope = ledger.computed(scope, What::Slope { column: column.clone(), axis: axis.clone() }, rise.value, fine);
+    let what = |what| What::new(what, [("column", &*column), ("axis", &*axis)]);
+    let intercept = ledger.computed(scope, what("intercept"), constant.value, show);
+    let slope = ledger.computed(scope, what("slope"), rise.value, fine);
     let r2 = Format { unit: String::new(), factor: 1.0, decimals: 3, ..Format::default() };
-    let r2 = ledger.computed(scope, What::R2 { column: column.clone(), axis: axis.clone() }, fit.r2, r2);
+    let r2 = ledger.computed(scope, what("r2"), fit.r2, r2);
     Some(Finding::Linear { column, axis, intercept, slope, r2 })
 }
 
@@ -359,7 +358,7 @@ fn jumping(
     let same = steps.iter().map(|step| step.at).eq(found.jumps.iter().map(|jump| jump.at));
     let jumps = steps.iter().map(|step| {
         let (from, to) = (points[step.at].text.clone(), points[step.at + 1].text.clone());
-        let what = What::Jump { column: name.to_owned(), axis: axis.to_owned(), from: from.clone(), to: to.clone() };
+        let what = What::new("jump", [("column", name), ("axis", axis), ("from", &from), ("to", &to)]);
         (from, to, ledger.computed(curve.scope.as_deref(), what, step.by, show.clone()))
     });
     let jumps = jumps.collect();

@@ -69,10 +69,10 @@ pub(super) fn untold_pair(
     }
     let half = mean.abs() * tested.half();
     let name = column.name.clone();
-    let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
-    let low = bear(What::LowChange { column: name.clone() }, mean - half);
-    let high = bear(What::HighChange { column: name.clone() }, mean + half);
-    let mean = bear(What::MeanChange { column: name.clone() }, mean);
+    let mut bear = |what, value| ledger.computed(None, What::of(what, &column.name), value, column.show.clone());
+    let low = bear("low_change", mean - half);
+    let high = bear("high_change", mean + half);
+    let mean = bear("mean_change", mean);
     Some(Finding::Undecided { column: name, a, b, mean, low, high, more: tested.more(1) })
 }
 
@@ -97,10 +97,10 @@ pub(super) fn undecided(
         return Some(same);
     }
     let name = column.name.clone();
-    let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
-    let mean = bear(What::MeanChange { column: name.clone() }, mean);
-    let low = bear(What::LowChange { column: name.clone() }, low);
-    let high = bear(What::HighChange { column: name.clone() }, high);
+    let mut bear = |what, value| ledger.computed(None, What::of(what, &column.name), value, column.show.clone());
+    let mean = bear("mean_change", mean);
+    let low = bear("low_change", low);
+    let high = bear("high_change", high);
     Some(Finding::Undecided { column: name, a, b, mean, low, high, more })
 }
 
@@ -117,8 +117,9 @@ pub(super) fn same_within(
         return None;
     }
     let name = column.name.clone();
-    let low = ledger.computed(None, What::LowChange { column: name.clone() }, low, column.show.clone());
-    let high = ledger.computed(None, What::HighChange { column: name.clone() }, high, column.show.clone());
+    let mut bear = |what, value| ledger.computed(None, What::of(what, &column.name), value, column.show.clone());
+    let low = bear("low_change", low);
+    let high = bear("high_change", high);
     Some(Finding::SameLearned { column: name, a, b, low, high })
 }
 
@@ -137,13 +138,13 @@ pub(super) fn by_others(
     let half = t_quantile(0.05, f64::from(freedom)) * sd * (2.0 / n).sqrt();
     let same = mean.abs() + half <= column.none_up_to();
     let name = column.name.clone();
-    let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
-    let low = bear(What::LowChange { column: name.clone() }, mean - half);
-    let high = bear(What::HighChange { column: name.clone() }, mean + half);
+    let mut bear = |what, value| ledger.computed(None, What::of(what, &column.name), value, column.show.clone());
+    let low = bear("low_change", mean - half);
+    let high = bear("high_change", mean + half);
     if same {
         return Some(Finding::SameLearned { column: name, a, b, low, high });
     }
-    let mean = bear(What::MeanChange { column: name.clone() }, mean);
+    let mean = bear("mean_change", mean);
     Some(Finding::LearnedChange { column: name, a, b, mean, low, high })
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn disturbed(
             .map(|(label, used)| (*label, *used))
             .collect();
         let (label, used) = known.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-        let what = What::ForeignBeside { label: (*label).to_owned() };
+        let what = What::new("foreign_beside", [("label", *label)]);
         let used = ledger.computed(None, what, *used, Format::for_unit("ratio", std::iter::once(*used)));
         Some(Beside { label: (*label).to_owned(), used, several: known.len() > 1 })
     };

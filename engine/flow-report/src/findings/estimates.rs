@@ -33,13 +33,13 @@ pub(crate) fn estimates(ledger: &mut SectionFigures<'_>, of: &IndexMap<String, S
                 false => Format { signed: false, ..finest.unwrap_or(&table.columns[came].show).difference() },
             };
             let signed = Format { signed: true, ..size.clone() };
-            let mut figure = |what: fn(String, String) -> What, value, show: &Format| {
-                ledger.computed(*part, what(column.clone(), of.clone()), value, show.clone())
+            let mut figure = |what, value, show: &Format| {
+                ledger.computed(*part, What::new(what, [("column", &**column), ("of", &**of)]), value, show.clone())
             };
-            let most = figure(|column, of| What::MostOff { column, of }, most, &signed);
+            let most = figure("most_off", most, &signed);
             let more = (off.len() > 1).then(|| {
-                let least = figure(|column, of| What::LeastOff { column, of }, least, &signed);
-                (least, figure(|column, of| What::TypicalOff { column, of }, typical, &size))
+                let least = figure("least_off", least, &signed);
+                (least, figure("typical_off", typical, &size))
             });
             let finding = Finding::Estimate { column: column.clone(), of: of.clone(), most, more };
             found.push(Scoped { scope: part.map(str::to_owned), finding });

@@ -1,12 +1,16 @@
 //! The figures behind sentences: cells of the section's table, and figures computed from it that are shown below the
 //! findings.
 
+use std::collections::BTreeMap;
+
 use flow_core::Interval;
 use serde::{Deserialize, Serialize};
 
 use super::{Figure, Source};
 use crate::Format;
-use crate::table::Table;
+use crate::safe;
+use crate::table::{Names, Table};
+use crate::words::{Args, Words};
 
 /// A figure that no table shows. It is computed for a finding and shown below it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,158 +25,53 @@ pub(crate) struct Computed {
     pub(crate) show: Format,
 }
 
-/// The meaning of a computed figure.
+/// The meaning of a computed figure: the kind, which its label in the catalogue is for, and the names in that label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "what")]
-pub(crate) enum What {
-    Growth {
-        column: String,
-        axis: String,
-        from: String,
-        to: String,
-    },
-    Jump {
-        column: String,
-        axis: String,
-        from: String,
-        to: String,
-    },
-    Intercept {
-        column: String,
-        axis: String,
-    },
-    Slope {
-        column: String,
-        axis: String,
-    },
-    R2 {
-        column: String,
-        axis: String,
-    },
-    Least {
-        column: String,
-    },
-    Most {
-        column: String,
-    },
-    /// A number of one result, from a column that the table may not have.
-    Of {
-        column: String,
-        label: String,
-    },
-    Middle {
-        label: String,
-    },
-    Ends {
-        label: String,
-    },
-    MeanChange {
-        column: String,
-    },
-    LowChange {
-        column: String,
-    },
-    HighChange {
-        column: String,
-    },
-    Pairs {
-        column: String,
-    },
-    MedianChange {
-        column: String,
-    },
-    RowsChanged {
-        column: String,
-    },
-    Rows {
-        column: String,
-    },
-    SignTest {
-        column: String,
-    },
-    FTest {
-        column: String,
-        axis: String,
-    },
-    /// The p of the t-test of the only row that two versions have.
-    PairTest {
-        column: String,
-    },
-    /// The p-value of the test of the best point against another one.
-    TTest {
-        column: String,
-        at: String,
-    },
-    /// The largest distance from the best among the points that are not distinguished from it.
-    Furthest {
-        column: String,
-    },
-    /// The mean of a column over all points with this value of an axis.
-    AxisMean {
-        column: String,
-        at: String,
-    },
-    /// The distance between the lowest and the highest mean of a column over an axis.
-    AxisWay {
-        column: String,
-        axis: String,
-    },
-    /// How many of the runs at once are compared with their runs alone …
-    Compared,
-    /// … and of how many.
-    Packed,
-    /// The most CPU that other programs used during the runs.
-    Foreign,
-    /// The CPU that other programs used during one result.
-    ForeignBeside {
-        label: String,
-    },
-    AtOnce,
-    OneByOne,
-    Gain,
-    LeastSlowdown,
-    MostSlowdown,
-    /// The largest deviation of a column from the earlier figures.
-    Off {
-        column: String,
-    },
-    /// How many figures of a column read like the earlier ones.
-    AsGiven {
-        column: String,
-    },
-    /// How many earlier figures of a column have a current one.
-    Given {
-        column: String,
-    },
-    /// The smallest error of an estimate, with its sign.
-    LeastOff {
-        column: String,
-        of: String,
-    },
-    /// The largest error, with its sign.
-    MostOff {
-        column: String,
-        of: String,
-    },
-    /// The median of the absolute errors.
-    TypicalOff {
-        column: String,
-        of: String,
-    },
-    /// The distance between the best and the worst part.
-    Apart {
-        column: String,
-        axis: String,
-        at: String,
-    },
-    /// How much more one part has than another.
-    Behind {
-        column: String,
-        axis: String,
-        at: String,
-        part: String,
-        than: String,
-    },
+pub(crate) struct What {
+    what: String,
+    #[serde(flatten)]
+    names: BTreeMap<String, String>,
+}
+
+impl What {
+    pub(crate) fn new<const N: usize>(what: &str, names: [(&str, &str); N]) -> Self {
+        let names = names.map(|(key, name)| (key.to_owned(), name.to_owned()));
+        What { what: what.to_owned(), names: names.into() }
+    }
+
+    /// A figure of a column.
+    pub(crate) fn of(what: &str, column: &str) -> Self {
+        Self::new(what, [("column", column)])
+    }
+
+    /// The label of the figure in the table of computed figures.
+    fn label(&self, lang: &str, names: &Names<'_>) -> String {
+        let args = self.names.iter().fold(Args::new(), |args, (key, name)| {
+            let text = match key.as_str() {
+                "column" | "axis" | "of" => names.inline(name, lang),
+                "label" => safe::code(name),
+                _ => safe::text(name),
+            };
+            args.with(key.clone(), text)
+        });
+        names.words.find(lang, &format!("computed-{}", self.what.replace('_', "-")), &args).unwrap_or_default()
+    }
+}
+
+impl Computed {
+    /// The figure, with its interval if that is shown.
+    pub(crate) fn text(&self, words: &Words, lang: &str) -> String {
+        let value = words.figure(lang, &self.show, self.value);
+        let Some((low, high)) = self.ends else { return value };
+        let (from, to) = (self.show.number(low), words.figure(lang, &self.show, high));
+        let range = words.text(lang, "range", &Args::new().with("from", from).with("to", to));
+        words.text(lang, "computed-interval", &Args::new().with("value", value).with("range", range))
+    }
+
+    /// The label of the figure in the table of computed figures.
+    pub(crate) fn label(&self, lang: &str, names: &Names<'_>) -> String {
+        names.scoped(&self.scope, names.capital(self.what.label(lang, names), lang), lang)
+    }
 }
 
 /// A section's table with the figures computed from it so far.

@@ -81,14 +81,14 @@ fn bound(
         let mut each: Vec<Figure> = Vec::new();
         if values.len() <= LISTED && ledger.table.columns.iter().all(|shown| shown.name != column) {
             for (label, value) in labels.zip(&values) {
-                let what = What::Of { column: column.into(), label: label.clone() };
+                let what = What::new("of", [("column", column), ("label", &**label)]);
                 each.push(ledger.computed(scope, what, *value, show.clone()));
             }
         } else {
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
             let most = values.iter().copied().fold(0.0, f64::max);
-            each.push(ledger.computed(scope, What::Least { column: column.into() }, least, show.clone()));
-            each.push(ledger.computed(scope, What::Most { column: column.into() }, most, show));
+            each.push(ledger.computed(scope, What::of("least", column), least, show.clone()));
+            each.push(ledger.computed(scope, What::of("most", column), most, show));
         }
         let by = |a: &&Figure, b: &&Figure| a.value.total_cmp(&b.value);
         let (least, most) = (each.iter().min_by(by)?.clone(), each.iter().max_by(by)?.clone());
@@ -124,8 +124,8 @@ fn ends(
     }
     let label = result.label.clone();
     let show = Format::for_unit("ratio", [middle, ends].into_iter());
-    let middle = ledger.computed(scope, What::Middle { label: label.clone() }, middle, show.clone());
-    let ends = ledger.computed(scope, What::Ends { label: label.clone() }, ends, show);
+    let middle = ledger.computed(scope, What::new("middle", [("label", &*label)]), middle, show.clone());
+    let ends = ledger.computed(scope, What::new("ends", [("label", &*label)]), ends, show);
     Some(Finding::Ends { label, bursts, among, middle, ends })
 }
 

@@ -1,12 +1,11 @@
 //! Findings: typed statements about the figures of a table, each with the numbers behind it. A statement that the data
-//! do not support is absent. Words are in `words` and `computed`.
+//! do not support is absent. Words are in `words`.
 
 mod agrees;
 mod axes;
 mod change;
 mod common;
 mod compare;
-mod computed;
 mod curve;
 mod decided;
 mod disturbed;

@@ -94,23 +94,24 @@ pub(crate) fn packed(
     let (least, most) =
         slowdowns.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), s| (least.min(s), most.max(s)));
     let seconds = Format::for_unit("s", [at_once, one_by_one].into_iter());
-    let mut figure = |what, value, show: &Format| -> Figure { ledger.computed(None, what, value, show.clone()) };
+    let mut figure =
+        |what, value, show: &Format| -> Figure { ledger.computed(None, What::new(what, []), value, show.clone()) };
     let (compared, of) = (members.len(), together.len());
     let part = (compared < of).then(|| {
         let [compared, of] =
-            [(What::Compared, compared), (What::Packed, of)].map(|(what, n)| figure(what, n as f64, &Format::count()));
+            [("compared", compared), ("packed", of)].map(|(what, n)| figure(what, n as f64, &Format::count()));
         PackedPart { compared, of, without }
     });
     let whole = (part.is_none() && together.iter().all(|result| result.run == first.run)).then(|| {
         let [at_once, one_by_one] =
-            [(What::AtOnce, at_once), (What::OneByOne, one_by_one)].map(|(what, value)| figure(what, value, &seconds));
+            [("at_once", at_once), ("one_by_one", one_by_one)].map(|(what, value)| figure(what, value, &seconds));
         let gain = one_by_one.value / at_once.value;
-        AllPacked { at_once, one_by_one, gain: figure(What::Gain, gain, &Format::times()) }
+        AllPacked { at_once, one_by_one, gain: figure("gain", gain, &Format::times()) }
     });
     let foreign = (foreign > FOREIGN_CPU)
-        .then(|| figure(What::Foreign, foreign, &Format::for_unit("ratio", std::iter::once(foreign))));
-    let [least, most] = [(What::LeastSlowdown, least), (What::MostSlowdown, most)]
-        .map(|(what, value)| figure(what, value, &Format::times()));
+        .then(|| figure("foreign", foreign, &Format::for_unit("ratio", std::iter::once(foreign))));
+    let [least, most] =
+        [("least_slowdown", least), ("most_slowdown", most)].map(|(what, value)| figure(what, value, &Format::times()));
     let finding = Finding::Packed { whole, part, least, most, foreign };
     Some((Packed { axes, members }, Scoped { scope: None, finding }))
 }

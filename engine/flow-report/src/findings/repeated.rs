@@ -35,7 +35,7 @@ pub(crate) fn repeated(ledger: &mut SectionFigures<'_>) -> Vec<Scoped> {
     }
     let adjusted = holm(&all.iter().map(|tested| tested.p).collect::<Vec<_>>());
     let said = |(Tested { scope, column, least, most, paired, .. }, p): (Tested, f64)| {
-        let what = What::FTest { column: column.clone(), axis: axis.clone() };
+        let what = What::new("f_test", [("column", &*column), ("axis", &*axis)]);
         let differs = p <= SIGNIFICANT;
         let p = ledger.computed(scope.as_deref(), what, p, Format::p_value(p));
         Scoped { scope, finding: Finding::Repeated { column, axis: axis.clone(), differs, least, most, p, paired } }

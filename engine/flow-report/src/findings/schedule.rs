@@ -156,7 +156,7 @@ fn best(ledger: &mut SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&
     }
     if apart <= SAME {
         let (split, _) = ledger.table.split.clone()?;
-        let what = What::Apart { column: column.clone(), axis: axis.clone(), at: at.clone() };
+        let what = What::new("apart", [("column", &*column), ("axis", &*axis), ("at", &*at)]);
         let show = Format { decimals: 1, signed: false, ..Format::change() };
         let apart = ledger.computed(sweep.scope.as_deref(), what, apart, show);
         let (least, most) = (first.figure.clone(), last.figure.clone());
@@ -164,13 +164,10 @@ fn best(ledger: &mut SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&
     }
     let many = pairs(parts.len());
     let mut rival = |own: &Part, part: &Part| {
-        let what = What::Behind {
-            column: column.clone(),
-            axis: axis.clone(),
-            at: at.clone(),
-            part: part.name.clone(),
-            than: own.name.clone(),
-        };
+        let what = What::new(
+            "behind",
+            [("column", &*column), ("axis", &*axis), ("at", &*at), ("part", &*part.name), ("than", &*own.name)],
+        );
         let (by, show) = (difference(own, part, many), own.figure.show.difference());
         let [by, low, high] = ledger.interval(sweep.scope.as_deref(), what, by, &show);
         TiedPart { name: part.name.clone(), value: part.figure.clone(), by, low, high }

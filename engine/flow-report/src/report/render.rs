@@ -532,7 +532,7 @@ fn section(
             .map(|key| (words.text(lang, key, &Args::new()), key == "computed-value"));
         let mut grid = Grid { heads: heads.into(), rows: Vec::new() };
         for entry in &section.computed {
-            let label = entry.label(words, lang, &names);
+            let label = entry.label(lang, &names);
             let value = entry.text(words, lang);
             grid.rows.push(vec![label, value]);
         }
