@@ -15,7 +15,6 @@ pub(crate) mod export;
 pub(crate) mod forget;
 pub(crate) mod gc;
 pub(crate) mod get;
-pub(crate) mod graph;
 pub(crate) mod hw;
 pub(crate) mod import;
 mod imported;
@@ -111,8 +110,6 @@ pub(crate) enum Command {
     Runs(runs::Runs),
     /// Compare two runs: settings, and every result that differs
     Diff(diff::Diff),
-    /// Draw the steps of a workflow and their dependencies
-    Graph(graph::Graph),
     /// Print a report, or show where the reports are
     Report(report::Report),
     /// Predict the time and memory of a step, also at a point that has not run
@@ -228,7 +225,6 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Import(import) => import.execute(global, output),
         Command::Runs(runs) => runs.execute(global, output),
         Command::Diff(diff) => diff.execute(global, output),
-        Command::Graph(graph) => graph.execute(global, output),
         Command::Report(report) => report.execute(global, output),
         Command::Predict(predict) => predict.execute(global, output),
         Command::Simulate(simulate) => simulate.execute(global, output),

@@ -97,8 +97,10 @@ fn read_object(object: &Object, alone: bool, columns: &mut Columns, rows: &mut V
     let Reading { columns, found, lists, .. } = reading;
     let mut all = series(&lists, columns);
     all.extend(found);
-    let name = |Found { id, name, .. }: &Found<'_>| {
-        Name { id: id.clone(), metric: name.clone(), shown: id.replace(BELOW, ".").replace(EACH, "[]") }
+    let name = |Found { id, name, .. }: &Found<'_>| Name {
+        id: id.clone(),
+        metric: name.clone(),
+        shown: id.replace(BELOW, ".").replace(EACH, "[]"),
     };
     let new: Vec<Name> = all.iter().filter(|found| !columns.knows(&found.id)).map(name).collect();
     columns.name(new.into_iter(), false);
