@@ -12,7 +12,6 @@ mod place;
 mod reasons;
 mod screen;
 mod terminal;
-mod unified;
 mod words;
 
 use std::process::ExitCode;

@@ -2,6 +2,7 @@
 //! depend on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use flow_core::fingerprint::{PartKind, Parts};
 use flow_core::why::{self, InputChange, Reason, WrittenChange, written_changes};
@@ -10,10 +11,10 @@ use flow_exec::PresentEnvironment;
 use flow_store::Objects;
 use indexmap::IndexMap;
 use serde_json::Value;
+use similar::TextDiff;
 
 use super::Side;
 use crate::output::{BAD, FAINT, GOOD, STRONG, styled};
-use crate::unified::unified;
 use crate::{reasons, words};
 
 /// A longer value, or one of several lines, is shown as a diff of lines.
@@ -54,6 +55,14 @@ fn change(change: &WrittenChange) -> Vec<String> {
         lines.retain(|line| !line.starts_with("@@"));
     }
     std::iter::once(format!("  {steps} {key}")).chain(hunks(&lines)).collect()
+}
+
+/// The difference of two texts as `diff -u` shows it: nothing if they are equal.
+fn unified(before: &str, after: &str) -> Vec<String> {
+    // Texts that have little in common are not compared for longer than this.
+    let diff = TextDiff::configure().timeout(Duration::from_secs(1)).diff_lines(before, after);
+    let text = diff.unified_diff().context_radius(3).missing_newline_hint(false).to_string();
+    text.lines().map(str::to_owned).collect()
 }
 
 /// A value, roughly as written in YAML.
