@@ -101,7 +101,7 @@ impl Builtins for Reports {
                 for (lang, _) in LANGUAGES {
                     files.insert(
                         format!("table.{lang}.md"),
-                        table::markdown(&table::named(&table, lang), &self.words, &[lang]),
+                        table::markdown(&table::named(&table, lang), &self.words, lang),
                     );
                 }
                 Ok(BuiltinOutput {

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::chart::lanes::{self, Lane, Lanes, OWN, Track};
-use crate::words::{Args, Words, join};
+use crate::words::{Args, Words};
 
 /// Maximum bars of a lane that can be distinguished. A chart ends before there would be more.
 const BARS: usize = 45;
@@ -104,16 +104,12 @@ impl Gantt {
 
     /// As SVG, with text in one language.
     pub fn svg(&self, words: &Words, lang: &str) -> String {
-        self.drawn(words, &[lang], "", Frame::around(std::iter::once(self)))
+        self.drawn(words, lang, "", Frame::around(std::iter::once(self)))
     }
 
-    /// As SVG with a title, with text in several languages.
-    pub(crate) fn drawn(&self, words: &Words, langs: &[&str], title: &str, frame: Frame) -> String {
-        let say = |key: &str| {
-            let mut lines: Vec<String> = langs.iter().map(|lang| words.text(lang, key, &Args::new())).collect();
-            lines.dedup();
-            lines
-        };
+    /// As SVG with a title, with text in one language.
+    pub(crate) fn drawn(&self, words: &Words, lang: &str, title: &str, frame: Frame) -> String {
+        let say = |key: &str| words.word(lang, key);
         let kinds = self.kinds(frame.until);
         let busy: Vec<(Vec<lanes::Bar>, usize)> =
             (0..=self.gpus).map(|lane| self.lane(lane, &kinds, frame.until)).collect();
@@ -122,30 +118,30 @@ impl Gantt {
         let mut all: Vec<Lane> = Vec::new();
         for (lane, (bars, own)) in busy.into_iter().enumerate() {
             match lane < self.gpus {
-                true => all.push(Lane { names: vec![format!("GPU {lane}")], track: Track::Bars { rows, bars } }),
+                true => all.push(Lane { name: format!("GPU {lane}"), track: Track::Bars { rows, bars } }),
                 false if bars.is_empty() => {}
-                false => all.push(Lane { names: say("gantt-no-gpu"), track: Track::Bars { rows: own, bars } }),
+                false => all.push(Lane { name: say("gantt-no-gpu"), track: Track::Bars { rows: own, bars } }),
             }
         }
         let shown = |all: &[(f64, f64)]| all.iter().copied().filter(|(at, _)| *at < frame.until).collect();
         if !self.cpu.is_empty() {
             let track = Track::Steps { points: shown(&self.cpu), most: self.cores, limit: true };
-            all.push(Lane { names: say("gantt-cpu"), track });
+            all.push(Lane { name: say("gantt-cpu"), track });
         }
         if !self.waiting.is_empty() {
             let track = Track::Steps { points: shown(&self.waiting), most: frame.waiting, limit: false };
-            all.push(Lane { names: say("gantt-waiting"), track });
+            all.push(Lane { name: say("gantt-waiting"), track });
         }
         let mut legend: Vec<(usize, String)> = kinds.iter().map(|kind| (*kind).to_owned()).enumerate().collect();
         if self.bars.iter().any(|bar| !kinds.contains(&bar.kind.as_str())) {
-            legend.push((OWN, join(say("gantt-others"))));
+            legend.push((OWN, say("gantt-others")));
         }
         let (unit, seconds) = unit(frame.until);
-        let axis = langs.iter().map(|lang| words.text(lang, "gantt-time", &Args::new().with("unit", unit)));
-        let part = join(langs.iter().map(|lang| self.part(words, lang, frame)));
+        let axis = words.text(lang, "gantt-time", &Args::new().with("unit", unit));
+        let part = self.part(words, lang, frame);
         let title: Vec<&str> = [title, &part].into_iter().filter(|text| !text.is_empty()).collect();
         let ticks = ticks(frame.until).map(|at| (at, number(at / seconds))).collect();
-        Lanes { title: title.join(": "), legend, lanes: all, end: frame.until.max(1e-9), ticks, axis: join(axis) }.svg()
+        Lanes { title: title.join(": "), legend, lanes: all, end: frame.until.max(1e-9), ticks, axis }.svg()
     }
 
     /// A note on the part of the schedule in the chart; empty if that is all of it.
@@ -254,8 +250,8 @@ mod tests {
         };
         let (short, long) = (ends(10.0), ends(100.0));
         let frame = Frame::around([&short, &long].into_iter());
-        let alone = short.drawn(&Words::new(), &["en"], "", Frame::around(std::iter::once(&short)));
-        assert_ne!(short.drawn(&Words::new(), &["en"], "", frame), alone);
+        let alone = short.drawn(&Words::new(), "en", "", Frame::around(std::iter::once(&short)));
+        assert_ne!(short.drawn(&Words::new(), "en", "", frame), alone);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use flow_core::{FileToWrite, Publication, PublishJob, PublishWhat, Replace, WHAT
 use serde::{Deserialize, de::IgnoredAny};
 
 use crate::entries::{self, Edits, Entry, GPUS, PROFILE, REPORT, WORDS, mark, marked, without_marks, words};
-use crate::words::{Args, Words};
+use crate::words::Words;
 use crate::{report, safe};
 
 /// Characters that a path may contain and that mean something else in a link.
@@ -174,8 +174,7 @@ fn in_short(job: &PublishJob, own: &Identity, entry: &Entry, catalogue: &Words) 
     let lang = job.target.split('.').rev().nth(1).filter(|lang| own.languages.iter().any(|own| own == lang));
     let lang = lang.or(own.languages.first().map(String::as_str)).unwrap_or("en");
     let said = report::in_short(json.as_bytes(), catalogue, lang)?;
-    let link =
-        |key: &str, path: &str| format!("[{}]({})", catalogue.text(lang, key, &Args::new()), safe::target(path, PATH));
+    let link = |key: &str, path: &str| format!("[{}]({})", catalogue.word(lang, key), safe::target(path, PATH));
     let report = job.report.iter().map(|report| link("news-report", report));
     let links: Vec<String> = report.chain([link("news-all", WHATS_NEW[0])]).collect();
     let lines = [format!("**{}**", said.title), said.answer.replace('\n', " "), links.join(" · ")];

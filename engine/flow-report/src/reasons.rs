@@ -122,7 +122,7 @@ impl Reasons<'_> {
                 let said = self.say("cause-no-output", args);
                 let Some(work) = work else { return said };
                 let files: Vec<String> = new.iter().map(|file| self.code(file)).collect();
-                let files = files.join(&self.words.mark(&[self.lang], "list-comma"));
+                let files = files.join(&self.words.word(self.lang, "list-comma"));
                 let args = Args::new().with("work", self.code(work)).with("more", more.to_string());
                 let args = args.with("files", files);
                 let key = match (new.is_empty(), more) {
@@ -222,7 +222,7 @@ impl Reasons<'_> {
             Caveat::OtherEnvironment { differences, more } => {
                 let key = if *more == 0 { "caveat-other-environment" } else { "caveat-other-environment-more" };
                 let all: Vec<String> = differences.iter().map(|one| self.difference(one)).collect();
-                let list = all.join(&self.words.mark(&[self.lang], "mark-comma"));
+                let list = all.join(&self.words.word(self.lang, "mark-comma"));
                 self.say(key, args.with("list", list).with("more", more.to_string()))
             }
         }
@@ -243,7 +243,7 @@ impl Reasons<'_> {
             return self.code(name);
         }
         let all: Vec<String> = differences.iter().map(|one| self.difference(one)).collect();
-        let list = all.join(&self.words.mark(&[self.lang], "mark-comma"));
+        let list = all.join(&self.words.word(self.lang, "mark-comma"));
         self.say("environment-changes", Args::new().with("name", self.code(name)).with("list", list))
     }
 
@@ -510,7 +510,7 @@ impl Reasons<'_> {
     }
 
     fn joined(&self, sentences: Vec<String>) -> String {
-        sentences.join(&self.words.mark(&[self.lang], "mark-semicolon"))
+        sentences.join(&self.words.word(self.lang, "mark-semicolon"))
     }
 
     fn say(&self, key: &str, args: Args) -> String {

@@ -56,34 +56,28 @@ impl Words {
         self.find(lang, key, args).unwrap_or_else(|| format!("⟨{key}⟩"))
     }
 
-    /// A message without variables in several languages, joined. Equal texts appear once.
-    pub fn joined(&self, langs: &[&str], key: &str) -> String {
-        join(langs.iter().map(|lang| self.text(lang, key, &Args::new())))
-    }
-
-    /// A punctuation mark of a language, with its spaces. Several languages on one line use English marks.
-    pub fn mark(&self, langs: &[&str], key: &str) -> String {
-        let lang = if let [lang] = langs { lang } else { "en" };
+    /// A message without variables.
+    pub fn word(&self, lang: &str, key: &str) -> String {
         self.text(lang, key, &Args::new())
     }
 
     /// Joins sentences.
     pub fn sentences<S: Borrow<str>>(&self, lang: &str, sentences: &[S]) -> String {
-        sentences.join(&self.mark(&[lang], "mark-between-sentences"))
+        sentences.join(&self.word(lang, "mark-between-sentences"))
     }
 
     /// A figure with the percent sign of a language: `2 %` becomes `2%`.
-    pub fn typeset(&self, langs: &[&str], figure: &str) -> String {
-        figure.replace(" %", &self.mark(langs, "mark-percent"))
+    pub fn typeset(&self, lang: &str, figure: &str) -> String {
+        figure.replace(" %", &self.word(lang, "mark-percent"))
     }
 
     /// A number with its unit in a sentence: `16.2 s`, `−48%`, `1.34×`. The unit is escaped for Markdown.
     pub fn figure(&self, lang: &str, format: &Format, value: f64) -> String {
         match format.head() {
-            Some("points") => format!("{} {}", format.number(value), self.text(lang, "unit-points", &Args::new())),
+            Some("points") => format!("{} {}", format.number(value), self.word(lang, "unit-points")),
             Some(unit) => format!("{} {}", format.number(value), safe::text(unit)),
             None if format.unit == "×" => self.text(lang, "unit-times", &Args::new().with("n", format.number(value))),
-            None => self.typeset(&[lang], &format.cell(value)),
+            None => self.typeset(lang, &format.cell(value)),
         }
     }
 
@@ -93,7 +87,7 @@ impl Words {
             [] => String::new(),
             [one] => one.as_ref().to_owned(),
             [first @ .., last] => {
-                let [comma, and] = ["list-comma", "list-and"].map(|key| self.mark(&[lang], key));
+                let [comma, and] = ["list-comma", "list-and"].map(|key| self.word(lang, key));
                 let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
                 format!("{}{and}{}", first.join(&comma), last.as_ref())
             }
@@ -103,7 +97,7 @@ impl Words {
     /// A list of points. If points contain commas, semicolons separate them.
     pub(crate) fn points(&self, lang: &str, points: &[String]) -> String {
         match points.iter().any(|point| point.contains(", ")) {
-            true => points.join(&self.mark(&[lang], "mark-semicolon")),
+            true => points.join(&self.word(lang, "mark-semicolon")),
             false => self.list(lang, points),
         }
     }
@@ -167,17 +161,6 @@ impl Args {
         self.0.set(name, FluentValue::from(value));
         self
     }
-}
-
-/// Joins texts in several languages on one line. Equal texts appear once.
-pub(crate) fn join(texts: impl IntoIterator<Item = String>) -> String {
-    let mut kept: Vec<String> = Vec::new();
-    for text in texts {
-        if !kept.contains(&text) {
-            kept.push(text);
-        }
-    }
-    kept.join(" / ")
 }
 
 #[cfg(test)]

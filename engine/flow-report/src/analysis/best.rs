@@ -17,7 +17,7 @@ use crate::format::Format;
 use crate::safe;
 use crate::significance::{repeats_itself, test};
 use crate::table::{Cell, Center, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column};
-use crate::words::{Args, Words, join};
+use crate::words::{Args, Words};
 
 /// Maximum points shown.
 const SHOWN: usize = 10;
@@ -210,17 +210,17 @@ impl Ranking {
         if tested.all(|point| point.paired) { "yes" } else { "no" }
     }
 
-    pub(super) fn tables(&self, names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {
+    pub(super) fn tables(&self, names: &Names<'_>, lang: &str) -> Vec<Shown> {
         let words = names.words;
         let Some(best) = self.points.first().and_then(|best| best.cell.number()) else { return Vec::new() };
         let unit = self.show.head().map_or_else(String::new, |unit| format!(" ({})", safe::text(unit)));
-        let column = join(langs.iter().map(|lang| names.head(&self.column, lang)));
+        let column = names.head(&self.column, lang);
         let difference = self.show.difference();
         let show = self.refined();
         let heads = [("best-place", false), ("best-difference", true), ("best-p", true), ("best-told", false)];
-        let [place, apart, p, told] = heads.map(|(key, right)| (words.joined(langs, key), right));
+        let [place, apart, p, told] = heads.map(|(key, right)| (words.word(lang, key), right));
         let points = match difference.head() {
-            Some("points") => format!(" ({})", words.joined(langs, "unit-points")),
+            Some("points") => format!(" ({})", words.word(lang, "unit-points")),
             _ => unit.clone(),
         };
         let mut grid = Grid {
@@ -232,9 +232,9 @@ impl Ranking {
             let Some(value) = point.cell.number() else { continue };
             let told = match (at, point.p) {
                 (0, _) => String::new(),
-                (_, None) => words.joined(langs, "best-told-unknown"),
-                _ if tied.contains(&point.name.as_str()) => words.joined(langs, "best-told-no"),
-                _ => words.joined(langs, "best-told-yes"),
+                (_, None) => words.word(lang, "best-told-unknown"),
+                _ if tied.contains(&point.name.as_str()) => words.word(lang, "best-told-no"),
+                _ => words.word(lang, "best-told-yes"),
             };
             grid.rows.push(vec![
                 safe::text(&point.name),
@@ -244,22 +244,22 @@ impl Ranking {
                 told,
             ]);
         }
-        let title = langs.iter().map(|lang| {
-            let args = Args::new().with("column", names.inline(&self.column, lang));
-            words.text(lang, "best-title", &args)
-        });
+        let title = words.text(lang, "best-title", &Args::new().with("column", names.inline(&self.column, lang)));
         let tested = self.points.iter().any(|point| point.p.is_some());
-        let notes = langs.iter().filter(|_| tested).map(|lang| {
+        let mut notes = Vec::new();
+        if tested {
             let args = Args::new().count("comparisons", self.points.len() - 1);
-            words.text(lang, "best-note", &args.with("paired", self.pairing()))
-        });
+            notes.push(words.text(lang, "best-note", &args.with("paired", self.pairing())));
+        }
         let is_median =
             |point: &Point| matches!(point.cell.content, Content::Number { spread: Some(Spread::Range(..)), .. });
-        let medians = langs.iter().filter(|_| tested && self.points.iter().any(is_median));
-        let medians = medians.map(|lang| words.text(lang, "best-note-medians", &Args::new()));
+        if tested && self.points.iter().any(is_median) {
+            notes.push(words.word(lang, "best-note-medians"));
+        }
         let more = self.points.len().saturating_sub(SHOWN);
-        let left_out = langs.iter().filter(|_| more > 0);
-        let left_out = left_out.map(|lang| words.text(lang, "best-more", &Args::new().count("more", more)));
-        vec![Shown { title: join(title), grid, notes: notes.chain(medians).chain(left_out).collect() }]
+        if more > 0 {
+            notes.push(words.text(lang, "best-more", &Args::new().count("more", more)));
+        }
+        vec![Shown { title, grid, notes }]
     }
 }

@@ -16,7 +16,7 @@ use crate::chart::Cloud;
 use crate::format::{Format, term};
 use crate::safe;
 use crate::table::{Grid, Names, Table};
-use crate::words::{Args, Words, join};
+use crate::words::{Args, Words};
 
 /// An intercept below this share of the smallest measured value does not matter.
 const NEGLIGIBLE: f64 = 0.05;
@@ -174,7 +174,7 @@ impl Fits {
             )];
         };
         let best = choice.best();
-        let unit = behind_difference(&self.unit, names.words, &[lang]);
+        let unit = behind_difference(&self.unit, names.words, lang);
         let level = |at: usize| {
             let c = best.coefficients[at];
             give_or_take(c.value, c.half) + &behind(&self.unit)
@@ -196,7 +196,7 @@ impl Fits {
         // If values span decades, R² depends only on the largest points.
         let furthest = furthest(best, &curve.points);
         if furthest.is_finite() && furthest > FIT_OFF && !flat {
-            let curve_name = names.words.text(lang, &format!("fit-curve-{}", key(best.model)), &Args::new());
+            let curve_name = names.words.word(lang, &format!("fit-curve-{}", key(best.model)));
             let off = off(best, &curve.points, |show, off| names.words.figure(lang, show, off)).unwrap_or_default();
             return vec![say("fit-far", about().with("curve", curve_name).with("off", off))];
         }
@@ -262,7 +262,7 @@ impl Fits {
     }
 
     /// `jumps` holds the jump analyses of the same table.
-    pub(super) fn tables(&self, jumps: &[&Sweeps], names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {
+    pub(super) fn tables(&self, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Vec<Shown> {
         let words = names.words;
         let scoped = self.curves.iter().any(|curve| curve.scope.is_some());
         let heads = [
@@ -276,9 +276,9 @@ impl Fits {
         let heads = heads.into_iter().chain([("fit-aicc", true), ("fit-p", true), ("fit-chosen", false)]);
         let mut grid = Grid::default();
         if scoped {
-            grid.heads.push((words.joined(langs, "analysis-of"), false));
+            grid.heads.push((words.word(lang, "analysis-of"), false));
         }
-        grid.heads.extend(heads.map(|(key, right)| (words.joined(langs, key), right)));
+        grid.heads.extend(heads.map(|(key, right)| (words.word(lang, key), right)));
         for curve in &self.curves {
             let scope = || scoped.then(|| curve.scope.as_deref().map_or_else(String::new, safe::text));
             if curve.choice.is_none() {
@@ -295,38 +295,34 @@ impl Fits {
                     Model::Proportional => choice.adds(Model::Proportional, Model::Affine),
                     model => choice.adds(Model::Affine, model),
                 };
-                let title = words.joined(langs, &format!("fit-curve-{}", key(fit.model)));
+                let title = words.word(lang, &format!("fit-curve-{}", key(fit.model)));
                 let chosen = if at == choice.chosen && !curve.is_flat() { "✓".into() } else { String::new() };
                 let compared = [more(fit, choice).unwrap_or_else(|| "—".into()), p.map_or_else(|| "—".into(), p_value)];
                 grid.rows.push(cells(fit, &curve.points, title).chain(compared).chain([chosen]).collect());
             }
             if let Some((choice, points)) = self.without_jumps(curve, jumps) {
                 let fit = choice.best();
-                let title = langs.iter().map(|lang| {
-                    let curve = words.text(lang, &format!("fit-curve-{}", key(fit.model)), &Args::new());
-                    words.text(lang, "fit-curve-without-jumps", &Args::new().with("curve", curve))
-                });
+                let curve = words.word(lang, &format!("fit-curve-{}", key(fit.model)));
+                let title = words.text(lang, "fit-curve-without-jumps", &Args::new().with("curve", curve));
                 // This curve describes other points than the rows above, so its probability cannot be compared with
                 // theirs.
                 let compared = ["—".into(), "—".into(), String::new()];
-                grid.rows.push(cells(fit, &points, join(title)).chain(compared).collect());
+                grid.rows.push(cells(fit, &points, title).chain(compared).collect());
             }
         }
         if grid.rows.is_empty() {
             return Vec::new();
         }
-        let title = langs.iter().map(|lang| {
-            let args = Args::new().with("column", names.head(&self.y, lang)).with("axis", names.inline(&self.x, lang));
-            words.text(lang, "fit-title", &args)
-        });
-        let mut notes = vec![words.joined(langs, "fit-note")];
+        let args = Args::new().with("column", names.head(&self.y, lang)).with("axis", names.inline(&self.x, lang));
+        let title = words.text(lang, "fit-title", &args);
+        let mut notes = vec![words.word(lang, "fit-note")];
         if self.curves.iter().any(Fit::is_flat) {
-            notes.push(words.joined(langs, "fit-none-chosen"));
+            notes.push(words.word(lang, "fit-none-chosen"));
         }
         if self.curves.iter().any(|curve| curve.choice.as_ref().is_some_and(|choice| choice.relative)) {
-            notes.push(join(langs.iter().map(|lang| self.in_proportion(words, lang))));
+            notes.push(self.in_proportion(words, lang));
         }
-        vec![Shown { title: join(title), grid, notes }]
+        vec![Shown { title, grid, notes }]
     }
 
     /// Names the curves whose errors count relative to the measured values.

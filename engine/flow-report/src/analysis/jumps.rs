@@ -18,7 +18,7 @@ use crate::format::Format;
 use crate::safe;
 use crate::steps::{Step, steps};
 use crate::table::{Grid, Names, Table};
-use crate::words::{Args, join};
+use crate::words::Args;
 
 /// Parameters (`with:`) of a `flow/jumps` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -348,7 +348,7 @@ impl Sweeps {
             let fluctuation = names.words.figure(lang, &share(most), most);
             return say("jumps-none", about().with("fluctuation", fluctuation).with("times", times));
         }
-        let unit = behind_difference(&self.show.unit, names.words, &[lang]);
+        let unit = behind_difference(&self.show.unit, names.words, lang);
         let side = |falls: bool| {
             let places = first.places(falls);
             let steps: Vec<&Step> = all.iter().filter(|step| (step.by < 0.0) == falls).collect();
@@ -395,29 +395,24 @@ impl Sweeps {
         Some(curve.points.iter().enumerate().map(|(at, (x, y))| (*x, y - risen(at))).collect())
     }
 
-    pub(super) fn tables(&self, names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {
+    pub(super) fn tables(&self, names: &Names<'_>, lang: &str) -> Vec<Shown> {
         let words = names.words;
         let scoped = self.curves.iter().any(|curve| curve.scope.is_some());
         let table = |title: &str, heads: &[(&str, bool)], notes: Vec<String>| {
-            let of = scoped.then(|| (words.joined(langs, "analysis-of"), false));
-            let heads = heads.iter().map(|(key, right)| (words.joined(langs, key), *right));
-            let title = langs.iter().map(|lang| {
-                let column = names.inline(&self.y, lang);
-                words.text(lang, title, &Args::new().with("column", column).with("axis", names.inline(&self.x, lang)))
-            });
-            Shown {
-                title: join(title),
-                grid: Grid { heads: of.into_iter().chain(heads).collect(), rows: vec![] },
-                notes,
-            }
+            let of = scoped.then(|| (words.word(lang, "analysis-of"), false));
+            let heads = heads.iter().map(|(key, right)| (words.word(lang, key), *right));
+            let args =
+                Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
+            let grid = Grid { heads: of.into_iter().chain(heads).collect(), rows: vec![] };
+            Shown { title: words.text(lang, title, &args), grid, notes }
         };
         let heads = [("analysis-points", true), ("jumps-falls-at", false), ("jumps-rises-at", false)];
         let heads = [&heads[..], &[("jumps-fluctuation", true), ("jumps-fluctuation-share", true)]].concat();
-        let mut sweeps = table("jumps-title", &heads, vec![words.joined(langs, "jumps-note")]);
+        let mut sweeps = table("jumps-title", &heads, vec![words.word(lang, "jumps-note")]);
         let heads = [("jumps-between", false), ("jumps-height", true), ("jumps-height-share", true)];
         let mut jumps = table("jumps-each", &heads, Vec::new());
         let differences = self.difference().map(|difference| difference.curves).unwrap_or_default();
-        let unit = behind_difference(&self.show.unit, words, langs);
+        let unit = behind_difference(&self.show.unit, words, lang);
         for curve in self.curves.iter().chain(differences) {
             let scope = scoped.then(|| curve.scope.as_deref().map_or_else(String::new, safe::text));
             let none = || "—".to_owned();
@@ -447,13 +442,13 @@ impl Sweeps {
         let mut expected = table("jumps-expected", &heads, Vec::new());
         expected.grid.heads.drain(..usize::from(scoped));
         expected.grid.rows.extend(self.expected().iter().map(|found| {
-            let what = words.joined(langs, &format!("jumps-what-{}", found.what));
+            let what = words.word(lang, &format!("jumps-what-{}", found.what));
             let counts = [self.expected.unwrap_or_default().to_string(), found.there.to_string()];
             let of = [found.chances.len().to_string(), found.by_chance(), Format::p_value(found.p()).number(found.p())];
             [what].into_iter().chain(counts).chain(of).collect()
         }));
         let heads = [("jumps-lowest", false), ("jumps-highest", false), ("jumps-p", true)];
-        let mut alike = table("jumps-alike", &heads, vec![words.joined(langs, "jumps-level")]);
+        let mut alike = table("jumps-alike", &heads, vec![words.word(lang, "jumps-level")]);
         if let Some(Alike { low, high, p }) = self.alike() {
             let side = |(value, of): (f64, &str)| format!("{} ({})", safe::text(of), share(value).cell(value));
             // This row covers all curves.

@@ -98,8 +98,7 @@ fn written(
     let json = serde_json::to_string_pretty(&analysis).map_err(|e| BuiltinFault::NotWritten { said: e.to_string() })?;
     let mut files = BTreeMap::from([(FILE.to_owned(), (json + "\n").into_bytes())]);
     for (lang, _) in LANGUAGES {
-        let tables =
-            analysis.tables(&[], table, words, &[lang]).into_iter().map(|shown| shown.markdown(words, &[lang]));
+        let tables = analysis.tables(&[], table, words, lang).into_iter().map(|shown| shown.markdown(words, lang));
         let sentences = analysis.sentences(&[], table, words, lang).into_iter().map(|text| format!("- {text}\n"));
         let text = tables.chain([sentences.collect::<String>()]).collect::<Vec<_>>().join("\n");
         files.insert(format!("analysis.{lang}.md"), text.into_bytes());
@@ -156,18 +155,12 @@ impl Analysis {
     }
 
     /// Its tables. `beside` holds all analyses of the table.
-    pub(crate) fn tables(
-        &self,
-        beside: &[(String, Analysis)],
-        table: &Table,
-        words: &Words,
-        langs: &[&str],
-    ) -> Vec<Shown> {
+    pub(crate) fn tables(&self, beside: &[(String, Analysis)], table: &Table, words: &Words, lang: &str) -> Vec<Shown> {
         let names = Names { table, words };
         match &self.found {
-            Analysed::Fit(fits) => fits.tables(&jumps_of(beside), &names, langs),
-            Analysed::Jumps(sweeps) => sweeps.tables(&names, langs),
-            Analysed::Best(ranking) => ranking.tables(&names, langs),
+            Analysed::Fit(fits) => fits.tables(&jumps_of(beside), &names, lang),
+            Analysed::Jumps(sweeps) => sweeps.tables(&names, lang),
+            Analysed::Best(ranking) => ranking.tables(&names, lang),
         }
     }
 
@@ -234,13 +227,13 @@ impl Analysis {
 
 impl Shown {
     /// As Markdown, title and notes included.
-    pub(crate) fn markdown(&self, words: &Words, langs: &[&str]) -> String {
-        format!("{}\n\n{}", self.title, self.body(words, langs))
+    pub(crate) fn markdown(&self, words: &Words, lang: &str) -> String {
+        format!("{}\n\n{}", self.title, self.body(words, lang))
     }
 
-    pub(crate) fn body(&self, words: &Words, langs: &[&str]) -> String {
+    pub(crate) fn body(&self, words: &Words, lang: &str) -> String {
         let notes = if self.notes.is_empty() { String::new() } else { format!("\n{}\n", self.notes.join("  \n")) };
-        self.grid.clone().typeset(words, langs).markdown() + &notes
+        self.grid.clone().typeset(words, lang).markdown() + &notes
     }
 }
 
@@ -318,8 +311,8 @@ fn behind(unit: &str) -> String {
 }
 
 /// The text behind a difference of two such numbers. The difference of two percentages is in percentage points.
-fn behind_difference(unit: &str, words: &Words, langs: &[&str]) -> String {
-    if unit == "%" { format!(" {}", words.joined(langs, "unit-points")) } else { behind(unit) }
+fn behind_difference(unit: &str, words: &Words, lang: &str) -> String {
+    if unit == "%" { format!(" {}", words.word(lang, "unit-points")) } else { behind(unit) }
 }
 
 /// An interval that is at most this share of its figure comes from rounding, and does not determine the digits.

@@ -6,11 +6,11 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 const DRAWING: f64 = 540.0;
 pub(super) const SMALL_LETTER: f64 = 5.4;
 
-/// A position without a number, and the reasons: one text per line.
+/// A position without a number, and the reason.
 #[derive(Clone, Debug)]
 pub(crate) struct Gap {
     pub(crate) at: f64,
-    pub(crate) why: Vec<String>,
+    pub(crate) why: String,
 }
 
 /// A line of a gap's text, along an axis.
@@ -32,14 +32,12 @@ pub(super) fn said(gaps: &[Gap], place: impl Fn(f64) -> f64, from: f64, to: f64)
         if before.replace(gap).is_some_and(|before| before.why == gap.why) {
             continue;
         }
-        let widest = gap.why.iter().map(|line| line.width()).max().unwrap_or(0) as f64 * SMALL_LETTER;
+        let widest = gap.why.width() as f64 * SMALL_LETTER;
         let half = (0.5 * widest / DRAWING * (to - from)).min(0.5 * (to - from));
         let middle = place(gap.at).clamp(from + half, to - half);
         level = if middle - half < right { level } else { 0 };
-        for line in gap.why.iter().rev() {
-            said.push(Said { line, middle, half, level });
-            level += 1;
-        }
+        said.push(Said { line: &gap.why, middle, half, level });
+        level += 1;
         right = right.max(middle + half);
     }
     said

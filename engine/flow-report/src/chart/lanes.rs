@@ -47,8 +47,7 @@ pub(crate) struct Lanes {
 
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// Its name, one line for each language.
-    pub(crate) names: Vec<String>,
+    pub(crate) name: String,
     pub(crate) track: Track,
 }
 
@@ -76,7 +75,7 @@ impl Lanes {
             Track::Bars { .. } => 0.0,
             Track::Steps { most, .. } => wide(&format!("{most:.0}")) + 10.0,
         };
-        let named = |lane: &Lane| lane.names.iter().map(|name| wide(name)).fold(0.0, f64::max) + scale(lane);
+        let named = |lane: &Lane| wide(&lane.name) + scale(lane);
         let names = self.lanes.iter().map(named).fold(0.0, f64::max);
         let (left, right) = (PAD + names + 6.0, WIDTH - PAD - 6.0);
         let x = |at: f64| left + (right - left) * (at / self.end).clamp(0.0, 1.0);
@@ -124,10 +123,7 @@ impl Lanes {
             let middle = y + height / 2.0 + 4.0;
             // On very low lanes, not every name has room.
             if middle - above >= f64::from(TEXT.0) {
-                for (line, name) in lane.names.iter().enumerate() {
-                    let base = middle + 14.0 * (line as f64 - (lane.names.len() - 1) as f64 / 2.0);
-                    scene.add(text(left - 6.0 - scale(lane), base, name, TextAnchor::End, false));
-                }
+                scene.add(text(left - 6.0 - scale(lane), middle, &lane.name, TextAnchor::End, false));
                 above = middle;
             }
             y += height + if height < BARS.1 / 2.0 { 1.0 } else { GAP };

@@ -349,7 +349,7 @@ impl Finding {
                         words.text(lang, "turn", &args.with("a", a).with("b", b).with("c", c).with("d", d))
                     })
                     .collect();
-                let each = each.join(&words.mark(&[lang], "mark-semicolon"));
+                let each = each.join(&words.word(lang, "mark-semicolon"));
                 say("finding-turns", args.with("column", inline(column)).with("axis", inline(axis)).with("turns", each))
             }
             Finding::AtMost { column, axis, at, parts, most } => {

@@ -32,7 +32,7 @@ pub(super) fn assumed(view: &StepView) -> Vec<Assumed> {
 pub(super) fn worded(all: &[Assumed], words: &Words, lang: &str, said: &mut BTreeSet<String>) -> Option<String> {
     let mut out = Vec::new();
     for grid in kinds(all, words, lang) {
-        let text = grid.typeset(words, &[lang]).markdown();
+        let text = grid.typeset(words, lang).markdown();
         if said.insert(text.clone()) {
             out.push(text);
         }
@@ -61,7 +61,7 @@ fn kinds(all: &[Assumed], words: &Words, lang: &str) -> Vec<Grid> {
 
 fn grid(kinds: &[AssumedKind], words: &Words, lang: &str) -> Grid {
     let heads = ["kind", "share", "gpus", "duration", "spread", "cores", "busy", "memory"];
-    let heads = heads.map(|head| (words.text(lang, &format!("assumed-{head}"), &Args::new()), head != "kind")).into();
+    let heads = heads.map(|head| (words.word(lang, &format!("assumed-{head}")), head != "kind")).into();
     let of = |unit: &str, value: fn(&AssumedKind) -> f64| {
         let values: Vec<f64> = kinds.iter().map(value).collect();
         let show = Format::for_unit(unit, values.iter().copied()).no_finer_than(values.iter().copied());

@@ -7,7 +7,7 @@ use crate::format::Format;
 use crate::safe;
 use crate::table::{Column, Content, Names, content, earlier};
 use crate::verdict::Together;
-use crate::words::{Args, Words, join};
+use crate::words::Words;
 
 /// A time as a bar, in the unit of its chart.
 fn bar(time: f64, ends: Option<(f64, f64)>, show: &Format) -> chart::Bar {
@@ -17,7 +17,7 @@ fn bar(time: f64, ends: Option<(f64, f64)>, show: &Format) -> chart::Bar {
 
 /// Each member of the groups alone, as predicted and together, with earlier figures. Also whether any member ran
 /// several times.
-pub(super) fn together(section: &Section, words: &Words, all: &[&str], names: &Names<'_>) -> Option<(String, bool)> {
+pub(super) fn together(section: &Section, words: &Words, lang: &str, names: &Names<'_>) -> Option<(String, bool)> {
     let members = || section.together.iter().flat_map(|g| &g.members);
     let first = members().next()?;
     let measured = members().flat_map(|m| [m.alone, m.predicted, m.together]).flatten();
@@ -32,7 +32,7 @@ pub(super) fn together(section: &Section, words: &Words, all: &[&str], names: &N
         let earlier = group.earlier.as_deref()?;
         earlier.members.iter().find(|then| then.axes == member.axes).cloned()
     };
-    let missing = |label: &str| chart::Bar { value: None, ends: None, text: why_none(section, label, words, all) };
+    let missing = |label: &str| chart::Bar { value: None, ends: None, text: why_none(section, label, words, lang) };
     let mut rows = Vec::new();
     for (group, member) in section.together.iter().flat_map(|g| g.members.iter().map(move |m| (g, m))) {
         let values = differing.iter().filter_map(|axis| member.axes.get(*axis));
@@ -49,17 +49,14 @@ pub(super) fn together(section: &Section, words: &Words, all: &[&str], names: &N
         rows.push((point.join(" "), times));
     }
     let earlier = |key: &str| {
-        let of = |lang: &&str| {
-            let then = safe::plain(&earlier(&section.table, words, lang));
-            words.text(lang, key, &Args::new()) + &words.mark(&[lang], "mark-comma") + &then
-        };
-        join(all.iter().map(of))
+        let then = safe::plain(&earlier(&section.table, words, lang));
+        words.word(lang, key) + &words.word(lang, "mark-comma") + &then
     };
     let series = [
-        (chart::Kind::Alone, false, words.joined(all, "chart-alone")),
+        (chart::Kind::Alone, false, words.word(lang, "chart-alone")),
         (chart::Kind::Alone, true, earlier("chart-alone")),
-        (chart::Kind::Predicted, false, words.joined(all, "chart-predicted")),
-        (chart::Kind::Together, false, words.joined(all, "chart-together")),
+        (chart::Kind::Predicted, false, words.word(lang, "chart-predicted")),
+        (chart::Kind::Together, false, words.word(lang, "chart-together")),
         (chart::Kind::Together, true, earlier("chart-together")),
     ];
     // Predictions and earlier figures are shown only if all members have them.
@@ -73,23 +70,23 @@ pub(super) fn together(section: &Section, words: &Words, all: &[&str], names: &N
     let bars: Vec<(String, Vec<chart::Bar>)> = rows.into_iter().map(|(name, times)| (name, shown(times))).collect();
     let repeated = bars.iter().flat_map(|(_, times)| times).any(|bar| bar.ends.is_some());
     let measure = section.together.first()?.measure.clone();
-    let x = axes(&differing, all, names);
-    let y = join(all.iter().map(|l| names.plain(&measure, l))) + &unit(&show);
+    let x = axes(&differing, lang, names);
+    let y = names.plain(&measure, lang) + &unit(&show);
     let labels = chart::Labels { x, y, ..chart::Labels::default() };
     Some((chart::bars(&bars, &series, &labels), repeated))
 }
 
 /// The reason why a member has no time: its outcome, if the table shows it.
-fn why_none(section: &Section, label: &str, words: &Words, all: &[&str]) -> String {
+fn why_none(section: &Section, label: &str, words: &Words, lang: &str) -> String {
     let cells =
         section.table.body.iter().flat_map(|row| &row.cells).filter(|cell| cell.of.iter().any(|of| of == label));
     let mut ended = cells.filter(|cell| matches!(cell.content, Content::Outcome { .. }));
-    let why = ended.next().map(|cell| content(&cell.content, &Column::default(), words, all));
-    why.map_or_else(|| words.joined(all, "chart-no-result"), |why| safe::plain(&why))
+    let why = ended.next().map(|cell| content(&cell.content, &Column::default(), words, lang));
+    why.map_or_else(|| words.word(lang, "chart-no-result"), |why| safe::plain(&why))
 }
 
 /// Packed runs: each member alone and packed.
-pub(super) fn packed(section: &Section, words: &Words, all: &[&str], names: &Names<'_>) -> Option<String> {
+pub(super) fn packed(section: &Section, words: &Words, lang: &str, names: &Names<'_>) -> Option<String> {
     let packed = section.packed.as_ref()?;
     let show = Format::for_unit("s", packed.members.iter().flat_map(|m| [m.alone, m.packed]));
     let times = |m: &Member| [m.alone, m.packed].map(|time| bar(time, None, &show)).to_vec();
@@ -97,18 +94,17 @@ pub(super) fn packed(section: &Section, words: &Words, all: &[&str], names: &Nam
     let mut members: Vec<&Member> = packed.members.iter().collect();
     members.sort_by(|a, b| b.packed.total_cmp(&a.packed));
     let bars: Vec<(String, Vec<chart::Bar>)> = members.into_iter().map(|m| (m.point.join(" "), times(m))).collect();
-    let plain = |name: &str| join(all.iter().map(|lang| names.plain(name, lang)));
-    let (x, y) = (axes(&packed.axes, all, names), plain("wall") + &unit(&show));
+    let (x, y) = (axes(&packed.axes, lang, names), names.plain("wall", lang) + &unit(&show));
     let labels = chart::Labels { x, y, ..chart::Labels::default() };
-    let series = |kind: chart::Kind, key: &str| chart::Series { name: words.joined(all, key), kind, earlier: false };
+    let series = |kind: chart::Kind, key: &str| chart::Series { name: words.word(lang, key), kind, earlier: false };
     let series = [series(chart::Kind::Alone, "chart-alone"), series(chart::Kind::Together, "chart-packed")];
     Some(chart::bars(&bars, &series, &labels))
 }
 
 /// The label of the x axis for several axes.
-fn axes<S: AsRef<str>>(axes: &[S], all: &[&str], names: &Names<'_>) -> String {
-    let name = |axis: &S| join(all.iter().map(|lang| names.plain(axis.as_ref(), lang)));
-    axes.iter().map(name).collect::<Vec<_>>().join(&names.words.mark(all, "mark-comma"))
+fn axes<S: AsRef<str>>(axes: &[S], lang: &str, names: &Names<'_>) -> String {
+    let name = |axis: &S| names.plain(axis.as_ref(), lang);
+    axes.iter().map(name).collect::<Vec<_>>().join(&names.words.word(lang, "mark-comma"))
 }
 
 /// The unit as part of an axis label.

@@ -29,7 +29,7 @@ pub(super) fn label(one: &Scoped, names: &Names<'_>, lang: &str) -> Option<Strin
         | Finding::ChangedAt { a, b, .. } => Some(format!("{} → {}", safe::text(a), safe::text(b))),
         _ => None,
     };
-    let comma = names.words.mark(&[lang], "mark-comma");
+    let comma = names.words.word(lang, "mark-comma");
     let said = change.map_or_else(|| said.clone(), |change| format!("{said}{comma}{change}"));
     Some(names.scoped(&one.scope, said, lang))
 }
@@ -68,7 +68,7 @@ pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String 
         Finding::Jumps { jumps, .. } => {
             let each: Vec<String> =
                 jumps.iter().map(|(from, to, _)| format!("{}→{}", safe::text(from), safe::text(to))).collect();
-            each.join(&words.mark(&[lang], "mark-comma"))
+            each.join(&words.word(lang, "mark-comma"))
         }
         Finding::Changed { least, most, .. } => range(least, most),
         Finding::Unchanged { least: Some(least), most, .. } => range(least, most),
@@ -77,7 +77,7 @@ pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String 
         Finding::LearnedChange { mean, .. } => mean.text(words, lang),
         Finding::ChangedAt { places, .. } => {
             let each: Vec<String> = places.iter().map(|(place, figure)| at(place, figure)).collect();
-            each.join(&words.mark(&[lang], "mark-comma"))
+            each.join(&words.word(lang, "mark-comma"))
         }
         Finding::CostFree { b, .. } => safe::text(b),
         Finding::Best { best, .. } => at(&best.name, &best.value),
@@ -89,7 +89,7 @@ pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String 
         Finding::AtMost { most, .. } => most.text(words, lang),
         Finding::Turns { turns, .. } => {
             let each = turns.iter().map(|turn| format!("{}/{}", safe::text(&turn.first), safe::text(&turn.second)));
-            each.collect::<Vec<_>>().join(&words.mark(&[lang], "mark-comma"))
+            each.collect::<Vec<_>>().join(&words.word(lang, "mark-comma"))
         }
         Finding::Winner { point, value, .. } => at(point, value),
         Finding::Bound { .. }

@@ -18,7 +18,7 @@ use crate::format::Format;
 use crate::gantt::Frame;
 use crate::safe;
 use crate::table::{Cell, Column, Content, Names, Row, Table, by_gpus, content, earlier};
-use crate::words::{Args, Words, join};
+use crate::words::{Args, Words};
 
 /// The content of a chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +69,7 @@ const CURVES: [&str; 9] = [
 /// All charts of a section in one language, each with a title and this caption in the picture. If the report has
 /// `several` languages, file names include the language.
 pub(super) fn charts(section: &Section, words: &Words, lang: &str, several: bool, caption: &str) -> Vec<Chart> {
-    let mut charts = all_charts(section, words, &[lang], &[lang]);
+    let mut charts = all_charts(section, words, lang);
     for chart in charts.iter_mut().filter(|chart| chart.picture.is_none()) {
         chart.svg = chart::framed(&chart.svg, &safe::plain(&chart.alt), caption);
         if let Some(stem) = chart.file.strip_suffix(".svg").filter(|_| several) {
@@ -79,11 +79,11 @@ pub(super) fn charts(section: &Section, words: &Words, lang: &str, several: bool
     charts
 }
 
-fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Vec<Chart> {
+fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
     let table = &section.table;
     let names = Names { table, words };
-    let mut charts = schedule_charts(&section.schedules, words, langs, all);
-    let axis = |axis: &str| join(all.iter().map(|lang| names.plain(axis, lang)));
+    let mut charts = schedule_charts(&section.schedules, words, lang);
+    let axis = |axis: &str| names.plain(axis, lang);
     let columns = curves(section);
     for (n, (point, body)) in sweeps(table).into_iter().enumerate() {
         let Some(rows) = table.rows.last() else { break };
@@ -123,7 +123,7 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
                         }
                     }
                     chart::Line {
-                        name: on_gpus(&name, gpus, words, all),
+                        name: on_gpus(&name, gpus, words, lang),
                         points,
                         ends,
                         place,
@@ -135,7 +135,7 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
                     && let Some(at) = then.find(column, None, part)
                 {
                     let at = |row: &&Row| Some((row.cells[key].number()?, row.cells[at].number()? * show.factor));
-                    of_part.extend(beside(section, &name, place, rows.iter().filter_map(at).collect(), words, all));
+                    of_part.extend(beside(section, &name, place, rows.iter().filter_map(at).collect(), words, lang));
                 }
                 if of_part.iter().map(|line| line.points.len()).sum::<usize>() >= 2 {
                     lines.extend(of_part);
@@ -145,31 +145,28 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
             let free = is_free(&show, lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
             let rises = rise(&lines);
             let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit(&show), free, rises, linear: false };
-            let gaps = gaps(section, &body, column, words, all);
-            let (lines, merged) = merged(now_named(lines, words, all), free);
+            let gaps = gaps(section, &body, column, words, lang);
+            let (lines, merged) = merged(now_named(lines, words, lang), free);
             let of_point = if point.is_some() { format!("-{}", n + 1) } else { String::new() };
             charts.push(Chart {
                 shows: Shows::Column(column.to_owned()),
                 file: format!("{}-{column}{of_point}.svg", section.name),
-                alt: join(langs.iter().map(|lang| {
+                alt: {
                     let args =
                         Args::new().with("column", names.head(column, lang)).with("axis", names.inline(rows, lang));
                     let text = words.text(lang, "chart-over", &args);
                     match &point {
-                        Some(point) => {
-                            words.text(lang, "scoped", &Args::new().with("scope", safe::text(point)).with("text", text))
-                        }
+                        Some(point) => scoped(safe::text(point), text, words, lang),
                         None => text,
                     }
-                })),
-                caption: caption(&spreads, bands(&lines), merged, words, langs),
+                },
+                caption: caption(&spreads, bands(&lines), merged, words, lang),
                 svg: chart::curve(&lines, &gaps, &ticks, &labels),
                 picture: None,
             });
         }
     }
-    charts
-        .extend(section.drawn.iter().enumerate().filter_map(|(n, drawn)| asked(section, n, drawn, words, langs, all)));
+    charts.extend(section.drawn.iter().enumerate().filter_map(|(n, drawn)| asked(section, n, drawn, words, lang)));
     for (step, found) in &section.analyses {
         let Some((clouds, x, y)) = found.clouds().filter(|(clouds, ..)| clouds.iter().any(|c| c.points.len() > 1))
         else {
@@ -181,44 +178,38 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
             Some((differences, what)) => (differences, Some(what)),
             None => (clouds, None),
         };
+        let args = Args::new().with("column", names.head(y, lang)).with("axis", names.inline(x, lang));
+        let text = words.text(lang, "chart-over", &args);
         // A chart of differences says which difference it shows.
-        let of = |lang: &str, text: String| match &what {
-            Some(what) => words.text(lang, "scoped", &Args::new().with("scope", safe::text(what)).with("text", text)),
-            None => text,
+        let (alt, before) = match &what {
+            Some(what) => (scoped(safe::text(what), text, words, lang), what.clone() + &words.word(lang, "mark-colon")),
+            None => (text, String::new()),
         };
-        let before = |lang: &str| match &what {
-            Some(what) => what.clone() + &words.mark(&[lang], "mark-colon"),
-            None => String::new(),
-        };
-        let up = join(all.iter().map(|lang| before(lang) + &names.plain(y, lang)));
+        let up = before + &names.plain(y, lang) + &shown(y);
         let linear = what.is_some();
-        let labels = chart::Labels { x: axis(x) + &shown(x), y: up + &shown(y), linear, ..chart::Labels::default() };
-        let alt = langs.iter().map(|lang| {
-            let args = Args::new().with("column", names.head(y, lang)).with("axis", names.inline(x, lang));
-            of(lang, words.text(lang, "chart-over", &args))
-        });
-        let (file, alt) = (format!("{}-{step}.svg", section.name), join(alt));
+        let labels = chart::Labels { x: axis(x) + &shown(x), y: up, linear, ..chart::Labels::default() };
+        let file = format!("{}-{step}.svg", section.name);
         let svg = chart::clouds(&clouds, &labels);
         charts.push(Chart { shows: Shows::Analysis, file, alt, caption: String::new(), svg, picture: None });
     }
-    charts.extend(together_chart(section, words, langs, all, &names));
-    charts.extend(packed_chart(section, words, langs, all, &names));
-    charts.extend(section.loads.iter().enumerate().map(|(n, load)| load_chart(section, n, load, words, langs, all)));
-    charts.extend(section.pictures.iter().enumerate().map(|(n, picture)| made(section, n, picture, langs)));
+    charts.extend(together_chart(section, words, lang, &names));
+    charts.extend(packed_chart(section, words, lang, &names));
+    charts.extend(section.loads.iter().enumerate().map(|(n, load)| load_chart(section, n, load, words, lang)));
+    charts.extend(section.pictures.iter().enumerate().map(|(n, picture)| made(section, n, picture, lang)));
     charts
 }
 
 /// A chart that the author asked for; `None` if no line has two points. Beside others, a line with one point is a marker.
 /// Its file name has a number, because the name of a metric may not be a valid file name.
-fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&str], all: &[&str]) -> Option<Chart> {
+fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, lang: &str) -> Option<Chart> {
     let names = Names { table: &section.table, words };
-    let axis = |axis: &str| join(all.iter().map(|lang| names.plain(axis, lang)));
+    let axis = |axis: &str| names.plain(axis, lang);
     if drawn.lines.iter().all(|line| line.points.len() < 2 && line.gpus.is_none() && line.earlier.is_empty()) {
         return None;
     }
     let lines = drawn.lines.iter().enumerate().filter(|(_, line)| !line.points.is_empty());
     let lines = lines.map(|(place, line)| chart::Line {
-        name: on_gpus(&line.name, line.gpus, words, all),
+        name: on_gpus(&line.name, line.gpus, words, lang),
         points: line.points.clone(),
         ends: line.ends.clone(),
         place: Some(place),
@@ -226,25 +217,22 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&st
     });
     let mut lines: Vec<chart::Line> = lines.collect();
     for (place, line) in drawn.lines.iter().enumerate().filter(|(_, line)| !line.earlier.is_empty()) {
-        lines.extend(beside(section, &line.name, Some(place), line.earlier.clone(), words, all));
+        lines.extend(beside(section, &line.name, Some(place), line.earlier.clone(), words, lang));
     }
     let free = is_free(&drawn.show, lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
-    let (lines, merged) = merged(now_named(lines, words, all), free);
+    let (lines, merged) = merged(now_named(lines, words, lang), free);
     if lines.is_empty() {
         return None;
     }
     let rises = rise(&lines);
     let labels =
         chart::Labels { x: axis(&drawn.axis), y: axis(&drawn.column) + &unit(&drawn.show), free, rises, linear: false };
-    let alt = langs.iter().map(|lang| {
-        let args = Args::new().with("column", names.head(&drawn.column, lang));
-        words.text(lang, "chart-over", &args.with("axis", names.inline(&drawn.axis, lang)))
-    });
+    let args = Args::new().with("column", names.head(&drawn.column, lang));
     Some(Chart {
         shows: Shows::Asked,
         file: format!("{}-chart-{}.svg", section.name, n + 1),
-        alt: join(alt),
-        caption: caption(&drawn.spreads, bands(&lines), merged, words, langs),
+        alt: words.text(lang, "chart-over", &args.with("axis", names.inline(&drawn.axis, lang))),
+        caption: caption(&drawn.spreads, bands(&lines), merged, words, lang),
         svg: chart::curve(&lines, &[], &drawn.ticks, &labels),
         picture: None,
     })
@@ -257,21 +245,19 @@ fn beside(
     place: Option<usize>,
     points: Vec<(f64, f64)>,
     words: &Words,
-    all: &[&str],
+    lang: &str,
 ) -> Option<chart::Line> {
-    let of = |lang: &&str| {
-        let then = safe::plain(&earlier(&section.table, words, lang));
-        if name.is_empty() { then } else { format!("{name}{}{then}", words.mark(&[lang], "mark-comma")) }
-    };
-    let line = chart::Line { name: join(all.iter().map(of)), points, place, earlier: true, ..chart::Line::default() };
+    let then = safe::plain(&earlier(&section.table, words, lang));
+    let name = if name.is_empty() { then } else { format!("{name}{}{then}", words.word(lang, "mark-comma")) };
+    let line = chart::Line { name, points, place, earlier: true, ..chart::Line::default() };
     (!line.points.is_empty()).then_some(line)
 }
 
 /// Names the current line if it has no name and there are earlier lines.
-fn now_named(mut lines: Vec<chart::Line>, words: &Words, all: &[&str]) -> Vec<chart::Line> {
+fn now_named(mut lines: Vec<chart::Line>, words: &Words, lang: &str) -> Vec<chart::Line> {
     if lines.iter().any(|line| line.earlier) {
         let now = |line: &&mut chart::Line| line.name.is_empty();
-        lines.iter_mut().filter(now).for_each(|line| line.name = words.joined(all, "chart-now"));
+        lines.iter_mut().filter(now).for_each(|line| line.name = words.word(lang, "chart-now"));
     }
     lines
 }
@@ -317,13 +303,13 @@ fn merged(lines: Vec<chart::Line>, free: bool) -> (Vec<chart::Line>, bool) {
 }
 
 /// The caption: the meaning of error bars, and the rule by which lines were merged.
-fn caption(spreads: &BTreeSet<String>, bands: bool, merged: bool, words: &Words, langs: &[&str]) -> String {
-    let share =
-        |lang: &str| words.figure(lang, &Format::for_unit("ratio", [chart::COVERED].into_iter()), chart::COVERED);
-    let rule = |lang: &&str| words.text(lang, "chart-merged", &Args::new().with("share", share(lang)));
-    let rule = if merged { langs.iter().map(rule).collect::<Vec<_>>().join("\\\n") } else { String::new() };
-    let said = [spreading(spreads, bands, words, langs), rule];
-    said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\\\n")
+fn caption(spreads: &BTreeSet<String>, bands: bool, merged: bool, words: &Words, lang: &str) -> String {
+    let rule = || {
+        let share = words.figure(lang, &Format::for_unit("ratio", [chart::COVERED].into_iter()), chart::COVERED);
+        words.text(lang, "chart-merged", &Args::new().with("share", share))
+    };
+    let said = spreading(spreads, bands, words, lang).into_iter().chain(merged.then(rule));
+    said.collect::<Vec<_>>().join("\\\n")
 }
 
 /// Whether spreads are drawn as bands.
@@ -332,31 +318,23 @@ fn bands(lines: &[chart::Line]) -> bool {
 }
 
 /// The meaning of error bars or bands.
-fn spreading(spreads: &BTreeSet<String>, bands: bool, words: &Words, langs: &[&str]) -> String {
-    let of = |lang: &&str| {
-        let kinds: Vec<String> =
-            spreads.iter().map(|key| words.text(lang, &format!("chart-bars-{key}"), &Args::new())).collect();
-        words.text(
-            lang,
-            if bands { "chart-bands" } else { "chart-bars" },
-            &Args::new().with("kinds", words.list(lang, &kinds)),
-        )
-    };
-    if spreads.is_empty() { String::new() } else { langs.iter().map(of).collect::<Vec<_>>().join("\\\n") }
+fn spreading(spreads: &BTreeSet<String>, bands: bool, words: &Words, lang: &str) -> Option<String> {
+    let kinds: Vec<String> = spreads.iter().map(|key| words.word(lang, &format!("chart-bars-{key}"))).collect();
+    let key = if bands { "chart-bands" } else { "chart-bars" };
+    (!kinds.is_empty()).then(|| words.text(lang, key, &Args::new().with("kinds", words.list(lang, &kinds))))
 }
 
 /// The name of a line with its number of GPUs, if other lines have another number.
-fn on_gpus(name: &str, gpus: Option<u32>, words: &Words, all: &[&str]) -> String {
+fn on_gpus(name: &str, gpus: Option<u32>, words: &Words, lang: &str) -> String {
     let Some(gpus) = gpus else { return name.to_owned() };
-    let text = |lang: &&str| words.text(lang, "chart-gpus", &Args::new().count("gpus", gpus as usize));
-    let gpus = join(all.iter().map(text));
+    let gpus = words.text(lang, "chart-gpus", &Args::new().count("gpus", gpus as usize));
     if name.is_empty() { gpus } else { format!("{name}, {gpus}") }
 }
 
 /// A picture that a step drew.
-fn made(section: &Section, n: usize, picture: &Picture, langs: &[&str]) -> Chart {
+fn made(section: &Section, n: usize, picture: &Picture, lang: &str) -> Chart {
     let alt = match &picture.title {
-        Some(title) => join(langs.iter().map(|lang| safe::text(title.of(lang)))),
+        Some(title) => safe::text(title.of(lang)),
         None => safe::text(&picture.label),
     };
     Chart {
@@ -394,9 +372,13 @@ fn sweeps(table: &Table) -> Vec<(Option<String>, Vec<&Row>)> {
     if sweeps.len() > POINTS { Vec::new() } else { sweeps }
 }
 
+fn scoped(scope: String, text: String, words: &Words, lang: &str) -> String {
+    words.text(lang, "scoped", &Args::new().with("scope", scope).with("text", text))
+}
+
 /// The rows in which some part of the table has an outcome instead of a number, with the outcome of the first such
 /// part.
-fn gaps(section: &Section, body: &[&Row], column: &str, words: &Words, all: &[&str]) -> Vec<chart::Gap> {
+fn gaps(section: &Section, body: &[&Row], column: &str, words: &Words, lang: &str) -> Vec<chart::Gap> {
     let table = &section.table;
     let key = table.rows.len().saturating_sub(1);
     let parts = table.parts();
@@ -409,47 +391,42 @@ fn gaps(section: &Section, body: &[&Row], column: &str, words: &Words, all: &[&s
         let some = ended.len() < columns.len();
         let whose = ended.iter().filter(|_| some).filter_map(|(part, _)| table.point((*part)?));
         let whose: Vec<String> = whose.collect();
-        let why = |lang: &&str| {
-            let why = content(&row.cells[*first].content, &Column::default(), words, &[lang]);
-            match whose.is_empty() {
-                true => why,
-                false => {
-                    words.text(lang, "scoped", &Args::new().with("scope", words.list(lang, &whose)).with("text", why))
-                }
-            }
-        };
-        Some(chart::Gap { at: row.cells[key].number()?, why: all.iter().map(why).collect() })
+        let mut why = content(&row.cells[*first].content, &Column::default(), words, lang);
+        if !whose.is_empty() {
+            why = scoped(words.list(lang, &whose), why, words, lang);
+        }
+        Some(chart::Gap { at: row.cells[key].number()?, why })
     };
     body.iter().filter_map(gap).collect()
 }
 
-fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], names: &Names<'_>) -> Option<Chart> {
-    let (svg, repeated) = bars::together(section, words, all, names)?;
+fn together_chart(section: &Section, words: &Words, lang: &str, names: &Names<'_>) -> Option<Chart> {
+    let (svg, repeated) = bars::together(section, words, lang, names)?;
     let spreads = repeated.then(|| "runs".to_owned()).into_iter().collect();
     Some(Chart {
         shows: Shows::Together,
         file: format!("{}-together.svg", section.name),
-        alt: words.joined(langs, "chart-together-alt"),
-        caption: spreading(&spreads, false, words, langs),
+        alt: words.word(lang, "chart-together-alt"),
+        caption: spreading(&spreads, false, words, lang).unwrap_or_default(),
         svg,
         picture: None,
     })
 }
 
-fn packed_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], names: &Names<'_>) -> Option<Chart> {
+fn packed_chart(section: &Section, words: &Words, lang: &str, names: &Names<'_>) -> Option<Chart> {
     Some(Chart {
         shows: Shows::Packed,
         file: format!("{}-packed.svg", section.name),
-        alt: words.joined(langs, "chart-packed-alt"),
+        alt: words.word(lang, "chart-packed-alt"),
         caption: String::new(),
-        svg: bars::packed(section, words, all, names)?,
+        svg: bars::packed(section, words, lang, names)?,
         picture: None,
     })
 }
 
-fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[&str], all: &[&str]) -> Chart {
+fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, lang: &str) -> Chart {
     let line = |(column, points): &(String, Vec<(f64, f64)>)| chart::Line {
-        name: words.joined(all, &format!("column-{column}")),
+        name: words.word(lang, &format!("column-{column}")),
         points: points.clone(),
         ..chart::Line::default()
     };
@@ -457,11 +434,8 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[
     let ends = load.lines.iter().flat_map(|(_, points)| [points.first(), points.last()]).flatten();
     let (from, to) = ends.fold((f64::INFINITY, 0.0_f64), |(from, to), (at, _)| (from.min(*at), to.max(*at)));
     let earlier = |(column, share): &(String, f64)| {
-        let of = |lang: &&str| {
-            let name = words.text(lang, &format!("column-{column}"), &Args::new());
-            name + &words.mark(&[lang], "mark-comma") + &earlier(&section.table, words, lang)
-        };
-        let name = join(all.iter().map(of));
+        let name = words.word(lang, &format!("column-{column}"));
+        let name = name + &words.word(lang, "mark-comma") + &earlier(&section.table, words, lang);
         chart::Line { name, points: vec![(from, *share), (to, *share)], earlier: true, ..chart::Line::default() }
     };
     let lines = load.lines.iter().map(|of| (of.0.as_str(), line(of)));
@@ -474,48 +448,45 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[
             like: first(column).filter(|first| *first < n),
             ..line.clone()
         };
-        let y = format!("{} (%)", words.joined(all, key));
+        let y = format!("{} (%)", words.word(lang, key));
         chart::Panel { lines: lines.iter().enumerate().map(like).collect(), y }
     };
     let panels =
         [("chart-load-gpu", gpu), ("chart-load-host", host)].into_iter().filter(|(_, lines)| !lines.is_empty());
     let panels: Vec<chart::Panel> = panels.map(|(key, lines)| panel(key, lines)).collect();
-    let x = format!("{} (s)", words.joined(all, if load.of_epochs { "chart-time-epochs" } else { "chart-time" }));
+    let x = format!("{} (s)", words.word(lang, if load.of_epochs { "chart-time-epochs" } else { "chart-time" }));
     let args = || Args::new().with("label", safe::text(&load.label));
     let shaded = if load.odd_epochs.is_empty() { "no" } else { "yes" };
     let number = if n == 0 { String::new() } else { format!("-{}", n + 1) };
     Chart {
         shows: Shows::Load,
         file: format!("{}-load{number}.svg", section.name),
-        alt: join(langs.iter().map(|lang| words.text(lang, "chart-load-alt", &args().with("shaded", shaded)))),
+        alt: words.text(lang, "chart-load-alt", &args().with("shaded", shaded)),
         caption: String::new(),
-        svg: chart::panels(&panels, &load.odd_epochs, &words.joined(all, "chart-odd-epochs"), &x),
+        svg: chart::panels(&panels, &load.odd_epochs, &words.word(lang, "chart-odd-epochs"), &x),
         picture: None,
     }
 }
 
 /// Schedules with one common time axis and one scale for waiting jobs, so that they can be compared.
-fn schedule_charts(schedules: &[Scheduled], words: &Words, langs: &[&str], all: &[&str]) -> Vec<Chart> {
+fn schedule_charts(schedules: &[Scheduled], words: &Words, lang: &str) -> Vec<Chart> {
     let frame = Frame::around(schedules.iter().map(|scheduled| &scheduled.gantt));
     let chart = |(n, Scheduled { file, label, of, gantt }): (usize, &Scheduled)| {
-        let args = |lang: &str, label: String| {
+        let args = |label: String| {
             let part = gantt.part(words, lang, frame);
             let whole = if part.is_empty() { "yes" } else { "no" };
             Args::new().with("label", label).with("part", part).with("whole", whole).count("of", *of as usize)
         };
-        let caption = langs.iter().map(|lang| {
-            let what = words.text(lang, "chart-schedule-caption", &args(lang, safe::code(label)));
-            // The explanation of the chart appears once.
-            let how = (n == 0).then(|| words.text(lang, "chart-schedule-how", &Args::new()));
-            let told: Vec<String> = [what].into_iter().chain(how).collect();
-            safe::line(&words.sentences(lang, &told))
-        });
+        let what = words.text(lang, "chart-schedule-caption", &args(safe::code(label)));
+        // The explanation of the chart appears once.
+        let how = (n == 0).then(|| words.word(lang, "chart-schedule-how"));
+        let told: Vec<String> = [what].into_iter().chain(how).collect();
         Chart {
             shows: Shows::Schedule,
             file: file.clone(),
-            alt: join(langs.iter().map(|lang| words.text(lang, "chart-schedule-alt", &args(lang, safe::text(label))))),
-            caption: caption.collect::<Vec<_>>().join("\\\n"),
-            svg: gantt.drawn(words, all, label, frame),
+            alt: words.text(lang, "chart-schedule-alt", &args(safe::text(label))),
+            caption: safe::line(&words.sentences(lang, &told)),
+            svg: gantt.drawn(words, lang, label, frame),
             picture: None,
         }
     };

@@ -130,9 +130,9 @@ fn together_said<'s>(
     if !said.is_empty() {
         return words.sentences(lang, &said);
     }
-    let nothing = words.text(lang, nothing(&section.table), &Args::new());
+    let nothing = words.word(lang, nothing(&section.table));
     match only_row(section, words, lang) {
-        Some(values) => format!("{values}{}{nothing}", words.mark(&[lang], "mark-stop")),
+        Some(values) => format!("{values}{}{nothing}", words.word(lang, "mark-stop")),
         None => nothing,
     }
 }
@@ -145,14 +145,14 @@ fn only_row(section: &Section, words: &Words, lang: &str) -> Option<String> {
     let table = &section.table;
     let [row] = table.body.as_slice() else { return None };
     let names = Names { table, words };
-    let colon = words.mark(&[lang], "mark-colon");
+    let colon = words.word(lang, "mark-colon");
     let values = row.cells.iter().zip(&table.columns).filter(|(_, column)| !column.key && !column.earlier);
     let values = values.filter_map(|(cell, column)| {
         let value = words.figure(lang, &column.show, cell.number()?);
         Some(format!("{}{colon}{value}", names.head(&column.name, lang)))
     });
     let values: Vec<String> = values.take(VALUES).collect();
-    (!values.is_empty()).then(|| values.join(&words.mark(&[lang], "mark-semicolon")))
+    (!values.is_empty()).then(|| values.join(&words.word(lang, "mark-semicolon")))
 }
 
 /// The message that says why a table has no answer.
@@ -172,17 +172,17 @@ pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &st
     }
     let names = Names { table: &section.table, words };
     if let Some(packed) = &section.packed {
-        return together::packed(packed, words, lang, &names).without_empty().typeset(words, &[lang]).markdown();
+        return together::packed(packed, words, lang, &names).without_empty().typeset(words, lang).markdown();
     }
     // The places of jumps say more than the shape of a curve.
     let (first, others): (Vec<_>, Vec<_>) = section.analyses.iter().partition(|(_, found)| found.searches().is_some());
     let mut shown = first
         .into_iter()
         .chain(others)
-        .flat_map(|(_, found)| found.tables(&section.analyses, &section.table, words, &[lang]));
+        .flat_map(|(_, found)| found.tables(&section.analyses, &section.table, words, lang));
     let fits = |grid: &Grid| grid.heads.len() <= COLUMNS && grid.rows.len() <= ROWS;
     if let Some(grid) = shown.next().map(|of| of.grid.without_empty()).filter(fits) {
-        return grid.typeset(words, &[lang]).markdown();
+        return grid.typeset(words, lang).markdown();
     }
     let findings = answer.lead.iter().chain(&answer.findings).filter_map(|said| match said {
         Said::Finding(at) => Some(&section.findings[*at].finding),
@@ -220,7 +220,7 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
     // Axes that all groups share appear once, next to the label.
     let same: Vec<_> = groups.iter().map(|group| points(group, groups, &names, lang)).collect();
     let of = match same[0].clone().filter(|of| same.iter().all(|other| other.as_ref() == Some(of))) {
-        Some(of) => format!("{}{of}", words.mark(&[lang], "mark-comma")),
+        Some(of) => format!("{}{of}", words.word(lang, "mark-comma")),
         None => String::new(),
     };
     let joined = |group: &Together, of: fn(&crate::verdict::Member) -> Option<f64>| {
@@ -238,7 +238,7 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
         false => label("together-together"),
     };
     row(format!("{all}{unit}"), &|group| joined(group, |m| m.together));
-    let text = |key: &str| words.text(lang, key, &Args::new());
+    let text = |key: &str| words.word(lang, key);
     row(text("front-worst"), &|group| worst(group, words, lang).unwrap_or_else(|| "—".into()));
     row(text("together-gain"), &|group| {
         group.gain.map_or_else(|| "—".into(), |gain| gains::times_of(gain, Format::cell))
@@ -250,7 +250,7 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
         }
     }
     row(format!("**{}**", text("together-verdict")), &|group| format!("**{}**", text(verdict_key(&group.verdict))));
-    grid.typeset(words, &[lang]).markdown()
+    grid.typeset(words, lang).markdown()
 }
 
 /// `v7 (3 at once)`.
@@ -288,18 +288,18 @@ fn rows_of_groups(groups: &[Together], words: &Words, lang: &str) -> String {
         ("front-worst", true),
         ("front-limit", false),
     ];
-    let heads = heads.map(|(key, right)| (words.text(lang, key, &Args::new()), right)).into();
+    let heads = heads.map(|(key, right)| (words.word(lang, key), right)).into();
     let row = |group: &Together| {
         vec![
             sized(group, words, lang),
-            words.text(lang, verdict_key(&group.verdict), &Args::new()),
+            words.word(lang, verdict_key(&group.verdict)),
             group.gain.map_or_else(|| "—".into(), |gain| gains::times_of(gain, Format::cell)),
             worst(group, words, lang).unwrap_or_else(|| "—".into()),
             limiting(group, words, lang).unwrap_or_else(|| "—".into()),
         ]
     };
     let grid = Grid { heads, rows: groups.iter().take(ROWS).map(row).collect() };
-    grid.without_empty().typeset(words, &[lang]).markdown()
+    grid.without_empty().typeset(words, lang).markdown()
 }
 
 /// The position of the chart that supports the answer. Charts of co-runs come first, then those under `charts:`,
@@ -356,12 +356,12 @@ pub(super) fn compared(section: &Section, words: &Words, lang: &str) -> Option<T
         return None;
     }
     let heads = ["front-finding", "front-then", "front-now", "held-holds"];
-    let heads = heads.map(|key| (words.text(lang, key, &Args::new()), false)).into();
+    let heads = heads.map(|key| (words.word(lang, key), false)).into();
     let cells = |(holds, mut cells): (Holds, Vec<String>)| {
-        cells.push(words.text(lang, super::held::holds_key(holds), &Args::new()));
+        cells.push(words.word(lang, super::held::holds_key(holds)));
         cells
     };
     let grid = Grid { heads, rows: rows.into_iter().map(cells).collect() };
     let title = words.text(lang, "front-compared", &Args::new().with("file", safe::code(&reference.file)));
-    Some(Titled { title, text: grid.typeset(words, &[lang]).markdown() })
+    Some(Titled { title, text: grid.typeset(words, lang).markdown() })
 }

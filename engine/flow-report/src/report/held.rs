@@ -27,13 +27,9 @@ pub(crate) fn held(section: &Section, words: &Words, lang: &str) -> Option<Title
     let reference = section.table.reference.as_ref()?;
     let names = Names { table: &section.table, words };
     let of_file = |key: &str| words.text(lang, key, &Args::new().with("file", safe::code(&reference.file)));
-    let heads = [
-        of_file("held-then"),
-        words.text(lang, "held-now", &Args::new()),
-        words.text(lang, "held-holds", &Args::new()),
-    ];
+    let heads = [of_file("held-then"), words.word(lang, "held-now"), words.word(lang, "held-holds")];
     let mut grid = Grid { heads: heads.map(|head| (head, false)).into(), rows: Vec::new() };
-    let holds = |holds: Holds| words.text(lang, holds_key(holds), &Args::new());
+    let holds = |holds: Holds| words.word(lang, holds_key(holds));
     for FindingMatch { then, now, holds: so } in &section.held {
         let said = |found: &Option<Scoped>| match found {
             Some(found) => found.worded(words, lang, &names),
@@ -49,9 +45,9 @@ pub(crate) fn held(section: &Section, words: &Words, lang: &str) -> Option<Title
     if grid.rows.is_empty() {
         return None;
     }
-    let mut notes = vec![words.text(lang, "held-note", &Args::new())];
+    let mut notes = vec![words.word(lang, "held-note")];
     notes.extend(section.disturbed.most().map(|beside| beside.of_table(words, lang)));
-    let text = grid.typeset(words, &[lang]).markdown() + &format!("\n{}\n", words.sentences(lang, &notes));
+    let text = grid.typeset(words, lang).markdown() + &format!("\n{}\n", words.sentences(lang, &notes));
     Some(Titled { title: safe::line(&of_file("held-title")), text })
 }
 
@@ -94,7 +90,7 @@ pub(crate) fn members(section: &Section, words: &Words, lang: &str) -> Option<Ti
     };
     let mut heads: Vec<(String, bool)> = axes.iter().map(|axis| (name(axis), numeric(&groups, axis))).collect();
     heads.extend(["together-alone", "together-together"].map(|key| (of(key), true)));
-    heads.push((words.text(lang, slower_head(&show), &Args::new()), true));
+    heads.push((words.word(lang, slower_head(&show)), true));
     let rows = groups.iter().flat_map(|group| group.members.iter().map(move |m| (group, m))).map(|(group, m)| {
         let cell = |value: Option<f64>, show: &Format| value.map_or_else(|| "—".into(), |v| show.cell(v));
         let point = axes.iter().map(|axis| m.axes.get(*axis).map(|v| safe::text(&written(v))).unwrap_or_default());
@@ -103,5 +99,5 @@ pub(crate) fn members(section: &Section, words: &Words, lang: &str) -> Option<Ti
     });
     let rows: Vec<Vec<String>> = rows.collect();
     let title = head_then(section, words, lang, "together-members");
-    Some(Titled { title: safe::line(&title), text: Grid { heads, rows }.typeset(words, &[lang]).markdown() })
+    Some(Titled { title: safe::line(&title), text: Grid { heads, rows }.typeset(words, lang).markdown() })
 }

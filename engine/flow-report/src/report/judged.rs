@@ -83,7 +83,7 @@ fn left_out(group: &Together, words: &Words, lang: &str) -> Vec<String> {
         words.text(lang, "left-out-foreign", &Args::new().with("label", safe::code(label)).with("used", used))
     }));
     let others = reasons.iter().filter_map(|why| match why {
-        None => Some(words.text(lang, "left-out-incomplete", &Args::new())),
+        None => Some(words.word(lang, "left-out-incomplete")),
         Some(Verdict::NotEnoughOverlap { label }) => {
             Some(words.text(lang, "left-out-overlap", &Args::new().with("label", safe::code(label))))
         }
@@ -157,9 +157,9 @@ pub(super) fn headline(group: &Together, words: &Words, lang: &str) -> String {
 
 /// The verdict with the throughput, for a cell.
 pub(super) fn brief(group: &Together, words: &Words, lang: &str) -> String {
-    let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
+    let verdict = words.word(lang, verdict_key(&group.verdict));
     match group.gain {
-        Some((gain, _)) => format!("{verdict}{}{}", words.mark(&[lang], "mark-comma"), Format::times().cell(gain)),
+        Some((gain, _)) => format!("{verdict}{}{}", words.word(lang, "mark-comma"), Format::times().cell(gain)),
         None => verdict,
     }
 }
@@ -192,7 +192,7 @@ const RULINGS: [(&str, &[Ruled]); 4] = [
 ];
 
 pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str) -> String {
-    let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
+    let verdict = words.word(lang, verdict_key(&group.verdict));
     let args = || Args::new().with("group", safe::text(&group.group)).with("verdict", verdict.clone());
     // Without repetitions, the interval of a slowdown is too uncertain to appear next to that of a gain.
     let by_gain = match &group.verdict {
@@ -208,7 +208,7 @@ pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str)
     let figure = |show: &Format, slower: (f64, Option<f64>)| {
         let whole = match show.ratio {
             true => times_of((1.0 + slower.0, slower.1), Format::number),
-            false => words.typeset(&[lang], &change_of(slower, show)),
+            false => words.typeset(lang, &change_of(slower, show)),
         };
         // The digits are the same as in the table.
         if sure { whole } else { whole.split(" ±").next().unwrap_or_default().to_owned() }
@@ -295,13 +295,13 @@ fn rulings(group: &Together, key: &str, ruled: &[Ruled], words: &Words, lang: &s
         let own: Vec<String> = own.iter().map(|r| resource(r, words, lang)).collect();
         list.push(words.text(lang, "ruling-own", &Args::new().with("what", words.list(lang, &own))));
     }
-    let list = list.join(&words.mark(&[lang], "mark-semicolon"));
+    let list = list.join(&words.word(lang, "mark-semicolon"));
     let key = if group.slower { key } else { "rulings-free" };
     (!list.is_empty()).then(|| words.text(lang, key, &Args::new().with("list", list)))
 }
 
 fn resource(ruling: &Ruling, words: &Words, lang: &str) -> String {
-    words.text(lang, &format!("resource-{}", ruling.resource.key()), &Args::new())
+    words.word(lang, &format!("resource-{}", ruling.resource.key()))
 }
 
 fn ruling(ruling: &Ruling, words: &Words, lang: &str) -> String {

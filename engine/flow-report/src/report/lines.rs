@@ -29,8 +29,8 @@ pub(super) fn cpu_count(setup: &Setup, model: &str, count: u32, words: &Words, l
 
 pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledValue> {
     let setup = &report.setup;
-    let colon = words.mark(&[lang], "mark-colon");
-    let said = |key: &str| words.text(lang, key, &Args::new());
+    let colon = words.word(lang, "mark-colon");
+    let said = |key: &str| words.word(lang, key);
     let line = |label: String, value: String| LabelledValue { label, colon: colon.clone(), value };
     let mut lines = Vec::new();
     for (parameter, value) in &setup.parameters {
@@ -112,7 +112,7 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
         let each = setup.revisions.iter().map(|revision| {
             let args = Args::new().with("commit", safe::code(revision.short()));
             let state = if revision.dirty { "setup-commit-dirty" } else { "setup-commit-clean" };
-            let outside = revision.outside.then(|| words.text(lang, "setup-commit-outside", &Args::new()));
+            let outside = revision.outside.then(|| words.word(lang, "setup-commit-outside"));
             words.text(lang, state, &args) + &outside.unwrap_or_default()
         });
         lines.push(line(said("setup-commit"), each.collect::<Vec<_>>().join("; ")));

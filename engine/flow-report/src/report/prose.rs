@@ -82,7 +82,7 @@ fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
     };
     let said = words.text(lang, "note-guess", &Args::new().with("text", text));
     let list = |groups: &[String]| words.list(lang, &groups.iter().map(|group| safe::text(group)).collect::<Vec<_>>());
-    let resource = |r: &crate::verdict::Resource| words.text(lang, &format!("resource-{}", r.key()), &Args::new());
+    let resource = |r: &crate::verdict::Resource| words.word(lang, &format!("resource-{}", r.key()));
     let judged = match section.guess.as_ref() {
         None => return Some(said),
         Some(Judged::Confirmed { resource: r, groups, relieved }) => {
@@ -103,7 +103,7 @@ fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
         Some(Judged::Open { resource: r }) => words.text(lang, "guess-open", &Args::new().with("what", resource(r))),
     };
     let ended = said.ends_with(['.', '?', '!', '。', '？', '！']);
-    let stop = words.mark(&[lang], if ended { "mark-between-sentences" } else { "mark-stop" });
+    let stop = words.word(lang, if ended { "mark-between-sentences" } else { "mark-stop" });
     Some(format!("{said}{stop}{judged}"))
 }
 
@@ -132,7 +132,7 @@ fn measure_again(report: &Report, words: &Words, lang: &str) -> Option<String> {
 pub(super) fn caveats(report: &Report, words: &Words, lang: &str) -> Vec<String> {
     let mut out = Vec::new();
     if report.fake_gpus {
-        out.push(words.text(lang, "remark-fake-gpus", &Args::new()));
+        out.push(words.word(lang, "remark-fake-gpus"));
     }
     // Notes below a table are not repeated.
     let said = |label: &String| {

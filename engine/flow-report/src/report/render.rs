@@ -101,7 +101,7 @@ pub(crate) fn render(
                 files.insert(format!("report.{lang}.md"), text.into_bytes());
             }
             _ => {
-                let name = words.text(lang, "language", &Args::new());
+                let name = words.word(lang, "language");
                 whole += &format!("\n---\n\n## {name}\n\n{}", below(&text));
             }
         }
@@ -202,7 +202,7 @@ pub(crate) fn page(json: &[u8], words: &Words, lang: Option<&str>) -> Result<Str
             .flat_map(|section| charts(section, words, lang, false, &caption(&report, words, lang)));
         Ok(html::Article {
             lang: (*lang).to_owned(),
-            name: words.text(lang, "language", &Args::new()),
+            name: words.word(lang, "language"),
             markdown: safe::without_folders(&without_data(&text, &report, words, lang)),
             charts: charts.map(|chart| (chart.file, shown(chart.svg, chart.picture.as_ref()))).collect(),
         })
@@ -284,7 +284,7 @@ fn mark_behind(title: &str, words: &Words, lang: &str) -> String {
     match title.ends_with(['?', '？']) {
         // In Markdown, bold text ends at a blank, but not between `？` and a letter.
         true => " ".to_owned(),
-        false => words.mark(&[lang], "mark-colon"),
+        false => words.word(lang, "mark-colon"),
     }
 }
 
@@ -337,7 +337,7 @@ fn content(report: &Report, words: &Words, lang: &str, langs: &[&str], entry: bo
         links: links(report, words, lang, langs),
         sections,
         setup: setup(report, words, lang),
-        setup_title: words.text(lang, "front-setup", &Args::new()),
+        setup_title: words.word(lang, "front-setup"),
         remarks: remarks.iter().map(|text| safe::line(text)).collect(),
         remark: remark.map(|text| safe::line(&text)),
     }
@@ -413,7 +413,7 @@ fn caption(report: &Report, words: &Words, lang: &str) -> String {
 fn links(report: &Report, words: &Words, lang: &str, langs: &[&str]) -> Vec<String> {
     let first = langs.first() == Some(&lang);
     let other = langs.iter().enumerate().filter(|(_, other)| **other != lang).map(|(at, other)| {
-        let name = words.text(other, "language", &Args::new());
+        let name = words.word(other, "language");
         match (report.split, at) {
             (true, 0) => format!("[{name}](report.md)"),
             (true, _) => format!("[{name}](report.{other}.md)"),
@@ -429,7 +429,7 @@ fn links(report: &Report, words: &Words, lang: &str, langs: &[&str]) -> Vec<Stri
 }
 
 fn data_link(section: &Section, words: &Words, lang: &str) -> String {
-    let name = words.text(lang, "front-data", &Args::new());
+    let name = words.word(lang, "front-data");
     format!("[{name}](charts/{}.csv)", safe::target(&section.name, "%#?"))
 }
 
@@ -453,7 +453,7 @@ fn changes(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
     for (column, show) in &changes.columns {
         let unit = match show.head() {
             None => String::new(),
-            Some("points") => format!(" ({})", words.text(lang, "unit-points", &Args::new())),
+            Some("points") => format!(" ({})", words.word(lang, "unit-points")),
             Some(unit) => format!(" ({})", safe::text(unit)),
         };
         grid.heads.push((names.head(column, lang) + &unit, true));
@@ -477,7 +477,7 @@ fn changes(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
             format!("\n{}\n", words.text(lang, "changes-differences", &args))
         }
     };
-    let text = grid.typeset(words, &[lang]).markdown() + &note;
+    let text = grid.typeset(words, lang).markdown() + &note;
     Some(Titled { title: safe::line(&title), text })
 }
 
@@ -494,16 +494,13 @@ fn section(
     more.extend(changes(section, words, lang));
     more.extend(held::held(section, words, lang));
     let analyses = &section.analyses;
-    for shown in analyses.iter().flat_map(|(_, found)| found.tables(analyses, &section.table, words, &[lang])) {
-        let text = shown.body(words, &[lang]);
+    for shown in analyses.iter().flat_map(|(_, found)| found.tables(analyses, &section.table, words, lang)) {
+        let text = shown.body(words, lang);
         more.push(Titled { title: safe::line(&shown.title), text });
     }
     let mut add = |key: &str, grid: Grid, notes: &[String]| {
         let notes = if notes.is_empty() { String::new() } else { format!("\n{}\n", notes.join("  \n")) };
-        more.push(Titled {
-            title: words.text(lang, key, &Args::new()),
-            text: grid.typeset(words, &[lang]).markdown() + &notes,
-        });
+        more.push(Titled { title: words.word(lang, key), text: grid.typeset(words, lang).markdown() + &notes });
     };
     if !section.together.is_empty() {
         let gains = together::intervals(&section.together, words, lang);
@@ -515,8 +512,7 @@ fn section(
             let windows = together::windows(&section.together, words, lang);
             add("together-used", used, windows.as_slice());
         }
-        let explained =
-            together::explained(&section.together).into_iter().map(|key| words.text(lang, key, &Args::new()));
+        let explained = together::explained(&section.together).into_iter().map(|key| words.word(lang, key));
         let notes: Vec<String> = explained.collect();
         add("together-groups", together::groups(section, words, lang), &notes);
     }
@@ -526,20 +522,16 @@ fn section(
     more.extend(held::members(section, words, lang));
     let key = if said.is_empty() { "assumed-heading" } else { "assumed-heading-other" };
     let assumed = assumptions::worded(&section.assumed, words, lang, said);
-    let assumed = assumed.map(|text| Titled { title: words.text(lang, key, &Args::new()), text });
+    let assumed = assumed.map(|text| Titled { title: words.word(lang, key), text });
     let computed = (!section.computed.is_empty()).then(|| {
-        let heads = ["computed-figure", "computed-value"]
-            .map(|key| (words.text(lang, key, &Args::new()), key == "computed-value"));
+        let heads = ["computed-figure", "computed-value"].map(|key| (words.word(lang, key), key == "computed-value"));
         let mut grid = Grid { heads: heads.into(), rows: Vec::new() };
         for entry in &section.computed {
             let label = entry.label(lang, &names);
             let value = entry.text(words, lang);
             grid.rows.push(vec![label, value]);
         }
-        Titled {
-            title: words.text(lang, "computed-heading", &Args::new()),
-            text: grid.typeset(words, &[lang]).markdown(),
-        }
+        Titled { title: words.word(lang, "computed-heading"), text: grid.typeset(words, lang).markdown() }
     });
     let mut charts = charts(section, words, lang, several, "");
     let answer = answer(section);
@@ -560,9 +552,9 @@ fn section(
         bullets: listed(bullets),
         compared: front::compared(section, words, lang),
         folded,
-        details_title: words.text(lang, "front-details", &Args::new()),
+        details_title: words.word(lang, "front-details"),
         data: data_link(section, words, lang),
-        full_table: markdown(&section.table, words, &[lang]),
+        full_table: markdown(&section.table, words, lang),
         more,
         assumed,
         computed,

@@ -46,16 +46,16 @@ pub(crate) fn members(groups: &[Together], words: &Words, lang: &str, names: &Na
     }
     heads.push((head("together-together"), true));
     if predicted {
-        heads.push((words.text(lang, "together-off", &Args::new()), true));
+        heads.push((words.word(lang, "together-off"), true));
     }
-    heads.push((words.text(lang, slower_head(&show), &Args::new()), true));
-    heads.push((words.text(lang, "together-cpu-alone", &Args::new()), true));
+    heads.push((words.word(lang, slower_head(&show)), true));
+    heads.push((words.word(lang, "together-cpu-alone"), true));
     let foreign: Vec<f64> =
         measured(|m| m.foreign.0).into_iter().chain(measured(|m| m.foreign.1)).filter(|v| *v > FOREIGN_CPU).collect();
     let others = Format::for_unit("ratio", foreign.iter().copied());
     if !foreign.is_empty() {
-        heads.push((words.text(lang, "together-foreign-alone", &Args::new()), true));
-        heads.push((words.text(lang, "together-foreign-together", &Args::new()), true));
+        heads.push((words.word(lang, "together-foreign-alone"), true));
+        heads.push((words.word(lang, "together-foreign-together"), true));
     }
     let rows = groups.iter().flat_map(|g| g.members.iter().map(move |m| (g, m))).map(|(g, m)| {
         let mut cells: Vec<String> =
@@ -95,7 +95,7 @@ pub(crate) fn packed(packed: &Packed, words: &Words, lang: &str, names: &Names<'
     let axis = |(at, axis): (usize, &String)| (names.head(axis, lang), number(at));
     let mut heads: Vec<(String, bool)> = packed.axes.iter().enumerate().map(axis).collect();
     heads.extend(["together-alone", "packed-packed"].map(|key| (wall(key), true)));
-    heads.push((words.text(lang, "packed-slowdown", &Args::new()), true));
+    heads.push((words.word(lang, "packed-slowdown"), true));
     let row = |m: &crate::findings::Member| {
         let figures = [time.cell(m.alone), time.cell(m.packed), Format::times().cell(m.packed / m.alone)];
         m.point.iter().map(|value| safe::text(value)).chain(figures).collect()
@@ -193,16 +193,13 @@ pub(crate) fn intervals(groups: &[Together], words: &Words, lang: &str) -> Optio
 /// A note if the sum of the members' use exceeds 100%.
 pub(crate) fn windows(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
     let all = |group: &Together| group.members.iter().map(|m| m.used.cpu).sum::<Option<f64>>();
-    groups
-        .iter()
-        .any(|group| all(group).is_some_and(|sum| sum > 1.0))
-        .then(|| words.text(lang, "note-windows", &Args::new()))
+    groups.iter().any(|group| all(group).is_some_and(|sum| sum > 1.0)).then(|| words.word(lang, "note-windows"))
 }
 
 /// A note on the runs behind the times, if groups ran several times.
 pub(crate) fn repeated(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
     let any = groups.iter().any(|group| group.looks > 1);
-    any.then(|| words.text(lang, "note-all-runs", &Args::new()))
+    any.then(|| words.word(lang, "note-all-runs"))
 }
 
 /// The notes that explain GPU figures.
@@ -230,30 +227,30 @@ pub(crate) fn groups(section: &Section, words: &Words, lang: &str) -> Grid {
     let mut kinds = Resource::ALL.to_vec();
     kinds.retain(|kind| ruling(*kind).any(|r| r.asked.is_some()));
     let on_gpus = groups.iter().flat_map(|g| &g.members).any(|m| m.gpus.is_some_and(|n| n > 0));
-    let mut heads = vec![(words.text(lang, "together-group", &Args::new()), false)];
+    let mut heads = vec![(words.word(lang, "together-group"), false)];
     if on_gpus {
-        heads.push((words.text(lang, "together-placement", &Args::new()), false));
+        heads.push((words.word(lang, "together-placement"), false));
     }
-    heads.push((words.text(lang, "together-verdict", &Args::new()), false));
-    heads.push((words.text(lang, "together-gain", &Args::new()), true));
+    heads.push((words.word(lang, "together-verdict"), false));
+    heads.push((words.word(lang, "together-gain"), true));
     if then {
         heads.push((head_then(section, words, lang, "together-verdict"), false));
         heads.push((head_then(section, words, lang, "together-gain"), true));
     }
     let repeated = groups.iter().any(|g| g.looks > 1 || g.verdict.is_undecided());
     if repeated {
-        heads.push((words.text(lang, "together-runs", &Args::new()), true));
+        heads.push((words.word(lang, "together-runs"), true));
     }
     let disturbed: Vec<f64> = groups.iter().filter_map(Together::left_out_for).collect();
     let others = Format::for_unit("ratio", disturbed.iter().copied());
     if !disturbed.is_empty() {
-        heads.push((words.text(lang, "together-foreign-left-out", &Args::new()), true));
+        heads.push((words.word(lang, "together-foreign-left-out"), true));
     }
     heads.extend(kinds.iter().map(|kind| {
         let asked = format!("asked-{}", kind.key());
         let of = match ruling(*kind).any(|r| r.used.is_some()) {
-            true => words.text(lang, "asked-used", &Args::new().with("asked", words.text(lang, &asked, &Args::new()))),
-            false => words.text(lang, &asked, &Args::new()),
+            true => words.text(lang, "asked-used", &Args::new().with("asked", words.word(lang, &asked))),
+            false => words.word(lang, &asked),
         };
         (of, true)
     }));
@@ -264,20 +261,20 @@ pub(crate) fn groups(section: &Section, words: &Words, lang: &str) -> Grid {
                 CorunGpus::Own => "placement-own",
                 CorunGpus::Shared => "placement-shared",
             };
-            cells.push(words.text(lang, placement, &Args::new()));
+            cells.push(words.word(lang, placement));
         }
         cells.push(match g.verdict {
             Verdict::Parallel => {
                 let args = Args::new().with("tolerance", words.figure(lang, &share(), g.tolerance));
                 words.text(lang, "verdict-parallel-within", &args)
             }
-            _ => words.text(lang, verdict_key(&g.verdict), &Args::new()),
+            _ => words.word(lang, verdict_key(&g.verdict)),
         });
         let times = Format::times();
         cells.push(g.gain.map_or_else(dash, |gain| times_of(gain, Format::cell)));
         if then {
             let of = g.earlier.as_deref();
-            cells.push(of.map_or_else(dash, |of| words.text(lang, verdict_key(&of.verdict), &Args::new())));
+            cells.push(of.map_or_else(dash, |of| words.word(lang, verdict_key(&of.verdict))));
             cells.push(of.and_then(|of| of.gain).map_or_else(dash, |(gain, _)| times.cell(gain)));
         }
         if repeated {
@@ -313,7 +310,7 @@ pub(crate) fn groups(section: &Section, words: &Words, lang: &str) -> Grid {
 
 /// The header of earlier figures of groups: `Verdict, published`.
 pub(super) fn head_then(section: &Section, words: &Words, lang: &str, key: &str) -> String {
-    let comma = words.mark(&[lang], "mark-comma");
+    let comma = words.word(lang, "mark-comma");
     let then = earlier(&section.table, words, lang);
-    format!("{}{comma}{then}", words.text(lang, key, &Args::new()))
+    format!("{}{comma}{then}", words.word(lang, key))
 }

@@ -7,7 +7,7 @@ use super::model::{Cell, Column, Content, Ended, Note, Row, Spread, Table};
 use super::reference::beside;
 use super::with::{Derived, Text};
 use crate::safe;
-use crate::words::{Args, Words, join};
+use crate::words::{Args, Words};
 
 /// A table of finished texts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,9 +18,9 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// With numbers formatted for these languages.
-    pub(crate) fn typeset(mut self, words: &Words, langs: &[&str]) -> Self {
-        self.rows.iter_mut().flatten().for_each(|cell| *cell = words.typeset(langs, cell));
+    /// With numbers formatted for this language.
+    pub(crate) fn typeset(mut self, words: &Words, lang: &str) -> Self {
+        self.rows.iter_mut().flatten().for_each(|cell| *cell = words.typeset(lang, cell));
         self
     }
 
@@ -67,23 +67,17 @@ impl Grid {
     }
 }
 
-/// A table as Markdown in one language, or in several at once, with its notes below.
-pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
+/// A table as Markdown, with its notes below.
+pub(crate) fn markdown(table: &Table, words: &Words, lang: &str) -> String {
     if let Some(why) = &table.absent {
-        let texts = langs.iter().map(|lang| {
-            words.text(
-                lang,
-                "table-absent",
-                &Args::new().with("step", safe::code(&table.from)).with("why", words.reasons(lang).cause(why)),
-            )
-        });
-        return join(texts) + "\n";
+        let args = Args::new().with("step", safe::code(&table.from)).with("why", words.reasons(lang).cause(why));
+        return words.text(lang, "table-absent", &args) + "\n";
     }
     let table = &beside(table);
     let numbered: Vec<usize> =
         (0..table.notes.len()).filter(|at| cells(table).any(|cell| cell.notes.contains(at))).collect();
-    let grids: Vec<String> = columnwise(table).iter().map(|part| one_grid(part, words, langs, &numbered)).collect();
-    let notes = notes(table, words, langs);
+    let grids: Vec<String> = columnwise(table).iter().map(|part| one_grid(part, words, lang, &numbered)).collect();
+    let notes = notes(table, words, lang);
     match notes.is_empty() {
         true => grids.join("\n"),
         false => format!("{}\n{}\n", grids.join("\n"), notes.join("\n").trim_end()),
@@ -93,7 +87,7 @@ pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
 /// A table without earlier figures as Markdown, with its own notes but no notes about its columns.
 pub(crate) fn plain(table: &Table, words: &Words, lang: &str) -> String {
     let notes: Vec<String> = table.notes.iter().map(|note| safe::line(&worded(note, words, lang))).collect();
-    let grid = one_grid(table, words, &[lang], &[]);
+    let grid = one_grid(table, words, lang, &[]);
     if notes.is_empty() { grid } else { format!("{grid}\n{}\n", notes.join("  \n")) }
 }
 
@@ -128,18 +122,18 @@ fn columnwise(table: &Table) -> Vec<Table> {
     shown.iter().map(only).collect()
 }
 
-fn one_grid(table: &Table, words: &Words, langs: &[&str], numbered: &[usize]) -> String {
+fn one_grid(table: &Table, words: &Words, lang: &str, numbered: &[usize]) -> String {
     let rows = table.body.iter().map(|row| {
         let cells = row.cells.iter().zip(&table.columns);
-        cells.map(|(cell, column)| show(cell, column, words, langs, numbered)).collect()
+        cells.map(|(cell, column)| show(cell, column, words, lang, numbered)).collect()
     });
-    let heads = heads(table, words, langs).into_iter().enumerate();
+    let heads = heads(table, words, lang).into_iter().enumerate();
     let grid = Grid { heads: heads.map(|(at, head)| (head, right(table, at))).collect(), rows: rows.collect() };
-    let grid = grid.typeset(words, langs);
+    let grid = grid.typeset(words, lang);
     // A column that fills the table is named once.
     let above = match alike(table) {
         Some(column) => {
-            safe::line(&format!("{}{}\n\n", label_of(column, words, langs, false), unit_of(column, words, langs)))
+            safe::line(&format!("{}{}\n\n", label(column, words, lang, false), unit_of(column, words, lang)))
         }
         None => String::new(),
     };
@@ -171,7 +165,7 @@ fn right(table: &Table, at: usize) -> bool {
 }
 
 /// The headers of the columns, with units.
-fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
+fn heads(table: &Table, words: &Words, lang: &str) -> Vec<String> {
     let mut heads = Vec::new();
     let alike = alike(table).is_some();
     for (at, column) in table.columns.iter().enumerate() {
@@ -181,10 +175,10 @@ fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
                 && before.derived.is_none()
         });
         let part = column.part.as_ref().and_then(|part| table.point(part)).map(|part| safe::text(&part));
-        let label = label_of(column, words, langs, follows);
-        let unit = unit_of(column, words, langs);
-        let comma = words.mark(langs, "mark-comma");
-        let earlier = column.earlier.then(|| join(langs.iter().map(|lang| earlier(table, words, lang))));
+        let label = label(column, words, lang, follows);
+        let unit = unit_of(column, words, lang);
+        let comma = words.word(lang, "mark-comma");
+        let earlier = column.earlier.then(|| earlier(table, words, lang));
         let of: Vec<String> = part.into_iter().chain(earlier).collect();
         heads.push(match of.is_empty() {
             false if alike => of.join(&comma),
@@ -198,19 +192,15 @@ fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
 /// The header of earlier figures.
 pub(crate) fn earlier(table: &Table, words: &Words, lang: &str) -> String {
     let own = table.reference.as_ref().and_then(|reference| reference.label.as_ref());
-    own.map_or_else(|| words.text(lang, "reference-earlier", &Args::new()), |label| safe::text(label.of(lang)))
+    own.map_or_else(|| words.word(lang, "reference-earlier"), |label| safe::text(label.of(lang)))
 }
 
-fn unit_of(column: &Column, words: &Words, langs: &[&str]) -> String {
+fn unit_of(column: &Column, words: &Words, lang: &str) -> String {
     match column.show.head() {
-        Some("points") => format!(" ({})", words.joined(langs, "unit-points")),
+        Some("points") => format!(" ({})", words.word(lang, "unit-points")),
         Some(unit) => format!(" ({})", safe::text(unit)),
         None => String::new(),
     }
-}
-
-fn label_of(column: &Column, words: &Words, langs: &[&str], follows: bool) -> String {
-    join(langs.iter().map(|lang| label(column, words, lang, follows)))
 }
 
 fn label(column: &Column, words: &Words, lang: &str, follows: bool) -> String {
@@ -256,11 +246,11 @@ pub(crate) fn inline(label: &str, lang: &str) -> String {
     }
 }
 
-fn show(cell: &Cell, column: &Column, words: &Words, langs: &[&str], numbered: &[usize]) -> String {
+fn show(cell: &Cell, column: &Column, words: &Words, lang: &str, numbered: &[usize]) -> String {
     let given = cell.number().zip(cell.digits).map(|(value, digits)| column.show.given(value, digits));
     let text = match given {
-        Some(show) => content(&cell.content, &Column { show, ..column.clone() }, words, langs),
-        None => content(&cell.content, column, words, langs),
+        Some(show) => content(&cell.content, &Column { show, ..column.clone() }, words, lang),
+        None => content(&cell.content, column, words, lang),
     };
     let notes = cell.notes.iter().filter_map(|note| numbered.iter().position(|n| n == note));
     let marks: String = notes.map(|at| format!(" ({})", mark(at))).collect();
@@ -272,7 +262,7 @@ fn mark(at: usize) -> char {
     char::from(b'a' + (at % 26) as u8)
 }
 
-pub(crate) fn content(content: &Content, column: &Column, words: &Words, langs: &[&str]) -> String {
+pub(crate) fn content(content: &Content, column: &Column, words: &Words, lang: &str) -> String {
     match content {
         Content::Number { value, spread, .. } => {
             let shown = column.show.cell(*value);
@@ -288,13 +278,12 @@ pub(crate) fn content(content: &Content, column: &Column, words: &Words, langs: 
             }
         }
         Content::Text { text, .. } => safe::text(text),
-        Content::Outcome { outcome, gpu } => join(langs.iter().map(|lang| ended(*outcome, *gpu, words, lang))),
+        Content::Outcome { outcome, gpu } => ended(*outcome, *gpu, words, lang),
         Content::NotFinite { what } => what.symbol().to_owned(),
-        Content::Spoiled => words.joined(langs, "cell-spoiled"),
-        Content::Unlike => words.joined(langs, "cell-unlike"),
+        Content::Spoiled => words.word(lang, "cell-spoiled"),
+        Content::Unlike => words.word(lang, "cell-unlike"),
         Content::GpusChange { from, to } => {
-            let args = || Args::new().with("from", from.to_string()).with("to", to.to_string());
-            join(langs.iter().map(|lang| words.text(lang, "cell-gpus-change", &args())))
+            words.text(lang, "cell-gpus-change", &Args::new().with("from", from.to_string()).with("to", to.to_string()))
         }
         Content::Absent => "—".into(),
     }
@@ -305,11 +294,11 @@ fn ended(outcome: Outcome, gpu: bool, words: &Words, lang: &str) -> String {
 }
 
 /// The notes below a table, one per line.
-pub(crate) fn notes(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
+pub(crate) fn notes(table: &Table, words: &Words, lang: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut lettered = 0;
     for (at, note) in table.notes.iter().enumerate() {
-        let text = join(langs.iter().map(|lang| worded(note, words, lang)));
+        let text = worded(note, words, lang);
         if cells(table).any(|cell| cell.notes.contains(&at)) {
             lines.push(format!("({}) {text}", mark(lettered)));
             lettered += 1;
@@ -322,11 +311,11 @@ pub(crate) fn notes(table: &Table, words: &Words, langs: &[&str]) -> Vec<String>
         let told =
             shown.flat_map(|(at, _)| table.body.iter().map(move |row| &row.cells[at])).any(|c| c.number().is_some());
         if told {
-            lines.push(words.joined(langs, key));
+            lines.push(words.word(lang, key));
         }
     }
     if loads_left_out(table) {
-        lines.push(words.joined(langs, "note-short-load"));
+        lines.push(words.word(lang, "note-short-load"));
     }
     // Two blanks make each a separate line in Markdown too.
     let last = lines.len().saturating_sub(1);
@@ -372,7 +361,7 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
         Note::Caveats { label, caveats } => {
             let reasons = words.reasons(lang);
             let all: Vec<String> = caveats.iter().map(|caveat| reasons.caveat(caveat)).collect();
-            let why = all.join(&words.mark(&[lang], "mark-semicolon"));
+            let why = all.join(&words.word(lang, "mark-semicolon"));
             words.text(lang, "note-caveats", &args.with("label", safe::code(label)).with("why", why))
         }
         Note::OfTheWhole { name, axis } => {
@@ -393,8 +382,8 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
             });
             let told = u64::from(*used) + others.iter().map(|ended| u64::from(ended.n)).sum::<u64>();
             let rest = u64::from(*of).saturating_sub(told);
-            let rest = (rest > 0).then(|| words.text(lang, "partial-rest", &Args::new()));
-            let others = each.chain(rest).collect::<Vec<_>>().join(&words.mark(&[lang], "mark-comma"));
+            let rest = (rest > 0).then(|| words.word(lang, "partial-rest"));
+            let others = each.chain(rest).collect::<Vec<_>>().join(&words.word(lang, "mark-comma"));
             let args = args.with("used", used.to_string()).with("of", of.to_string());
             words.text(lang, "note-partial", &args.with("others", others))
         }
@@ -465,7 +454,7 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
                 values => format!("{} {}", safe::text(&one.name), safe::text(&values.join(" / "))),
             });
             let key = if *more == 0 { "note-environments" } else { "note-environments-more" };
-            let list = each.collect::<Vec<_>>().join(&words.mark(&[lang], "mark-semicolon"));
+            let list = each.collect::<Vec<_>>().join(&words.word(lang, "mark-semicolon"));
             words.text(lang, key, &args.with("list", list).with("more", more.to_string()))
         }
         Note::NoMachines => words.text(lang, "note-no-machines", &args),
