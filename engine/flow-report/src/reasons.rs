@@ -7,10 +7,11 @@ use flow_core::reason::{
     Refusal, Spoiled, Stopped, Unmatched,
 };
 use flow_core::verdict::Call;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::safe;
-use crate::words::{Args, Words};
+use crate::words::{Args, Words, fields};
 
 /// Words for reasons in one language.
 #[derive(Clone, Copy, Debug)]
@@ -34,65 +35,23 @@ impl Words {
 impl Reasons<'_> {
     /// The reason for an outcome, or why the instance did not run.
     pub fn cause(&self, cause: &Cause) -> String {
-        let args = Args::new();
+        let (kind, args) = self.fields(cause, &["expression", "axis", "step", "name", "output", "path"]);
+        let key = format!("cause-{kind}");
         match cause {
-            Cause::ConditionFalse { expression } => {
-                self.say("cause-condition-false", args.with("expression", self.code(expression)))
+            Cause::NoInstances { step: Some(_), because: None } => self.say("cause-no-instances-of", args),
+            Cause::NoInstances { step: Some(_), because: Some(why) } => {
+                self.say("cause-no-instances-because", args.with("why", self.cause(why)))
             }
-            Cause::EmptyAxis { axis } => self.say("cause-empty-axis", args.with("axis", self.code(axis))),
-            Cause::NoInstances { step: None, .. } => self.say("cause-no-instances", args),
-            Cause::NoInstances { step: Some(step), because: None } => {
-                self.say("cause-no-instances-of", args.with("step", self.code(step)))
-            }
-            Cause::NoInstances { step: Some(step), because: Some(why) } => {
-                self.say("cause-no-instances-because", args.with("step", self.code(step)).with("why", self.cause(why)))
-            }
-            Cause::AllSkipped => self.say("cause-all-skipped", args),
             Cause::Lacks { lack } => self.lack(lack),
-            Cause::AsksTooMuch => self.say("cause-asks-too-much", args),
-            Cause::Unresolved { error } => self.say("cause-unresolved", args.with("error", self.fault(error))),
-            Cause::NoInput { error } => self.say("cause-no-input", args.with("error", self.fault(error))),
-            Cause::NoEnvironment { name, error } => {
-                self.say("cause-no-environment", args.with("name", self.code(name)).with("error", self.fault(error)))
-            }
-            Cause::ResultUnseen { error } => self.say("cause-result-unseen", args.with("error", self.fault(error))),
-            Cause::NotProvided { uses } => self.say("cause-not-provided", args.with("uses", self.text(uses))),
-            Cause::MemberCannotRun { label, because } => {
-                let args = args.with("label", self.text(label)).with("why", self.cause(because));
-                self.say("cause-member-cannot-run", args)
-            }
-            Cause::NeedCannotRun { label } => self.say("cause-need-cannot-run", args.with("label", self.text(label))),
-            Cause::NeedFailed { label } => self.say("cause-need-failed", args.with("label", self.text(label))),
-            Cause::FailedElsewhere { label } => {
-                self.say("cause-failed-elsewhere", args.with("label", self.text(label)))
-            }
-            Cause::MemberFailed { label } => self.say("cause-member-failed", args.with("label", self.text(label))),
-            Cause::RunCancelled => self.say("cause-run-cancelled", args),
-            Cause::Decided { group, verdict: None, .. } => {
-                self.say("cause-decided-not", args.with("group", self.text(group)))
-            }
-            Cause::Decided { group, looks, verdict: Some(call) } => {
-                let args = args.with("group", self.text(group)).count("looks", *looks as usize);
-                self.say("cause-decided", args.with("verdict", self.call(*call)))
-            }
-            Cause::NotRun => self.say("cause-not-run", args),
-            Cause::GpuGone => self.say("cause-gpu-gone", args),
-            Cause::NotStarted { error: None } => self.say("cause-not-started", args),
-            Cause::NotStarted { error: Some(error) } => {
-                self.say("cause-not-started-because", args.with("error", self.fault(error)))
-            }
+            Cause::MemberCannotRun { because, .. } => self.say(&key, args.with("why", self.cause(because))),
+            Cause::Decided { verdict: None, .. } => self.say("cause-decided-not", args),
+            Cause::Decided { verdict: Some(call), .. } => self.say(&key, args.with("verdict", self.call(*call))),
+            Cause::NotStarted { error: Some(_) } => self.say("cause-not-started-because", args),
             Cause::NotFilled { what } => self.filling(what),
-            Cause::Builtin { error } => self.say("cause-builtin", args.with("error", self.fault(error))),
-            Cause::NothingToShow => self.say("cause-nothing-to-show", args),
-            Cause::NoSchedule => self.say("cause-no-schedule", args),
             Cause::Said { text } | Cause::OutOfMemory { said: Some(text), .. } => self.prose(text),
-            Cause::SaidFailed => self.say("cause-said-failed", args),
-            Cause::SaidOk { end } => self.say("cause-said-ok", args.with("end", self.end(end))),
-            Cause::SaidNothing { end } => self.say("cause-said-nothing", args.with("end", self.end(end))),
             Cause::Exited { end, last_line } => {
-                let args = args.with("end", self.end(end));
                 let said = match last_line {
-                    None => self.say("cause-exited", args),
+                    None => self.say(&key, args),
                     Some(line) => self.say("cause-exited-line", args.with("line", self.prose(line))),
                 };
                 match ExitHint::of(end, last_line.as_deref()) {
@@ -100,26 +59,17 @@ impl Reasons<'_> {
                     Some(hint) => self.joined(vec![said, self.exit_hint(hint)]),
                 }
             }
-            Cause::OutOfMemory { memory, said: None } => {
-                self.say("cause-out-of-memory", args.with("gpu", yes(*memory == Memory::Gpu)))
-            }
-            Cause::KilledForMemory => self.say("cause-killed-for-memory", args),
-            Cause::TimedOut { limit } => {
-                self.say("cause-timed-out", args.with("limit", limit.as_secs_f64().to_string()))
-            }
+            Cause::OutOfMemory { memory, said: None } => self.say(&key, args.with("gpu", yes(*memory == Memory::Gpu))),
+            Cause::TimedOut { limit } => self.say(&key, args.with("limit", limit.as_secs_f64().to_string())),
             Cause::NotListed { path, because } => {
                 // Each commit changes the repository, so it is no input.
-                let key = if path.split('/').next_back() == Some(".git") {
-                    "cause-no-repository"
-                } else {
-                    "cause-not-listed"
-                };
-                self.say(key, args.with("path", self.code(path)).with("how", self.how(because.as_deref())))
+                let repository = path.split('/').next_back() == Some(".git");
+                let key = if repository { "cause-no-repository" } else { &key };
+                self.say(key, args.with("how", self.how(because.as_deref())))
             }
             Cause::NoMetrics { problem } => self.no_metrics(problem),
-            Cause::NoOutput { output, path, new, more, work } => {
-                let args = args.with("output", self.code(output)).with("path", self.code(path));
-                let said = self.say("cause-no-output", args);
+            Cause::NoOutput { new, more, work, .. } => {
+                let said = self.say(&key, args);
                 let Some(work) = work else { return said };
                 let files: Vec<String> = new.iter().map(|file| self.code(file)).collect();
                 let files = files.join(&self.words.word(self.lang, "list-comma"));
@@ -132,25 +82,14 @@ impl Reasons<'_> {
                 };
                 self.joined(vec![said, self.say(key, args)])
             }
-            Cause::OutputUnseen { output, path, error } => {
-                let args = args.with("output", self.code(output)).with("path", self.code(path));
-                self.say("cause-output-unseen", args.with("error", self.fault(error)))
+            Cause::GpuLost { because: Some(how), .. } => {
+                self.say("cause-gpu-lost-how", args.with("how", self.cause(how)))
             }
-            Cause::NotKept { error } => self.say("cause-not-kept", args.with("error", self.fault(error))),
-            Cause::GpuLost { gpu, model, because } => {
-                let args = args.with("gpu", gpu.to_string()).with("model", self.text(model));
-                match because {
-                    None => self.say("cause-gpu-lost", args),
-                    Some(how) => self.say("cause-gpu-lost-how", args.with("how", self.cause(how))),
-                }
-            }
-            Cause::SetUpAgain { plugin, because } => {
-                let args = args.with("plugin", self.text(plugin)).with("how", self.how(because.as_deref()));
-                self.say("cause-set-up-again", args)
-            }
+            Cause::SetUpAgain { because, .. } => self.say(&key, args.with("how", self.how(because.as_deref()))),
             Cause::Refused { refusal } => self.refusal(refusal),
             Cause::Batch { job, end } => self.batch(job.as_deref(), end),
             Cause::Ended { outcome } => self.outcome(*outcome),
+            _ => self.say(&key, args),
         }
     }
 
@@ -168,25 +107,12 @@ impl Reasons<'_> {
 
     /// The reason why a measurement was disturbed.
     pub fn spoiled(&self, spoiled: &Spoiled) -> String {
-        let args = Args::new();
         match spoiled {
-            Spoiled::Stranger { pid, name, gpu } => {
-                let args = args.with("pid", pid.to_string()).with("name", self.text(name));
-                self.say("spoiled-stranger", args.with("gpu", self.text(gpu)))
-            }
-            Spoiled::GpuSilent { gpu, seconds } => {
-                let args = args.with("gpu", self.text(gpu)).with("seconds", seconds.to_string());
-                self.say("spoiled-gpu-silent", args)
-            }
-            Spoiled::OtherRuns { attempts } => {
-                self.say("spoiled-other-runs", args.with("attempts", attempts.to_string()))
-            }
-            Spoiled::InputWritten { path, itself, .. } => {
-                let key = if *itself { "spoiled-input-written-itself" } else { "spoiled-input-written" };
-                self.say(key, args.with("path", self.code(path)))
+            Spoiled::InputWritten { path, itself: true, .. } => {
+                self.say("spoiled-input-written-itself", Args::new().with("path", self.code(path)))
             }
             Spoiled::InputChanged { path, differences } => {
-                self.say("spoiled-input-changed", args.with("path", self.changed(path, differences)))
+                self.say("spoiled-input-changed", Args::new().with("path", self.changed(path, differences)))
             }
             Spoiled::InputRewritten { path, seconds } => {
                 let args = args.with("path", self.code(path)).with("seconds", seconds.to_string());
@@ -194,21 +120,14 @@ impl Reasons<'_> {
             }
             // Another step wrote into it, and its check removed it.
             Spoiled::ArtifactChanged { path, damage: Damage::Missing } => {
-                self.say("spoiled-artifact-gone", args.with("path", self.code(path)))
+                self.say("spoiled-artifact-gone", Args::new().with("path", self.code(path)))
             }
             Spoiled::ArtifactChanged { path, damage } => {
-                let args = args.with("path", self.code(path)).with("damage", self.damage(damage));
+                let args = Args::new().with("path", self.code(path)).with("damage", self.damage(damage));
                 self.say("spoiled-artifact-changed", args)
             }
-            Spoiled::ArtifactUnseen { path, error } => {
-                let args = args.with("path", self.code(path)).with("error", self.fault(error));
-                self.say("spoiled-artifact-unseen", args)
-            }
-            Spoiled::OtherHardware { declared, found } => {
-                let args = args.with("declared", self.text(declared)).with("found", self.text(found));
-                self.say("spoiled-other-hardware", args)
-            }
             Spoiled::Said { text } => self.prose(text),
+            _ => self.told("spoiled", spoiled, &["path"]),
         }
     }
 
@@ -254,22 +173,15 @@ impl Reasons<'_> {
 
     /// The reason why a profile is active.
     pub fn profile(&self, why: &ProfileReason) -> String {
-        match why {
-            ProfileReason::Asked => self.say("profile-asked", Args::new()),
-            ProfileReason::Holds { expression } => {
-                self.say("profile-holds", Args::new().with("expression", self.code(expression)))
-            }
-        }
+        self.told("profile", why, &["expression"])
     }
 
     fn damage(&self, damage: &Damage) -> String {
         match damage {
-            Damage::Missing => self.say("damage-missing", Args::new()),
-            Damage::Changed { path: None } => self.say("damage-changed", Args::new()),
             Damage::Changed { path: Some(path) } => {
                 self.say("damage-changed-in", Args::new().with("path", self.code(path)))
             }
-            Damage::Content => self.say("damage-content", Args::new()),
+            _ => self.told("damage", damage, &[]),
         }
     }
 
@@ -320,12 +232,12 @@ impl Reasons<'_> {
             Some(job) => self.say("batch-job", Args::new().with("id", self.text(job))),
             None => self.say("batch-its-job", Args::new()),
         };
-        let args = Args::new().with("job", job);
+        let (kind, args) = self.fields(end, &[]);
+        let (key, args) = (format!("batch-{kind}"), args.with("job", job));
         match end {
-            BatchEnd::NodeLost { node: Some(node) } => self.say("batch-node-lost", args.with("node", self.text(node))),
             BatchEnd::NodeLost { node: None } => self.say("batch-some-node-lost", args),
             BatchEnd::TimeLimit { stopped } => {
-                let said = self.say("batch-time-limit", args);
+                let said = self.say(&key, args);
                 let why = stopped.map(|stopped| match stopped {
                     Stopped::NoCheckpoint => "batch-no-checkpoint",
                     Stopped::NoProgress => "batch-no-progress",
@@ -337,14 +249,10 @@ impl Reasons<'_> {
                     self.say("batch-time-limit-why", Args::new().with("end", said).with("why", why))
                 })
             }
-            BatchEnd::Memory => self.say("batch-memory", args),
-            BatchEnd::Cancelled => self.say("batch-cancelled", args),
-            BatchEnd::Preempted => self.say("batch-preempted", args),
-            BatchEnd::NotLaunched => self.say("batch-not-launched", args),
             BatchEnd::Failed { code, begun, said } => {
                 let end = match code {
                     _ if *begun => self.say("batch-begun", args),
-                    Some(code) => self.say("batch-failed-code", args.with("code", code.to_string())),
+                    Some(_) => self.say("batch-failed-code", args),
                     None => self.say("batch-failed", args),
                 };
                 let args = Args::new().with("end", end);
@@ -354,11 +262,24 @@ impl Reasons<'_> {
                     Some(said) => self.say("batch-said", args.with("said", self.prose(said))),
                 }
             }
-            BatchEnd::Held { reason } => self.say("batch-held", args.with("reason", self.text(reason))),
-            BatchEnd::Never { reason } => self.say("batch-never", args.with("reason", self.text(reason))),
-            BatchEnd::Refused { error } => self.say("batch-refused", args.with("error", self.prose(error))),
-            BatchEnd::Vanished => self.say("batch-vanished", args),
+            _ => self.say(&key, args),
         }
+    }
+
+    /// The message of a reason by its kind, with its fields as variables. `code` has the fields that are names.
+    fn told(&self, prefix: &str, reason: &impl Serialize, code: &[&str]) -> String {
+        let (kind, args) = self.fields(reason, code);
+        self.say(&format!("{prefix}-{kind}"), args)
+    }
+
+    fn fields(&self, reason: &impl Serialize, code: &[&str]) -> (String, Args) {
+        fields(reason, "kind", |name, value| match (name, value) {
+            ("error", error) => serde_json::from_value(error.clone()).ok().map(|error| self.fault(&error)),
+            ("end", end) => serde_json::from_value(end.clone()).ok().map(|end: ProcessEnd| self.told("end", &end, &[])),
+            (name, Value::String(text)) if code.contains(&name) => Some(self.code(text)),
+            (_, Value::String(text)) => Some(self.text(text)),
+            _ => None,
+        })
     }
 
     /// An error. English uses the text that planning shows, every other language its catalogue.
@@ -399,14 +320,6 @@ impl Reasons<'_> {
         }
     }
 
-    fn end(&self, end: &ProcessEnd) -> String {
-        match end {
-            ProcessEnd::Code { code } => self.say("end-code", Args::new().with("code", code.to_string())),
-            ProcessEnd::Signal { name } => self.say("end-signal", Args::new().with("name", self.text(name))),
-            ProcessEnd::Unknown => self.say("end-unknown", Args::new()),
-        }
-    }
-
     fn exit_hint(&self, hint: ExitHint) -> String {
         let key = match hint {
             ExitHint::BrokenPipe => "hint-broken-pipe",
@@ -418,45 +331,16 @@ impl Reasons<'_> {
     }
 
     fn filling(&self, what: &Filling) -> String {
-        let args = Args::new();
         match what {
-            Filling::Own { path, error } => {
-                self.say("filling-own", args.with("path", self.code(path)).with("error", self.fault(error)))
-            }
-            Filling::Input { path, error } => {
-                self.say("filling-input", args.with("path", self.code(path)).with("error", self.fault(error)))
-            }
-            Filling::InputInInput { path, folder } => {
-                let args = args.with("path", self.code(path)).with("folder", self.code(folder));
-                self.say("filling-input-in-input", args)
-            }
-            Filling::InputChanged { path } => self.say("filling-input-changed", args.with("path", self.code(path))),
             Filling::EnvironmentChanged { name, differences } => {
-                self.say("filling-environment-changed", args.with("name", self.changed(name, differences)))
+                self.say("filling-environment-changed", Args::new().with("name", self.changed(name, differences)))
             }
-            Filling::Artifact { error } => self.say("filling-artifact", args.with("error", self.fault(error))),
-            Filling::NoPlugin { plugin } => self.say("filling-no-plugin", args.with("plugin", self.text(plugin))),
+            _ => self.told("filling", what, &["path", "folder"]),
         }
     }
 
     fn no_metrics(&self, problem: &NoMetrics) -> String {
-        let file = |file: &str| Args::new().with("file", self.code(file));
         match problem {
-            NoMetrics::Unread { file: of, error } => {
-                self.say("metrics-unread", file(of).with("error", self.fault(error)))
-            }
-            NoMetrics::NoJson { file: of, error } => {
-                self.say("metrics-no-json", file(of).with("error", self.prose(error)))
-            }
-            NoMetrics::NoNumbers { file: of } => self.say("metrics-no-numbers", file(of)),
-            NoMetrics::BadLine { file: of, line, text } => {
-                self.say("metrics-bad-line", file(of).with("line", line.to_string()).with("text", self.text(text)))
-            }
-            NoMetrics::NoHeader { file: of } => self.say("metrics-no-header", file(of)),
-            NoMetrics::NoneInFile { file: of } => self.say("metrics-none-in-file", file(of)),
-            NoMetrics::NoneInTable { file: of } => self.say("metrics-none-in-table", file(of)),
-            NoMetrics::NoEventFile { file: of } => self.say("metrics-no-event-file", file(of)),
-            NoMetrics::BadEvent { file: of, at } => self.say("metrics-bad-event", file(of).with("at", at.to_string())),
             NoMetrics::NoneMatches { patterns } => {
                 let one = |of: &Unmatched| match &of.nearest {
                     Some(line) => {
@@ -469,31 +353,14 @@ impl Reasons<'_> {
                 let args = Args::new().with("several", yes(patterns.len() > 1)).with("patterns", all);
                 self.say("metrics-none-matches", args)
             }
+            _ => self.told("metrics", problem, &["file"]),
         }
     }
 
     fn refusal(&self, refusal: &Refusal) -> String {
-        let args = Args::new();
-        match refusal {
-            Refusal::OtherProtocol { plugin, theirs, ours } => {
-                let args = args.with("plugin", self.text(plugin)).with("theirs", theirs.to_string());
-                let args = args.with("ours", ours.to_string()).with("newer", yes(theirs > ours));
-                self.say("refusal-other-protocol", args)
-            }
-            Refusal::NoHello { protocol } => self.say("refusal-no-hello", args.with("protocol", protocol.to_string())),
-            Refusal::MessagesUnread { error } => {
-                self.say("refusal-messages-unread", args.with("error", self.fault(error)))
-            }
-            Refusal::LogUnread { error } => self.say("refusal-log-unread", args.with("error", self.fault(error))),
-            Refusal::LogTooLong { most, error } => {
-                let args = args.with("most", most.to_string()).with("error", self.fault(error));
-                self.say("refusal-log-too-long", args)
-            }
-            Refusal::NotReached { folder, error } => {
-                let args = args.with("folder", self.text(folder)).with("error", self.fault(error));
-                self.say("refusal-not-reached", args)
-            }
-        }
+        let (kind, args) = self.fields(refusal, &[]);
+        let newer = matches!(refusal, Refusal::OtherProtocol { theirs, ours, .. } if theirs > ours);
+        self.say(&format!("refusal-{kind}"), args.with("newer", yes(newer)))
     }
 
     /// An outcome without further details.

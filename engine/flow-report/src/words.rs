@@ -8,6 +8,8 @@ use std::{
 };
 
 use fluent_bundle::{FluentArgs, FluentResource, FluentValue, concurrent::FluentBundle};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::{Format, safe};
 
@@ -161,6 +163,26 @@ impl Args {
         self.0.set(name, FluentValue::from(value));
         self
     }
+}
+
+/// A value as a message: its kind, as keys of the catalogue have it, and its fields as variables. `worded` says what a
+/// text, a list or an object with this name is in words.
+pub(crate) fn fields(
+    value: &impl Serialize,
+    tag: &str,
+    worded: impl Fn(&str, &Value) -> Option<String>,
+) -> (String, Args) {
+    let Ok(Value::Object(fields)) = serde_json::to_value(value) else { return Default::default() };
+    let kind = fields.get(tag).and_then(Value::as_str).unwrap_or_default().replace('_', "-");
+    let args = fields.into_iter().fold(Args::new(), |args, (name, value)| match &value {
+        Value::Bool(holds) => args.with(name, if *holds { "yes" } else { "no" }),
+        Value::Number(number) => args.with_number(name, number.as_f64().unwrap_or_default()),
+        other => match worded(&name, other) {
+            Some(text) => args.with(name, text),
+            None => args,
+        },
+    });
+    (kind, args)
 }
 
 #[cfg(test)]

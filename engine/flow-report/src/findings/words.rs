@@ -1,6 +1,7 @@
 //! Findings as text. The catalogues hold the sentences; here each finding chooses one and its arguments.
 
 use flow_core::Outcome;
+use serde_json::Value;
 
 use super::compare::is_told;
 use super::phrases::{few, named, ratios, sides, span, texts};
@@ -10,7 +11,7 @@ use crate::format::term;
 use crate::safe;
 use crate::significance::MOST_RUNS;
 use crate::table::Names;
-use crate::words::{Args, Words};
+use crate::words::{Args, Words, fields};
 
 impl Scoped {
     pub(crate) fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
@@ -23,108 +24,60 @@ impl Finding {
         let inline = |name: &str| names.inline(name, lang);
         // A sentence that begins with a column's name begins with a capital letter.
         let say = |key: &str, args: Args| names.capital(words.text(lang, key, &args), lang);
-        let args = Args::new();
+        let text = |figure: &Figure| figure.text(words, lang);
+        let range = |least: &Figure, most: &Figure| span(least, most, true, words, lang);
+        // A place and its figure, as two variables.
+        let pair = |args: Args, place: &'static str, figure: &'static str, of: &(String, Figure)| {
+            args.with(place, safe::text(&of.0)).with(figure, text(&of.1))
+        };
+        let (kind, args) = fields(self, "finding", |name, value| match (name, value) {
+            ("column" | "time" | "axis" | "memory" | "load" | "accuracy" | "of" | "split", Value::String(name)) => {
+                Some(inline(name))
+            }
+            ("label" | "table", Value::String(name)) => Some(safe::code(name)),
+            (_, Value::String(name)) => Some(safe::text(name)),
+            (_, figure) => serde_json::from_value(figure.clone()).ok().map(|figure: Figure| text(&figure)),
+        });
+        let key = &*format!("finding-{kind}");
         match self {
-            Finding::Flattens { time, axis, at, value, rises, stops } => {
-                let args = args
-                    .with("time", inline(time))
-                    .with("axis", inline(axis))
-                    .with("at", safe::text(at))
-                    .with("value", value.text(words, lang));
-                match rises {
-                    None => say(if *stops { "finding-flattens-stops" } else { "finding-flattens" }, args),
-                    Some((later, to)) => say(
-                        "finding-flattens-rises",
-                        args.with("later", safe::text(later)).with("to", to.text(words, lang)),
-                    ),
-                }
+            Finding::Flattens { rises: Some(later), .. } | Finding::NeverFalls { rises: Some(later), .. } => {
+                say(&format!("{key}-rises"), pair(args, "later", "to", later))
             }
-            Finding::NeverFalls { time, axis, at, value, rises } => {
-                let args = args.with("time", inline(time)).with("axis", inline(axis)).with("at", safe::text(at));
-                let args = args.with("value", value.text(words, lang));
-                match rises {
-                    None => say("finding-never-falls", args),
-                    Some((later, to)) => say(
-                        "finding-never-falls-rises",
-                        args.with("later", safe::text(later)).with("to", to.text(words, lang)),
-                    ),
-                }
-            }
-            Finding::StillFalling { time, axis, at, value } => {
-                let args = args.with("time", inline(time)).with("axis", inline(axis)).with("at", safe::text(at));
-                say("finding-still-falling", args.with("value", value.text(words, lang)))
-            }
-            Finding::TimeFlat { time, axis, least, most } => {
-                let range = span(least, most, true, words, lang);
+            Finding::Flattens { stops: true, .. } => say("finding-flattens-stops", args),
+            Finding::TimeFlat { least, most, .. } => {
                 let one = least.show.as_read(least.value) == most.show.as_read(most.value);
-                say(
-                    if one { "finding-time-same" } else { "finding-time-flat" },
-                    args.with("time", inline(time)).with("axis", inline(axis)).with("range", range),
-                )
+                say(if one { "finding-time-same" } else { key }, args.with("range", range(least, most)))
             }
-            Finding::NoTrend { time, axis, least, most } => {
-                let args = args.with("time", inline(time)).with("axis", inline(axis));
-                say("finding-no-trend", args.with("range", span(least, most, true, words, lang)))
+            Finding::NoTrend { least, most, .. } | Finding::MemoryFlat { least, most, .. } => {
+                say(key, args.with("range", range(least, most)))
             }
-            Finding::Uneven { time, axis, least, most } => {
-                let args = args.with("time", inline(time)).with("axis", inline(axis));
-                let args = args.with("low", safe::text(&least.0)).with("least", least.1.text(words, lang));
-                let args = args.with("high", safe::text(&most.0)).with("most", most.1.text(words, lang));
-                say("finding-uneven", args)
+            Finding::Uneven { least, most, .. } => {
+                say(key, pair(pair(args, "low", "least", least), "high", "most", most))
             }
-            Finding::MemoryFaster { memory, time, axis, from, to, grows, falls } => {
-                let args = args.with("memory", inline(memory)).with("time", inline(time)).with("axis", inline(axis));
-                let args = args.with("from", safe::text(from)).with("to", safe::text(to));
-                say(
-                    "finding-memory-faster",
-                    args.with("grows", grows.size(words, lang)).with("falls", falls.size(words, lang)),
-                )
+            Finding::MemoryFaster { grows, falls, .. } => {
+                say(key, args.with("grows", grows.size(words, lang)).with("falls", falls.size(words, lang)))
             }
-            Finding::MemoryNotFlat { memory, axis, from, to, least, most } => {
-                let args = args.with("memory", inline(memory)).with("axis", inline(axis));
-                let args = args.with("from", safe::text(from)).with("to", safe::text(to));
-                say(
-                    "finding-memory-not-flat",
-                    args.with("least", least.text(words, lang)).with("most", most.text(words, lang)),
-                )
-            }
-            Finding::LoadGoes { load, axis, rises, from, to } => {
-                let args = args.with("load", inline(load)).with("axis", inline(axis));
-                let args = args.with("rises", if *rises { "yes" } else { "no" });
-                let args = args.with("from", safe::text(&from.0)).with("first", from.1.text(words, lang));
-                let args = args.with("to", safe::text(&to.0)).with("last", to.1.text(words, lang));
-                say("finding-load-goes", args)
-            }
-            Finding::MemoryFlat { memory, axis, at, least, most } => {
-                let args = args.with("memory", inline(memory)).with("axis", inline(axis)).with("at", safe::text(at));
-                say("finding-memory-flat", args.with("range", span(least, most, true, words, lang)))
-            }
-            Finding::Frontier { axis, at, outcome, gpu, fits } => {
-                let args = args.with("axis", inline(axis)).with("at", safe::text(at));
-                let args = args.with(
-                    "memory",
-                    match (outcome, gpu) {
-                        (Outcome::DoesNotFit, _) => "machine",
-                        (_, true) => "gpu",
-                        (_, false) => "host",
-                    },
-                );
+            Finding::LoadGoes { from, to, .. } => say(key, pair(pair(args, "from", "first", from), "to", "last", to)),
+            Finding::Frontier { outcome, gpu, fits, .. } => {
+                let memory = match (outcome, gpu) {
+                    (Outcome::DoesNotFit, _) => "machine",
+                    (_, true) => "gpu",
+                    (_, false) => "host",
+                };
+                let args = args.with("memory", memory);
                 match fits {
                     None => say("finding-frontier-none", args),
-                    Some((fits, None)) => say("finding-frontier", args.with("fits", safe::text(fits))),
-                    Some((fits, Some(used))) => say(
-                        "finding-frontier-used",
-                        args.with("fits", safe::text(fits)).with("used", used.text(words, lang)),
-                    ),
+                    Some((fits, None)) => say(key, args.with("fits", safe::text(fits))),
+                    Some((fits, Some(used))) => {
+                        say("finding-frontier-used", args.with("fits", safe::text(fits)).with("used", text(used)))
+                    }
                 }
             }
-            Finding::Linear { column, axis, intercept, slope, r2 } => {
-                let args = args.with("column", inline(column)).with("axis", inline(axis));
-                let (sign, slope) = term(slope.text(words, lang));
-                let args = args.with("intercept", intercept.text(words, lang)).with("sign", sign).with("slope", slope);
-                say("finding-linear", args.with("r2", r2.text(words, lang)))
+            Finding::Linear { slope, .. } => {
+                let (sign, slope) = term(text(slope));
+                say(key, args.with("sign", sign).with("slope", slope))
             }
-            Finding::Jumps { column, axis, jumps, multiple } => {
+            Finding::Jumps { jumps, multiple, .. } => {
                 let each: Vec<String> = jumps
                     .iter()
                     .map(|(from, to, height)| {
@@ -132,7 +85,6 @@ impl Finding {
                         words.text(lang, "jump", &args.with("height", height.text(words, lang)))
                     })
                     .collect();
-                let args = args.with("column", inline(column)).with("axis", inline(axis));
                 let args = args.with("jumps", words.list(lang, &each));
                 match multiple {
                     Some(multiple) => say("finding-jumps-multiple", args.with("multiple", multiple.to_string())),
@@ -140,7 +92,7 @@ impl Finding {
                 }
             }
             Finding::Bound { by, least, most, cpus } => {
-                let args = args.with("range", span(least, most, true, words, lang));
+                let args = args.with("range", range(least, most));
                 match (by, cpus) {
                     (Bound::Gpu, _) => say("finding-bound-gpu", args),
                     (Bound::Cpu, None) => say("finding-bound-cpu", args),
@@ -151,95 +103,63 @@ impl Finding {
                     (Bound::Data, _) => say("finding-bound-data", args),
                 }
             }
-            Finding::Ends { label, bursts, among, middle, ends } => {
-                let args = args.with("label", safe::code(label)).with("middle", middle.text(words, lang));
-                let args = args.with("ends", ends.text(words, lang));
-                match (bursts, among) {
-                    (false, _) => say("finding-no-bursts", args),
-                    (true, Among::All) => say("finding-bursts", args.with("which", "every")),
-                    (true, Among::Some) => say("finding-bursts", args.with("which", "some")),
-                    (true, Among::One) => say("finding-bursts", args.with("which", "one")),
-                }
+            Finding::Ends { bursts: false, .. } => say("finding-no-bursts", args),
+            Finding::Ends { among, .. } => {
+                let which = match among {
+                    Among::All => "every",
+                    Among::Some => "some",
+                    Among::One => "one",
+                };
+                say("finding-bursts", args.with("which", which))
             }
-            Finding::Unchanged { column, a, b, most, one_way, least } => {
-                let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
-                if let Some(least) = least {
-                    let (from, to) = if least.value < most.value { (least, most) } else { (most, least) };
-                    return say("finding-mixed", args.with("range", span(from, to, true, words, lang)));
-                }
+            Finding::Unchanged { most, least: Some(least), .. } => {
+                let (from, to) = if least.value < most.value { (least, most) } else { (most, least) };
+                say("finding-mixed", args.with("range", range(from, to)))
+            }
+            Finding::Unchanged { most, one_way, .. } => {
                 let args = args.with("most", most.bound(words, lang));
-                let how = if !one_way {
-                    "both"
-                } else if most.value > 0.0 {
-                    "rises"
-                } else {
-                    "falls"
+                let how = match one_way {
+                    false => "both",
+                    true if most.value > 0.0 => "rises",
+                    true => "falls",
                 };
                 match most.show.reads_zero(most.value) {
-                    true => say("finding-unchanged", args),
+                    true => say(key, args),
                     false => say("finding-hardly-changed", args.with("how", how)),
                 }
             }
-            Finding::Agrees { column, most, as_given, of } => {
-                let args = args.with("column", inline(column)).with("most", most.size(words, lang));
-                let [as_given, of] = [as_given, of].map(|count| count.text(words, lang));
-                say("finding-agrees", args.with("same", as_given).with("of", of))
+            Finding::Agrees { most, as_given, .. } => {
+                say(key, args.with("most", most.size(words, lang)).with("same", text(as_given)))
             }
-            Finding::Estimate { column, of, most, more } => {
-                let args = args.with("column", inline(column)).with("of", inline(of));
-                match more {
-                    None => say("finding-estimate-one", args.with("most", most.text(words, lang))),
-                    Some((least, typical)) => {
-                        let range = span(least, most, true, words, lang);
-                        say("finding-estimate", args.with("range", range).with("typical", typical.text(words, lang)))
-                    }
-                }
+            Finding::Estimate { more: None, .. } => say("finding-estimate-one", args),
+            Finding::Estimate { most, more: Some((least, typical)), .. } => {
+                say(key, args.with("range", range(least, most)).with("typical", text(typical)))
             }
-            Finding::SameLearned { column, a, b, low, high } => {
-                let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
+            Finding::SameLearned { low, high, .. } => {
                 let args = args.with("told", if is_told(low, high) { "yes" } else { "no" });
-                say("finding-same-learned", args.with("interval", span(low, high, true, words, lang)))
+                say(key, args.with("interval", range(low, high)))
             }
-            Finding::Undecided { column, a, b, mean, low, high, more } => {
-                let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
-                let args = args.with("mean", mean.text(words, lang));
-                let args = args.with("interval", span(low, high, true, words, lang));
+            Finding::Undecided { low, high, more, .. } => {
                 let runs = match more {
                     Some(more) => say("finding-undecided-more", Args::new().count("more", *more as usize)),
                     None => say("finding-undecided-most", Args::new().count("most", MOST_RUNS as usize)),
                 };
-                words.sentences(lang, &[say("finding-undecided", args), runs])
+                words.sentences(lang, &[say(key, args.with("interval", range(low, high))), runs])
             }
-            Finding::LearnedChange { column, a, b, mean, low, high } => {
-                let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
+            Finding::LearnedChange { mean, low, high, .. } => {
                 let args = args.with("told", if is_told(low, high) { "yes" } else { "no" });
-                let times = mean.show.ratio;
-                let args = args.with("how", if times { "times" } else { "change" });
-                let args = args.with(
-                    "mean",
-                    if times { ratios([mean, mean], false, words, lang) } else { mean.text(words, lang) },
-                );
-                say("finding-learned-change", args.with("interval", span(low, high, true, words, lang)))
-            }
-            Finding::Changed { column, a, b, rises, least, most, borne } => {
-                let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
-                let times = least.show.ratio;
-                let range = match times {
-                    true => ratios([least, most], names.is_time(column), words, lang),
-                    false => span(least, most, false, words, lang),
+                let (how, mean) = match mean.show.ratio {
+                    true => ("times", ratios([mean, mean], false, words, lang)),
+                    false => ("change", text(mean)),
                 };
-                let args = args.with("range", range);
-                let args = args.with(
-                    "how",
-                    if times {
-                        "times"
-                    } else if *rises {
-                        "rises"
-                    } else {
-                        "falls"
-                    },
-                );
-                let text = |figure: &Figure| figure.text(words, lang);
+                say(key, args.with("how", how).with("mean", mean).with("interval", range(low, high)))
+            }
+            Finding::Changed { column, rises, least, most, borne, .. } => {
+                let (how, range) = match least.show.ratio {
+                    true => ("times", ratios([least, most], names.is_time(column), words, lang)),
+                    false => (if *rises { "rises" } else { "falls" }, span(least, most, false, words, lang)),
+                };
+                let args = args.with("range", range).with("how", how);
                 let every = |rows: &str| {
                     let args = Args::new().with("rows", rows);
                     match names.table.rows.as_slice() {
@@ -277,15 +197,9 @@ impl Finding {
                     }
                 }
             }
-            Finding::ChangedAt { column, a, b, rises, axis, places } => {
-                let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
-                let args = args.with("rises", if *rises { "yes" } else { "no" }).with("axis", inline(axis));
-                say("finding-changed-at", args.with("places", sides(places, words, lang)))
-            }
-            Finding::Order { column, order } => {
-                say("finding-order", args.with("column", inline(column)).with("order", sides(order, words, lang)))
-            }
-            Finding::OrderOf { column, table, place, names: policies, held, turned } => {
+            Finding::ChangedAt { places, .. } => say(key, args.with("places", sides(places, words, lang))),
+            Finding::Order { order, .. } => say(key, args.with("order", sides(order, words, lang))),
+            Finding::OrderOf { place, names: policies, held, turned, .. } => {
                 let at = |(axis, value): &(String, String)| {
                     let args = Args::new().with("axis", inline(axis)).with("value", safe::text(value));
                     words.text(lang, "order-place", &args)
@@ -296,9 +210,8 @@ impl Finding {
                 };
                 let place: Vec<String> = place.iter().map(at).collect();
                 let turned: Vec<String> = turned.iter().map(pair).collect();
-                let policies: Vec<String> = policies.iter().map(|name| safe::text(name)).collect();
-                let args = args.with("column", inline(column)).with("table", safe::code(table));
-                let args = args.with("place", words.list(lang, &place)).with("names", words.list(lang, &policies));
+                let args =
+                    args.with("place", words.list(lang, &place)).with("names", words.list(lang, &texts(policies)));
                 let key = match (turned.is_empty(), held) {
                     (true, true) => "finding-order-holds",
                     (true, false) => "finding-order-open",
@@ -307,37 +220,29 @@ impl Finding {
                 };
                 say(key, args.with("turned", words.list(lang, &turned)))
             }
-            Finding::OneTraining { columns, a, b, identical } => {
+            Finding::OneTraining { columns, identical, .. } => {
                 let columns: Vec<String> = columns.iter().map(|name| inline(name)).collect();
                 let args = args.with("columns", words.list(lang, &columns));
-                let args = args.with("a", safe::text(a)).with("b", safe::text(b));
                 if *identical {
                     let told = [say("finding-identical", args), say("spread-identical", Args::new())];
                     return words.sentences(lang, &told);
                 }
-                say("finding-one-training", args)
+                say(key, args)
             }
-            Finding::Best { column, axis, at, best, worst } => {
-                let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
+            Finding::Best { best, worst, .. } => {
                 let side = |side: &Side| named(&side.name, &side.value, words, lang);
-                let told = say("finding-best", args.with("best", side(best)).with("worst", side(worst)));
+                let told = say(key, args.with("best", side(best)).with("worst", side(worst)));
                 let rivals = [best, worst].into_iter().filter_map(|side| side.rivals(words, lang));
                 words.sentences(lang, &std::iter::once(told).chain(rivals).collect::<Vec<_>>())
             }
-            Finding::NoneTold { column, split, axis, at, best, worst } => {
-                let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
-                let args = args.with("split", inline(split)).with("best", named(&best.0, &best.1, words, lang));
+            Finding::NoneTold { best, worst, .. } => {
+                let args = args.with("best", named(&best.0, &best.1, words, lang));
                 let args = args.with("worst", named(&worst.name, &worst.value, words, lang));
                 let args = args.with("by", worst.by.size(words, lang));
-                say("finding-none-told", args.with("range", span(&worst.low, &worst.high, true, words, lang)))
+                say(key, args.with("range", range(&worst.low, &worst.high)))
             }
-            Finding::Alike { column, split, axis, at, apart, least, most } => {
-                let range = span(least, most, true, words, lang);
-                let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
-                let args = args.with("split", inline(split)).with("range", range);
-                say("finding-alike", args.with("apart", apart.text(words, lang)))
-            }
-            Finding::Turns { column, axis, turns } => {
+            Finding::Alike { least, most, .. } => say(key, args.with("range", range(least, most))),
+            Finding::Turns { turns, .. } => {
                 let each: Vec<String> = turns
                     .iter()
                     .map(|turn| {
@@ -350,13 +255,9 @@ impl Finding {
                     })
                     .collect();
                 let each = each.join(&words.word(lang, "mark-semicolon"));
-                say("finding-turns", args.with("column", inline(column)).with("axis", inline(axis)).with("turns", each))
+                say("finding-turns", args.with("turns", each))
             }
-            Finding::AtMost { column, axis, at, parts, most } => {
-                let args = args.with("column", inline(column)).with("parts", words.list(lang, &texts(parts)));
-                let args = args.with("axis", inline(axis)).with("at", safe::text(at));
-                say("finding-at-most", args.with("most", most.text(words, lang)))
-            }
+            Finding::AtMost { parts, .. } => say(key, args.with("parts", words.list(lang, &texts(parts)))),
             Finding::Packed { whole, part, least, most, foreign } => {
                 let [from, to] = [least, most].map(|figure| figure.show.number(figure.value));
                 let args =
@@ -380,18 +281,13 @@ impl Finding {
                 });
                 words.sentences(lang, &[told].into_iter().chain(spoilt).collect::<Vec<_>>())
             }
-            Finding::Repeated { column, axis, differs, least, most, p, paired } => {
+            Finding::Repeated { differs, least, most, p, .. } => {
                 let key = if *differs { "finding-repeated-differs" } else { "finding-repeated-alike" };
-                let args = args.with("column", inline(column)).with("axis", inline(axis));
-                let range = span(least, most, true, words, lang);
-                let args = args.with("paired", if *paired { "yes" } else { "no" });
-                say(key, args.with("range", range).with("p", p.relation()))
+                say(key, args.with("range", range(least, most)).with("p", p.relation()))
             }
-            Finding::Goes { column, axis, course, from, to } => {
-                let args = args.with("column", inline(column)).with("axis", inline(axis));
-                let end = |(at, figure): &(String, Figure)| (safe::text(at), figure.text(words, lang));
-                let ((from, first), (to, last)) = (end(from), end(to));
-                if *course == Course::Stays && first == last {
+            Finding::Goes { column, course, from, to, .. } => {
+                let first = text(&from.1);
+                if *course == Course::Stays && first == text(&to.1) {
                     return say("finding-time-same", args.with("time", inline(column)).with("range", first));
                 }
                 let key = match course {
@@ -400,7 +296,7 @@ impl Finding {
                     Course::Varies => "finding-varies",
                     Course::Stays => "finding-stays",
                 };
-                say(key, args.with("from", from).with("first", first).with("to", to).with("last", last))
+                say(key, pair(pair(args, "from", "first", from), "to", "last", to))
             }
             Finding::Winner { column, point, value, next, worst, tied, test, identical, command, center, .. } => {
                 let args = || Args::new().with("column", inline(column)).with("point", safe::text(point));
@@ -443,19 +339,18 @@ impl Finding {
                 }
                 words.sentences(lang, &told)
             }
-            Finding::Depends { column, axis, best, worst, next } => {
-                let args = args.with("column", inline(column)).with("axis", inline(axis));
-                let args = args.with("best", safe::text(&best.0)).with("value", best.1.text(words, lang));
-                let args = args.with("worst", safe::text(&worst.0)).with("other", worst.1.text(words, lang));
-                let args = args.with("second", inline(&next.0)).with("by", next.1.size(words, lang));
-                say("finding-depends", args)
+            Finding::Depends { best, worst, next, .. } => {
+                let args = pair(pair(args, "best", "value", best), "worst", "other", worst);
+                say(key, args.with("second", inline(&next.0)).with("by", next.1.size(words, lang)))
             }
-            Finding::CostFree { accuracy, a, b, cheaper, better } => {
+            Finding::CostFree { cheaper, .. } => {
                 let cheaper: Vec<String> = cheaper.iter().map(|name| inline(name)).collect();
-                let args = args.with("accuracy", inline(accuracy)).with("a", safe::text(a)).with("b", safe::text(b));
-                let args = args.with("better", if *better { "yes" } else { "no" });
-                say("finding-cost-free", args.with("cheaper", words.list(lang, &cheaper)))
+                say(key, args.with("cheaper", words.list(lang, &cheaper)))
             }
+            Finding::Flattens { .. }
+            | Finding::NeverFalls { .. }
+            | Finding::StillFalling { .. }
+            | Finding::MemoryNotFlat { .. } => say(key, args),
         }
     }
 }

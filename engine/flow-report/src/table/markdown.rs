@@ -7,7 +7,7 @@ use super::model::{Cell, Column, Content, Ended, Note, Row, Spread, Table};
 use super::reference::beside;
 use super::with::{Derived, Text};
 use crate::safe;
-use crate::words::{Args, Words};
+use crate::words::{Args, Words, fields};
 
 /// A table of finished texts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -336,44 +336,30 @@ fn loads_left_out(table: &Table) -> bool {
 }
 
 pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
-    let args = Args::new();
-    match note {
-        Note::Mean { of, over } => {
-            let over: Vec<String> = over.iter().map(|axis| inline(&name(axis, words, lang), lang)).collect();
-            let key = if over.is_empty() { "note-mean" } else { "note-mean-over" };
-            words.text(lang, key, &args.with("of", of.to_string()).with("over", words.list(lang, &over)))
+    let named = |of: &str| inline(&name(of, words, lang), lang);
+    let (kind, args) = fields(note, "note", |name, value| {
+        let text = value.as_str()?;
+        Some(match name {
+            "label" | "name" | "file" | "head" | "nearest" => safe::code(text),
+            "axis" => text.to_owned(),
+            "what" => named(text),
+            _ => safe::text(text),
+        })
+    });
+    let semicolon = words.word(lang, "mark-semicolon");
+    let (key, args) = match note {
+        Note::Mean { over, .. } => {
+            let over: Vec<String> = over.iter().map(|axis| named(axis)).collect();
+            (if over.is_empty() { "" } else { "-over" }, args.with("over", words.list(lang, &over)))
         }
-        Note::Simulated { of } => words.text(lang, "note-simulated", &args.with("of", of.to_string())),
-        Note::Median { of } => words.text(lang, "note-median", &args.with("of", of.to_string())),
-        Note::Unlike { what, one, other } => {
-            let what = inline(&name(what, words, lang), lang);
-            words.text(
-                lang,
-                "note-unlike",
-                &args.with("what", what).with("one", safe::text(one)).with("other", safe::text(other)),
-            )
+        Note::Spoiled { reasons, .. } => ("", args.with("why", words.reasons(lang).all_spoiled(reasons))),
+        Note::Caveats { caveats, .. } => {
+            let all: Vec<String> = caveats.iter().map(|caveat| words.reasons(lang).caveat(caveat)).collect();
+            ("", args.with("why", all.join(&semicolon)))
         }
-        Note::Spoiled { label, reasons } => words.text(
-            lang,
-            "note-spoiled",
-            &args.with("label", safe::code(label)).with("why", words.reasons(lang).all_spoiled(reasons)),
-        ),
-        Note::Caveats { label, caveats } => {
-            let reasons = words.reasons(lang);
-            let all: Vec<String> = caveats.iter().map(|caveat| reasons.caveat(caveat)).collect();
-            let why = all.join(&words.word(lang, "mark-semicolon"));
-            words.text(lang, "note-caveats", &args.with("label", safe::code(label)).with("why", why))
-        }
-        Note::OfTheWhole { name, axis } => {
-            let args = args.with("name", safe::code(name)).with("axis", axis.clone());
-            words.text(lang, "note-of-the-whole", &args)
-        }
-        Note::StartUp => words.text(lang, "note-start-up", &args),
-        Note::StepsOnly => words.text(lang, "note-steps-only", &args),
-        Note::NoMetrics { label, more, problem } => {
+        Note::NoMetrics { more, problem, .. } => {
             let why = words.reasons(lang).cause(&Cause::NoMetrics { problem: problem.clone() });
-            let args = args.with("label", safe::code(label)).with("more", more.to_string()).with("why", why);
-            words.text(lang, if *more == 0 { "note-no-metrics" } else { "note-no-metrics-several" }, &args)
+            (if *more == 0 { "" } else { "-several" }, args.with("why", why))
         }
         Note::Partial { used, of, ended: others } => {
             let each = others.iter().map(|Ended { outcome, gpu, n }| {
@@ -381,85 +367,27 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
                 words.text(lang, "partial-ended", &args)
             });
             let told = u64::from(*used) + others.iter().map(|ended| u64::from(ended.n)).sum::<u64>();
-            let rest = u64::from(*of).saturating_sub(told);
-            let rest = (rest > 0).then(|| words.word(lang, "partial-rest"));
+            let rest = (u64::from(*of) > told).then(|| words.word(lang, "partial-rest"));
             let others = each.chain(rest).collect::<Vec<_>>().join(&words.word(lang, "mark-comma"));
-            let args = args.with("used", used.to_string()).with("of", of.to_string());
-            words.text(lang, "note-partial", &args.with("others", others))
+            ("", args.with("others", others))
         }
-        Note::Baseline { of } if of.is_empty() => words.text(lang, "note-baseline-first", &args),
-        Note::Baseline { of } => words.text(lang, "note-baseline", &args.with("of", safe::text(of))),
-        Note::NoColumn { name, nearest } => match nearest {
-            Some(nearest) => words.text(
-                lang,
-                "note-no-column-near",
-                &args.with("name", safe::code(name)).with("nearest", safe::code(nearest)),
-            ),
-            None => words.text(lang, "note-no-column", &args.with("name", safe::code(name))),
-        },
-        Note::Accepted { label, more, reason } => {
-            let args = args.with("label", safe::code(label)).with("more", more.to_string());
-            let key = if *more == 0 { "note-accepted" } else { "note-accepted-several" };
-            words.text(lang, key, &args.with("reason", safe::text(reason)))
+        Note::Baseline { of } if of.is_empty() => ("-first", args),
+        Note::NoColumn { nearest: Some(_), .. } => ("-near", args),
+        Note::Resumed { more, whole: true, .. } => {
+            return words.text(lang, if *more == 0 { "note-went-on" } else { "note-went-on-several" }, &args);
         }
-        Note::Resumed { label, more, whole } => {
-            let key = match (whole, more) {
-                (false, 0) => "note-resumed",
-                (false, _) => "note-resumed-several",
-                (true, 0) => "note-went-on",
-                (true, _) => "note-went-on-several",
-            };
-            words.text(lang, key, &args.with("label", safe::code(label)).with("more", more.to_string()))
-        }
-        Note::Hidden { name } => words.text(lang, "note-hidden", &args.with("name", safe::code(name))),
-        Note::Company { alone, of } => {
-            words.text(lang, "note-company", &args.with("alone", alone.to_string()).with("of", of.to_string()))
-        }
-        Note::NotANumber => words.text(lang, "note-not-a-number", &args),
-        Note::NoReference { file } => {
-            words.text(lang, "note-no-reference", &Args::new().with("file", safe::code(file)))
-        }
-        Note::Untaken { file, head, nearest } => {
-            let args = args.with("file", safe::code(file)).with("head", safe::code(head));
-            words.text(lang, "note-untaken", &args.with("nearest", safe::code(nearest)))
-        }
-        Note::Again { file, lines, first } => {
-            let args =
-                args.with("file", safe::code(file)).with("first", safe::text(first)).count("lines", *lines as usize);
-            words.text(lang, "note-again", &args)
-        }
-        Note::Unmatched { file, lines, first } => {
-            let args =
-                args.with("file", safe::code(file)).with("first", safe::text(first)).count("lines", *lines as usize);
-            words.text(lang, "note-unmatched", &args)
-        }
-        Note::OtherParameter { machine, name, theirs, own } => {
-            let args = args.with("machine", safe::text(machine)).with("name", safe::code(name));
-            words.text(
-                lang,
-                "note-other-parameter",
-                &args.with("theirs", safe::text(theirs)).with("own", safe::text(own)),
-            )
-        }
-        Note::OtherInput { machine, file } => {
-            let args = args.with("machine", safe::text(machine)).with("file", safe::code(file));
-            words.text(lang, "note-other-input", &args)
-        }
-        Note::OtherProgram { machine } => {
-            words.text(lang, "note-other-program", &args.with("machine", safe::text(machine)))
-        }
+        Note::Accepted { more, .. } | Note::Resumed { more, .. } if *more > 0 => ("-several", args),
         Note::Environments { varying, more } => {
             let each = varying.iter().map(|one| match &*one.values {
                 [] => safe::code(&one.name),
                 values => format!("{} {}", safe::text(&one.name), safe::text(&values.join(" / "))),
             });
-            let key = if *more == 0 { "note-environments" } else { "note-environments-more" };
-            let list = each.collect::<Vec<_>>().join(&words.word(lang, "mark-semicolon"));
-            words.text(lang, key, &args.with("list", list).with("more", more.to_string()))
+            let list = each.collect::<Vec<_>>().join(&semicolon);
+            (if *more == 0 { "" } else { "-more" }, args.with("list", list))
         }
-        Note::NoMachines => words.text(lang, "note-no-machines", &args),
-        Note::Unverified => words.text(lang, "note-unverified", &args),
-    }
+        _ => ("", args),
+    };
+    words.text(lang, &format!("note-{kind}{key}"), &args)
 }
 
 /// Displayed names of a table's columns and axes: the author's labels, then the catalogue's.
