@@ -187,9 +187,6 @@ finding-frontier-used = { $axis } { $at } { $memory ->
    *[machine] needs more than this machine has
 }; { $fits } still fits, with { $used }.
 finding-linear = { $column } is linear in { $axis }: { $intercept } { $sign } { $slope } × { $axis }, R² = { $r2 }.
-jump = { $from } and { $to } ({ $height })
-finding-jumps = { $column } jumps between { $axis } { $jumps }.
-finding-jumps-multiple = { $column } jumps between { $axis } { $jumps }: at the multiples of { $multiple }.
 finding-bound-gpu = GPU-bound: GPU utilisation is { $range }.
 finding-bound-cpu = CPU-bound: { $range } of the allocated CPUs are in use.
 finding-bound-cpu-of = CPU-bound: { $range } of the allocated CPUs are in use ({ $own } of { $host }; CPU use is a share of all { $host }).
@@ -316,7 +313,6 @@ computed-heading = Computed for the findings
 computed-figure = Figure
 computed-value = Value
 computed-growth = Growth of { $column }, { $axis } { $from } to { $to }
-computed-jump = Jump of { $column }, { $axis } { $from } to { $to }
 computed-intercept = Intercept of { $column } over { $axis }
 computed-slope = Slope of { $column } over { $axis }
 computed-r2 = R² of { $column } over { $axis }
@@ -1005,7 +1001,6 @@ best-more = { $more ->
 
 ## Earlier figures
 reference-earlier = earlier
-note-untaken = The column { $head } of { $file } is not used: did you mean { $nearest }?
 note-again = { $lines ->
     [1] A line of { $file } has the same row as an earlier one, and the two are combined: { $first }.
    *[other] { $lines } lines of { $file } have the same rows as earlier ones, and are combined with these; the first is { $first }.
@@ -1136,7 +1131,6 @@ brief-about-time = where { $column } stops falling
 brief-about-pays = largest step at which memory × time falls
 brief-about-frontier = out of memory at
 brief-about-line = { $column }, a straight line
-brief-about-jumps = jumps of { $column }
 brief-about-cost = cheaper at the same { $column }
 brief-about-turns = where the order by { $column } changes
 brief-flattens = { $at }

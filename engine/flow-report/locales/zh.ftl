@@ -186,9 +186,6 @@ finding-frontier-used = { $axis }为 { $at } 时{ $memory ->
    *[machine] 超出本机资源
 }；{ $fits } 仍可运行，占用 { $used }。
 finding-linear = { $column }与{ $axis }成线性关系：{ $intercept } { $sign } { $slope } × { $axis }，R² = { $r2 }。
-jump = { $from } 与 { $to }（{ $height }）
-finding-jumps = { $column }在{ $axis } { $jumps }之间跳变。
-finding-jumps-multiple = { $column }在{ $axis } { $jumps }之间跳变，均位于 { $multiple } 的倍数处。
 finding-bound-gpu = 瓶颈在 GPU：GPU 利用率为 { $range }。
 finding-bound-cpu = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }。
 finding-bound-cpu-of = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }（分得 { $own } 个，主机共 { $host } 个；“CPU 利用率”按全部 { $host } 个计）。
@@ -312,7 +309,6 @@ computed-heading = 上述结论所依据的计算值
 computed-figure = 指标
 computed-value = 数值
 computed-growth = { $column }增长率，{ $axis } { $from } 至 { $to }
-computed-jump = { $column }的跳变，{ $axis } { $from } 至 { $to }
 computed-intercept = { $column }对{ $axis }的截距
 computed-slope = { $column }对{ $axis }的斜率
 computed-r2 = { $column }对{ $axis }的 R²
@@ -1270,7 +1266,6 @@ best-more = 另有 { $more } 个更差的点未列出。
 
 ## 先前的数值
 reference-earlier = 先前
-note-untaken = 未取用 { $file } 的 { $head } 列：是否应为 { $nearest }？
 note-again = { $lines ->
     [1] { $file } 中有 1 行与前面某一行属于同一位置，已合并计算：{ $first }。
    *[other] { $file } 中有 { $lines } 行与前面的行属于同一位置，已合并计算，第一行为 { $first }。
@@ -1387,7 +1382,6 @@ brief-about-time = { $column }不再下降处
 brief-about-pays = 显存 × 用时仍下降的最大值
 brief-about-frontier = 显存不足
 brief-about-line = { $column }是否为直线
-brief-about-jumps = { $column }的跳变
 brief-about-cost = { $column }相同而代价更低
 brief-about-turns = { $column }排序改变处
 brief-flattens = { $at }

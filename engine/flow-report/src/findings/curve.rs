@@ -1,15 +1,13 @@
-//! Findings along the rows of a table: where time flattens, how memory grows, where the sweep ends, jumps and straight
-//! lines.
+//! Findings along the rows of a table: where time flattens, how memory grows, where the sweep ends, and straight lines.
 
 use std::collections::BTreeSet;
 
 use flow_core::Outcome;
-use flow_core::stats::{Model, choose, find_jumps};
+use flow_core::stats::{Model, choose};
 
 use super::{Finding, Scoped, SectionFigures, What};
 use crate::bounds::{BACK, LINEAR, LINEAR_OFF, SAME, SAME_SHARE, is_same};
 use crate::format::Format;
-use crate::steps::steps;
 use crate::table::{Content, Curve, Derived, Table};
 
 /// Memory is called flat or not flat only up to values this many times as large as the first,
@@ -75,9 +73,6 @@ pub(crate) fn curves(ledger: &mut SectionFigures<'_>, besides: &Besides<'_>) -> 
         for (name, points) in [time.filter(|(name, _)| name == "iteration_time"), memory].into_iter().flatten() {
             if !besides.fitted.contains(name.as_str()) {
                 findings.extend(straight(ledger, &curve, &axis, &name, &points));
-            }
-            if !besides.searched.contains(name.as_str()) {
-                findings.extend(jumping(ledger, &curve, &axis, &name, &points));
             }
         }
         // The line already says that.
@@ -340,28 +335,4 @@ fn straight(
     let r2 = Format { unit: String::new(), factor: 1.0, decimals: 3, ..Format::default() };
     let r2 = ledger.computed(scope, what("r2"), fit.r2, r2);
     Some(Finding::Linear { column, axis, intercept, slope, r2 })
-}
-
-fn jumping(
-    ledger: &mut SectionFigures<'_>,
-    curve: &Curve,
-    axis: &str,
-    name: &str,
-    points: &[Point],
-) -> Option<Finding> {
-    let points = comparable(points);
-    let places: Vec<(f64, f64)> = points.iter().map(|p| (p.x, p.y)).collect();
-    let found = find_jumps(&places)?;
-    let steps = steps(&places, &found);
-    let first = points.first().filter(|_| !steps.is_empty())?;
-    let show = Format { signed: true, ..ledger.table.columns[first.column].show.clone() };
-    let same = steps.iter().map(|step| step.at).eq(found.jumps.iter().map(|jump| jump.at));
-    let jumps = steps.iter().map(|step| {
-        let (from, to) = (points[step.at].text.clone(), points[step.at + 1].text.clone());
-        let what = What::new("jump", [("column", name), ("axis", axis), ("from", &from), ("to", &to)]);
-        (from, to, ledger.computed(curve.scope.as_deref(), what, step.by, show.clone()))
-    });
-    let jumps = jumps.collect();
-    let multiple = found.multiple.filter(|_| same).map(|multiple| multiple as u64);
-    Some(Finding::Jumps { column: name.to_owned(), axis: axis.to_owned(), jumps, multiple })
 }

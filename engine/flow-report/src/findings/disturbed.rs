@@ -140,7 +140,6 @@ fn timed(finding: &Finding) -> Option<&str> {
         | Finding::Uneven { time, .. }
         | Finding::MemoryFaster { time, .. } => Some(time),
         Finding::Linear { column, .. }
-        | Finding::Jumps { column, .. }
         | Finding::Repeated { column, .. }
         | Finding::Unchanged { column, .. }
         | Finding::Undecided { column, .. }

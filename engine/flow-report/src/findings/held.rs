@@ -98,7 +98,6 @@ pub(crate) fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::LoadGoes { load, .. } => ("load", load),
         Finding::Frontier { axis, .. } => ("frontier", axis),
         Finding::Linear { column, .. } => ("line", column),
-        Finding::Jumps { column, .. } => ("jumps", column),
         Finding::Unchanged { column, .. }
         | Finding::SameLearned { column, .. }
         | Finding::LearnedChange { column, .. }
@@ -148,7 +147,6 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::LoadGoes { rises, .. } => (if *rises { "rises" } else { "falls" }, vec![]),
         Finding::Frontier { at, gpu, .. } => (if *gpu { "of a GPU" } else { "of the host" }, vec![at]),
         Finding::Linear { .. } => ("linear", vec![]),
-        Finding::Jumps { jumps, .. } => ("jumps", jumps.iter().map(|(from, ..)| from.as_str()).collect()),
         Finding::Unchanged { least: Some(_), .. } => ("mixed", vec![]),
         Finding::Unchanged { .. } | Finding::SameLearned { .. } => ("same", vec![]),
         Finding::Undecided { .. } => ("undecided", vec![]),

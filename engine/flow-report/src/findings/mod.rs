@@ -114,8 +114,6 @@ pub(crate) enum Finding {
     Frontier { axis: String, at: String, outcome: Outcome, gpu: bool, fits: Option<(String, Option<Figure>)> },
     /// A straight line explains the column.
     Linear { column: String, axis: String, intercept: Figure, slope: Figure, r2: Figure },
-    /// The column jumps between neighbours.
-    Jumps { column: String, axis: String, jumps: Vec<(String, String, Figure)>, multiple: Option<u64> },
     /// The limit of the speed.
     Bound {
         by: Bound,

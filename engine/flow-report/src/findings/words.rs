@@ -77,20 +77,6 @@ impl Finding {
                 let (sign, slope) = term(text(slope));
                 say(key, args.with("sign", sign).with("slope", slope))
             }
-            Finding::Jumps { jumps, multiple, .. } => {
-                let each: Vec<String> = jumps
-                    .iter()
-                    .map(|(from, to, height)| {
-                        let args = Args::new().with("from", safe::text(from)).with("to", safe::text(to));
-                        words.text(lang, "jump", &args.with("height", height.text(words, lang)))
-                    })
-                    .collect();
-                let args = args.with("jumps", words.list(lang, &each));
-                match multiple {
-                    Some(multiple) => say("finding-jumps-multiple", args.with("multiple", multiple.to_string())),
-                    None => say("finding-jumps", args),
-                }
-            }
             Finding::Bound { by, least, most, cpus } => {
                 let args = args.with("range", range(least, most));
                 match (by, cpus) {

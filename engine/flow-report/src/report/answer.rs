@@ -196,7 +196,6 @@ fn rank(finding: &Finding, asks: Asks) -> u32 {
         | Finding::TimeFlat { .. }
         | Finding::Uneven { .. }
         | Finding::NoTrend { .. } => 87,
-        Finding::Jumps { .. } => 86,
         Finding::Goes { course: Course::Stays, .. } => 25,
         Finding::Goes { from, to, .. } => {
             70 + 2 * size((to.1.value - from.1.value) / to.1.value.abs().max(from.1.value.abs()))

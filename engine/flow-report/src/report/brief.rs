@@ -14,7 +14,6 @@ pub(super) fn label(one: &Scoped, names: &Names<'_>, lang: &str) -> Option<Strin
         "memory against time" => "brief-about-pays",
         "frontier" => "brief-about-frontier",
         "line" => "brief-about-line",
-        "jumps" => "brief-about-jumps",
         "cost" => "brief-about-cost",
         "turns" => "brief-about-turns",
         _ => "brief-about",
@@ -65,11 +64,6 @@ pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String 
         Finding::Goes { from, to, .. } => range(&from.1, &to.1),
         Finding::Frontier { at, .. } => safe::text(at),
         Finding::Linear { r2, .. } => say("brief-line", Args::new().with("r2", r2.text(words, lang))),
-        Finding::Jumps { jumps, .. } => {
-            let each: Vec<String> =
-                jumps.iter().map(|(from, to, _)| format!("{}→{}", safe::text(from), safe::text(to))).collect();
-            each.join(&words.word(lang, "mark-comma"))
-        }
         Finding::Changed { least, most, .. } => range(least, most),
         Finding::Unchanged { least: Some(least), most, .. } => range(least, most),
         Finding::Unchanged { .. } | Finding::SameLearned { .. } => say("brief-same", Args::new()),
