@@ -1,6 +1,6 @@
 //! `flow logs`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use clap::Args;
 use flow_core::reason::Waits;
-use flow_core::{Digest, InstanceId, RunId};
 use flow_exec::JobsLeft;
 use flow_exec::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
 use flow_store::{Follow, RunDir, StoreDir};
 use nix::unistd::User;
 
+use super::past::Past;
 use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
@@ -64,7 +64,7 @@ impl Logs {
         let (place, dir, view) = place::run_with(global, &self.of, &self.step, |_| true, output)?;
         let asked = |label: &str| flow_core::selects(&self.step, label);
         let tried = place::tried_earlier(&place, &self.of, &view, asked, |_| true, output)?;
-        let mut logs = Logged { place: &place, tried, made: BTreeMap::new() };
+        let mut logs = Logged { place: &place, tried, made: Past::of(&place.store) };
         if self.follow {
             return follow(logs, &dir, &self.step, output);
         }
@@ -181,7 +181,7 @@ struct Logged<'a> {
     place: &'a StoreLocation,
     tried: Vec<Tried>,
     /// The runs that made cached results, each read once.
-    made: BTreeMap<RunId, Earlier>,
+    made: Past<'a>,
 }
 
 impl Logged<'_> {
@@ -191,40 +191,8 @@ impl Logged<'_> {
         let mut tried = tried.filter_map(|tried| Some((&tried.view, tried.get(&shown.label)?)));
         let (view, shown) = tried.next().unwrap_or((view, shown));
         let InstanceState::Cached(_, from) = &shown.state else { return log(self.place, view, shown) };
-        let from = self.made.entry(from.clone()).or_insert_with(|| Earlier::read(self.place, from));
-        let made = from.log(self.place, shown).into_iter();
-        made.map(|log| Log { ended: true, ..log }).collect()
-    }
-}
-
-/// The run that made a cached result.
-#[derive(Default)]
-struct Earlier {
-    view: View,
-    fingerprints: HashMap<Digest, InstanceId>,
-    labels: HashMap<String, InstanceId>,
-}
-
-impl Earlier {
-    /// Empty if the run was removed.
-    fn read(place: &StoreLocation, run: &RunId) -> Earlier {
-        let mut view = View::default();
-        if place.store.run(run).read_journal(|line| view.event(&line)).is_err() {
-            return Earlier::default();
-        }
-        // If several instances do the same work, one ran and the others have its result.
-        let ran = view.instances.iter().filter(|(_, shown)| shown.attempt().is_some());
-        let fingerprints = ran.filter_map(|(id, shown)| Some((shown.fingerprint?, *id))).collect();
-        let labels = view.instances.iter().map(|(id, shown)| (shown.label.clone(), *id)).collect();
-        Earlier { view, fingerprints, labels }
-    }
-
-    /// The log of a result. Its step may have had another name then; an accepted result has another
-    /// fingerprint now.
-    fn log(&self, place: &StoreLocation, shown: &Shown) -> Vec<Log> {
-        let same = shown.fingerprint.as_ref().and_then(|fingerprint| self.fingerprints.get(fingerprint));
-        let then = same.or_else(|| self.labels.get(&shown.label)).and_then(|id| self.view.instances.get(id));
-        then.map(|then| log(place, &self.view, then)).unwrap_or_default()
+        let made = self.made.made(from, shown).map(|(view, made)| log(self.place, view, made));
+        made.into_iter().flatten().map(|log| Log { ended: true, ..log }).collect()
     }
 }
 

@@ -50,23 +50,31 @@ impl<'a> Past<'a> {
                 }
             });
             for (id, shown) in &one.view.instances {
-                one.by_fingerprint.extend(shown.fingerprint.map(|fingerprint| (fingerprint, *id)));
+                // If several instances do the same work, one ran and the others have its result.
+                let ran = shown.fingerprint.filter(|_| shown.attempt().is_some());
+                one.by_fingerprint.extend(ran.map(|fingerprint| (fingerprint, *id)));
                 one.by_label.insert(shown.label.clone(), *id);
             }
             one
         })
     }
 
+    /// The instance of a run that made what another one reuses.
+    pub(crate) fn made(&mut self, run: &RunId, reused: &Shown) -> Option<(&View, &Shown)> {
+        let run = self.run(run);
+        run.find(reused.fingerprint.as_ref(), &reused.label).map(|shown| (&run.view, shown))
+    }
+
     /// Why the attempt ran that made the result with a fingerprint, or under a label.
     pub(crate) fn reason(&mut self, run: &RunId, fingerprint: &Digest, label: &str) -> Option<Because> {
-        let shown = self.run(run).find(fingerprint, label)?;
+        let shown = self.run(run).find(Some(fingerprint), label)?;
         shown.reason.clone().filter(|reason| matches!(reason, Because::Runs(_)))
     }
 
     /// The command of the attempt that made a result.
     pub(crate) fn as_run(&mut self, result: &StepResult) -> AsRun {
         let run = self.run(&result.run);
-        let Some(shown) = run.find(&result.fingerprint, &result.label) else { return AsRun::default() };
+        let Some(shown) = run.find(Some(&result.fingerprint), &result.label) else { return AsRun::default() };
         let parts = shown.fingerprint.and_then(|fingerprint| run.parts.get(&fingerprint));
         let (command, mut env) = parts.map(why::as_run).unwrap_or_default();
         let written = run.view.written.get(&shown.step);
@@ -81,8 +89,8 @@ impl<'a> Past<'a> {
 
 impl OneRun {
     /// An accepted result has another fingerprint now, and a renamed step another label.
-    fn find(&self, fingerprint: &Digest, label: &str) -> Option<&Shown> {
-        let id = self.by_fingerprint.get(fingerprint).or_else(|| self.by_label.get(label))?;
+    fn find(&self, fingerprint: Option<&Digest>, label: &str) -> Option<&Shown> {
+        let id = fingerprint.and_then(|one| self.by_fingerprint.get(one)).or_else(|| self.by_label.get(label))?;
         self.view.instances.get(id)
     }
 }
