@@ -175,17 +175,12 @@ impl Fits {
         };
         let best = choice.best();
         let unit = behind_difference(&self.unit, names.words, lang);
-        let level = |at: usize| {
-            let c = best.coefficients[at];
-            give_or_take(c.value, c.half) + &behind(&self.unit)
-        };
-        let change = |at: usize| {
-            let c = best.coefficients[at];
-            give_or_take(c.value, c.half) + &unit
-        };
+        let figure = |c: Coefficient, unit: &str| give_or_take(c.value, c.half) + unit;
+        let level = |at: usize| figure(best.coefficients[at], &behind(&self.unit));
+        let change = |at: usize| figure(best.coefficients[at], &unit);
         let slope = |at: usize| {
             let c = best.coefficients[at];
-            give_or_take(c.value.abs(), c.half) + &unit
+            figure(Coefficient { value: c.value.abs(), ..c }, &unit)
         };
         let line = choice.of(Model::Affine);
         let flat = curve.is_flat();
@@ -203,17 +198,14 @@ impl Fits {
         let up = |at: usize| if best.coefficients[at].value >= 0.0 { "yes" } else { "no" };
         let mut told = vec![match best.model {
             _ if flat => {
-                let slope = line.map_or_else(String::new, |line| {
-                    let c = line.coefficients[1];
-                    give_or_take(c.value, c.half) + &unit
-                });
+                let slope = line.map_or_else(String::new, |line| figure(line.coefficients[1], &unit));
                 return vec![say("fit-no-slope", about().with("slope", slope))];
             }
             Model::Proportional => {
                 let args = about().with("slope", change(0));
                 match possible_intercept(choice, &curve.points) {
-                    Some(Coefficient { value, half }) => {
-                        let intercept = give_or_take(*value, *half) + &behind(&self.unit);
+                    Some(intercept) => {
+                        let intercept = figure(*intercept, &behind(&self.unit));
                         let args = args.with("points", curve.points.len().to_string()).with("intercept", intercept);
                         say("fit-proportional-so-far", args)
                     }

@@ -6,7 +6,7 @@ use crate::format::Format;
 use crate::safe;
 use crate::table::name;
 use crate::verdict::{Refusal, Resource, Ruled, Ruling, Together, Verdict};
-use crate::words::{Args, Words};
+use crate::words::{Args, Words, fields};
 
 /// Gains that differ by less than this share read alike.
 const READ_ALIKE: f64 = 0.005;
@@ -239,42 +239,28 @@ pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str)
     let none_slower = !slow.is_empty() && (most.0 <= 0.0 || figure(show, most) == figure(show, (0.0, most.1)));
     let most = figure(&unsigned, most);
     let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
-    match &group.verdict {
-        Verdict::Parallel if none_slower => words.text(lang, "together-no-slower", &args()),
+    let args = args().with("longer", longer).with("gain", gain).with("range", range).with("times", times);
+    let (key, args) = match &group.verdict {
+        Verdict::Parallel if none_slower => ("no-slower", args),
         Verdict::Parallel => {
-            let tolerance = words.figure(lang, &share(), group.tolerance);
-            words.text(
-                lang,
-                "together-parallel",
-                &args().with("most", most).with("times", times).with("tolerance", tolerance),
-            )
+            ("parallel", args.with("most", most).with("tolerance", words.figure(lang, &share(), group.tolerance)))
         }
-        Verdict::OnlyConcurrent => {
-            words.text(lang, "together-only-concurrent", &args().with("longer", longer).with("gain", gain))
-        }
-        Verdict::NoGain => words.text(lang, "together-no-gain", &args().with("longer", longer).with("gain", gain)),
-        Verdict::SlowerThanOneAfterAnother => {
-            words.text(lang, "together-slower-than", &args().with("longer", longer).with("gain", gain))
-        }
+        Verdict::OnlyConcurrent => ("only-concurrent", args),
+        Verdict::NoGain => ("no-gain", args),
+        Verdict::SlowerThanOneAfterAnother => ("slower-than", args),
         Verdict::TooNoisy if group.slower => {
-            let why = if possible(group).is_some() { "impossible" } else { "noise" };
-            words.text(lang, "together-noisy-gain", &args().with("longer", longer).with("gain", gain).with("why", why))
+            ("noisy-gain", args.with("why", if possible(group).is_some() { "impossible" } else { "noise" }))
         }
-        Verdict::TooNoisy => words.text(lang, "together-noisy", &args().with("range", range).with("times", times)),
+        Verdict::TooNoisy => ("noisy", args),
         Verdict::ForeignCpu { label, used } => {
             let used = words.figure(lang, &Format::for_unit("ratio", [*used].into_iter()), *used);
-            words.text(lang, "together-foreign", &args().with("label", safe::code(label)).with("used", used))
+            ("foreign", args.with("label", safe::code(label)).with("used", used))
         }
-        Verdict::NotEnoughOverlap { label } => {
-            words.text(lang, "together-overlap", &args().with("label", safe::code(label)))
-        }
-        Verdict::OutOfMemory { label } => {
-            words.text(lang, "together-out-of-memory", &args().with("label", safe::code(label)))
-        }
-        Verdict::Refused { refusal } => {
-            words.text(lang, "together-refused", &args().with("why", refused(refusal, words, lang)))
-        }
-    }
+        Verdict::NotEnoughOverlap { label } => ("overlap", args.with("label", safe::code(label))),
+        Verdict::OutOfMemory { label } => ("out-of-memory", args.with("label", safe::code(label))),
+        Verdict::Refused { refusal } => ("refused", args.with("why", refused(refusal, words, lang))),
+    };
+    words.text(lang, &format!("together-{key}"), &args)
 }
 
 /// The resources with one of these rulings.
@@ -323,31 +309,26 @@ fn ruling(ruling: &Ruling, words: &Words, lang: &str) -> String {
 }
 
 fn refused(refusal: &Refusal, words: &Words, lang: &str) -> String {
-    let args = Args::new();
-    match refusal {
-        Refusal::OneMember => words.text(lang, "refused-one-member", &args),
-        Refusal::NotAlone { label, beside } => {
+    let (kind, args) = fields(refusal, "why", |field, value| {
+        let text = value.as_str()?;
+        Some(match field {
+            "label" => safe::code(text),
+            "what" => crate::table::inline(&name(text, words, lang), lang),
+            _ => safe::text(text),
+        })
+    });
+    let args = match refusal {
+        Refusal::NotAlone { beside, .. } => {
             // A few examples show the kind, and the exact number does not matter.
             let some: Vec<String> = beside.iter().take(3).map(|label| safe::code(label)).collect();
             let list = if beside.len() > some.len() { some.join(", ") + ", …" } else { words.list(lang, &some) };
-            words.text(lang, "refused-not-alone", &args.with("label", safe::code(label)).with("beside", list))
+            args.with("beside", list)
         }
-        Refusal::NoSolo { label } => words.text(lang, "refused-no-solo", &args.with("label", safe::code(label))),
-        Refusal::NoTime { label } => words.text(lang, "refused-no-time", &args.with("label", safe::code(label))),
-        Refusal::WentOn { label } => words.text(lang, "refused-went-on", &args.with("label", safe::code(label))),
-        Refusal::Unlike { label, what, one, other } => {
-            let what = crate::table::inline(&name(what, words, lang), lang);
-            let args = args.with("label", safe::code(label)).with("what", what);
-            words.text(lang, "refused-unlike", &args.with("one", safe::text(one)).with("other", safe::text(other)))
+        Refusal::Ended { outcome, .. } => {
+            args.with("how", words.text(lang, &format!("outcome-{outcome}"), &Args::new().with("gpu", "no")))
         }
-        Refusal::Ended { label, outcome } => {
-            let how = words.text(lang, &format!("outcome-{outcome}"), &Args::new().with("gpu", "no"));
-            words.text(lang, "refused-ended", &args.with("label", safe::code(label)).with("how", how))
-        }
-        Refusal::Spoiled { label, reasons } => words.text(
-            lang,
-            "refused-spoiled",
-            &args.with("label", safe::code(label)).with("why", words.reasons(lang).all_spoiled(reasons)),
-        ),
-    }
+        Refusal::Spoiled { reasons, .. } => args.with("why", words.reasons(lang).all_spoiled(reasons)),
+        _ => args,
+    };
+    words.text(lang, &format!("refused-{kind}"), &args)
 }
