@@ -7,7 +7,7 @@ use flow_core::stats::t_quantile;
 use super::{Crossover, Figure, Finding, Scoped, SectionFigures, Side, TiedPart, What};
 use crate::bounds::{SAME, is_same};
 use crate::format::Format;
-use crate::table::{Content, Row, Table};
+use crate::table::{Content, Row, Table, rows_by_others};
 
 /// Times for which shorter is better.
 const TIMES: [&str; 4] = ["time_in_system", "time_in_system_p99", "waiting", "makespan"];
@@ -87,22 +87,13 @@ pub(super) fn ordered(ledger: &SectionFigures<'_>) -> Vec<Finding> {
 
 fn sweeps(table: &Table) -> Vec<Sweep> {
     let Some((axis, others)) = table.rows.split_last() else { return Vec::new() };
-    let mut sweeps: Vec<Sweep> = Vec::new();
-    for (row, body) in table.body.iter().enumerate() {
-        let key = |at: usize| match body.cells.get(at).map(|cell| &cell.content) {
-            Some(Content::Text { text, .. }) => Some(text.clone()),
-            _ => None,
-        };
-        let scope: Vec<String> =
-            others.iter().enumerate().filter_map(|(at, axis)| Some(crate::columns::point(axis, &key(at)?))).collect();
-        let scope = (!scope.is_empty()).then(|| scope.join(", "));
-        let Some(at) = key(others.len()) else { continue };
-        match sweeps.iter_mut().find(|sweep| sweep.scope == scope) {
-            Some(sweep) => sweep.rows.push((row, at)),
-            None => sweeps.push(Sweep { scope, axis: axis.clone(), rows: vec![(row, at)] }),
-        }
-    }
-    sweeps
+    let at = |row: usize| Some((row, table.body[row].cells.get(others.len())?.text()?.to_owned()));
+    let sweep = |(of, rows): (Vec<String>, Vec<usize>)| Sweep {
+        scope: (!of.is_empty()).then(|| of.join(", ")),
+        axis: axis.clone(),
+        rows: rows.into_iter().filter_map(at).collect(),
+    };
+    rows_by_others(table).into_iter().map(sweep).collect()
 }
 
 /// The figures of a column in a row, in the order of the split.

@@ -17,7 +17,7 @@ use crate::findings::{Course, Finding};
 use crate::format::Format;
 use crate::gantt::Frame;
 use crate::safe;
-use crate::table::{Cell, Column, Content, Names, Row, Table, by_gpus, content, earlier};
+use crate::table::{Column, Content, Names, Row, Table, by_gpus, content, earlier, rows_by_others};
 use crate::words::{Args, Words};
 
 /// The content of a chart.
@@ -356,19 +356,10 @@ fn sweeps(table: &Table) -> Vec<(Option<String>, Vec<&Row>)> {
     if others > 0 && table.split.is_none() {
         return Vec::new();
     }
-    let mut sweeps: Vec<(Option<String>, Vec<&Row>)> = Vec::new();
-    for row in &table.body {
-        let value = |(axis, cell): (&String, &Cell)| match &cell.content {
-            Content::Text { text, .. } => Some(crate::columns::point(axis, text)),
-            _ => None,
-        };
-        let point: Vec<String> = table.rows.iter().zip(&row.cells).take(others).filter_map(value).collect();
-        let point = (others > 0).then(|| point.join(", "));
-        match sweeps.iter_mut().find(|(known, _)| *known == point) {
-            Some((_, rows)) => rows.push(row),
-            None => sweeps.push((point, vec![row])),
-        }
-    }
+    let sweep = |(of, rows): (Vec<String>, Vec<usize>)| {
+        ((others > 0).then(|| of.join(", ")), rows.into_iter().map(|row| &table.body[row]).collect())
+    };
+    let sweeps: Vec<(Option<String>, Vec<&Row>)> = rows_by_others(table).into_iter().map(sweep).collect();
     if sweeps.len() > POINTS { Vec::new() } else { sweeps }
 }
 

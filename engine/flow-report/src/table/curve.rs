@@ -1,7 +1,7 @@
 //! The curves of a table: rows that differ only in the last axis, for each part of the split. This module does not
 //! interpret them.
 
-use super::model::{Content, Row, Table};
+use super::model::{Row, Table};
 use crate::columns::point;
 
 /// The rows that differ only in the last row axis, in one part of the split.
@@ -20,26 +20,13 @@ pub(crate) struct Curve {
 impl Curve {
     /// All curves of a table.
     pub(crate) fn all(table: &Table) -> Vec<Curve> {
-        let leading = table.rows.len().saturating_sub(1);
-        let text = |row: usize, column: usize| match &table.body[row].cells[column].content {
-            Content::Text { text, .. } => text.clone(),
-            _ => String::new(),
-        };
-        let mut groups: Vec<(Vec<String>, Vec<usize>)> = Vec::new();
-        for row in 0..table.body.len() {
-            let key: Vec<String> = (0..leading).map(|column| text(row, column)).collect();
-            match groups.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, rows)) => rows.push(row),
-                None => groups.push((key, vec![row])),
-            }
-        }
+        let groups = rows_by_others(table);
         let mut curves = Vec::new();
         for part in table.parts() {
-            for (key, rows) in &groups {
-                let of: Vec<String> = table.rows.iter().zip(key).map(|(axis, value)| point(axis, value)).collect();
+            for (of, rows) in groups.clone() {
                 let scope: Vec<String> = of.iter().cloned().chain(part.and_then(|part| table.point(part))).collect();
                 let scope = (!scope.is_empty()).then(|| scope.join(", "));
-                curves.push(Curve { scope, of, part: part.map(str::to_owned), rows: rows.clone() });
+                curves.push(Curve { scope, of, part: part.map(str::to_owned), rows });
             }
         }
         curves
@@ -55,6 +42,21 @@ impl Curve {
         };
         table.parts().into_iter().map(of).collect()
     }
+}
+
+/// The rows of a table by their point of all axes but the last.
+pub(crate) fn rows_by_others(table: &Table) -> Vec<(Vec<String>, Vec<usize>)> {
+    let others = table.rows.len().saturating_sub(1);
+    let mut groups: Vec<(Vec<String>, Vec<usize>)> = Vec::new();
+    for (at, row) in table.body.iter().enumerate() {
+        let keys = table.rows.iter().zip(&row.cells).take(others);
+        let of: Vec<String> = keys.filter_map(|(axis, cell)| Some(point(axis, cell.text()?))).collect();
+        match groups.iter_mut().find(|(known, _)| *known == of) {
+            Some((_, rows)) => rows.push(at),
+            None => groups.push((of, vec![at])),
+        }
+    }
+    groups
 }
 
 /// Groups rows by the number of GPUs behind the numbers of a column. The number is `None` if it is the same in all

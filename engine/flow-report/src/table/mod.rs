@@ -24,7 +24,7 @@ pub use with::TableWith;
 pub(crate) use build::build;
 pub(crate) use check::{check, is_wrong};
 pub(crate) use csv::csv;
-pub(crate) use curve::{Curve, by_gpus};
+pub(crate) use curve::{Curve, by_gpus, rows_by_others};
 pub(crate) use digits::{Reading, enough, refine};
 pub(crate) use epochs::{EPOCH, PART};
 pub(crate) use labels::{everywhere, named, number_columns};

@@ -361,6 +361,14 @@ impl Cell {
         Cell { content, of: Vec::new(), gpus: None, values: Vec::new(), mean: None, digits: None, notes: Vec::new() }
     }
 
+    /// Its text, if it is the value of an axis.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match &self.content {
+            Content::Text { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+
     /// Its number, if it has one.
     pub fn number(&self) -> Option<f64> {
         match &self.content {
