@@ -1016,7 +1016,6 @@ fault-trace-no-count = { $column } 为 { $text }，不是 GPU 数；应写作 0�
 fault-trace-no-priority = `priority` 为 { $text }，不是整数
 fault-trace-too-wide = 作业 { $job } 需要 { $gpus } 块 GPU，而现有 { $has } 块
 fault-trace-one-gpu-only = 作业 { $job } 需要 { $gpus } 块 GPU，而策略 { $policy } 给每个作业一块 GPU
-fault-kind-refused = 作业类型有误：“{ $said }”
 fault-trace-line = 有 { $cells } 个单元格，而第一行有 { $columns } 个列名
 fault-trace-broken = 无法读取：{ $said }
 

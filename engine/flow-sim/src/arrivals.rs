@@ -1,13 +1,12 @@
 //! Generated workloads: kinds of jobs that arrive by chance at a chosen density. Seeded: the same seed gives the same jobs,
 //! whatever the density, the policy and what is known of them, so that these are compared on one load.
 
-use flow_core::reason::{BuiltinFault, Expected, TraceFault, Unit};
+use flow_core::reason::{BuiltinFault, Expected, Unit};
 use flow_core::sched::{Estimate, EstimateSource, Task};
 use flow_core::{InstanceId, ResourceRequest, Span, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::trace::{TraceError, line_of, unread};
 use crate::{Attempt, SimTask};
 
 /// A kind of job.
@@ -35,9 +34,6 @@ pub struct Kind {
     /// Memory that it takes on each, GiB.
     #[serde(default)]
     pub gpu_memory_gib: f64,
-    /// Its line in the mix, where it comes from one.
-    #[serde(skip)]
-    pub line: u64,
 }
 
 fn one() -> f64 {
@@ -46,49 +42,6 @@ fn one() -> f64 {
 
 fn one_gpu() -> u32 {
     1
-}
-
-/// Reads kinds: comma-separated, the first line names the columns `name,weight,gpus,duration_s,spread,cpu_cores,gpu_busy,
-/// gpu_memory_gib`, of which only `name` and `duration_s` are needed.
-///
-/// # Errors
-/// All mistakes, in order of lines.
-pub fn kinds(text: &str) -> Result<Vec<Kind>, Vec<TraceError>> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
-    let header = reader.headers().cloned().unwrap_or_default();
-    let (mut kinds, mut errors) = (Vec::new(), Vec::new());
-    for row in reader.records() {
-        let line = line_of(row.as_ref().ok().and_then(|row| row.position()), text);
-        match row.and_then(|row| row.deserialize::<Kind>(Some(&header))) {
-            Ok(kind) => match kind.check() {
-                Ok(()) => kinds.push(Kind { line, ..kind }),
-                Err(what) => {
-                    let what = TraceFault::KindRefused { said: what.to_string() };
-                    errors.push(TraceError { line, what, help: "correct it, or leave it out".into() })
-                }
-            },
-            Err(error) => errors.push(unread(&error, text, &header)),
-        }
-    }
-    if kinds.is_empty() && errors.is_empty() {
-        let help = "name,duration_s and one kind of job a line".to_owned();
-        let what = TraceFault::KindRefused { said: "the mix has no kinds of jobs".to_owned() };
-        errors.push(TraceError { line: 1, what, help });
-    }
-    if errors.is_empty() { Ok(kinds) } else { Err(errors) }
-}
-
-/// Kinds that can never run on so many GPUs.
-pub fn too_wide(kinds: &[Kind], gpus: u32) -> Vec<TraceError> {
-    let wide = kinds.iter().filter(|kind| kind.gpus > gpus);
-    let tell = |kind: &Kind| TraceError {
-        line: kind.line,
-        what: TraceFault::KindRefused {
-            said: format!("{} asks for {} GPUs, and there are {gpus}", kind.name, kind.gpus),
-        },
-        help: "give more with --gpus NODESxGPUS, or leave the kind out".to_owned(),
-    };
-    wide.map(tell).collect()
 }
 
 impl Kind {
@@ -234,11 +187,23 @@ mod tests {
     use super::*;
 
     const SURE: Chance = Chance { priorities: 1, estimate_error: 0.0 };
-    const MIX: &str = "name,weight,gpus,duration_s,spread\nsmall,3,1,100,0.5\nwide,1,4,400,0\n";
+    fn kinds() -> Vec<Kind> {
+        let kind = |name: &str, weight, gpus, duration_s, spread| Kind {
+            name: name.to_owned(),
+            weight,
+            gpus,
+            duration_s,
+            spread,
+            cpu_cores: 0.0,
+            gpu_busy: 1.0,
+            gpu_memory_gib: 0.0,
+        };
+        vec![kind("small", 3.0, 1, 100.0, 0.5), kind("wide", 1.0, 4, 400.0, 0.0)]
+    }
 
     #[test]
     fn arrivals_come_as_densely_as_asked() {
-        let kinds = kinds(MIX).unwrap();
+        let kinds = kinds();
         let arrivals = |density, seed, narrow| {
             Arrivals { kinds: &kinds, jobs: 20_000, density, gpus: 8, seed, known: true, narrow, chance: SURE }
                 .poisson()
@@ -261,7 +226,7 @@ mod tests {
 
     #[test]
     fn chance_changes_only_what_it_is_asked_for() {
-        let kinds = kinds(MIX).unwrap();
+        let kinds = kinds();
         let arrivals = |chance| {
             let known = Arrivals {
                 kinds: &kinds,
@@ -291,20 +256,5 @@ mod tests {
         assert!((sd - 0.5).abs() < 0.03, "{sd}");
         let errors = arrivals(Chance { priorities: 1, estimate_error: 0.5 });
         assert_eq!(errors[7].task.estimate, tasks[7].task.estimate);
-    }
-
-    #[test]
-    fn a_bad_mix_is_told_line_by_line() {
-        let told = |text: &str| kinds(text).unwrap_err().iter().map(|e| format!("{}: {e}", e.line)).collect::<Vec<_>>();
-        assert_eq!(
-            told("name,duration_s,gpu_busy\na,10,1.5\nb,-1,1\nc,ten,1\n"),
-            [
-                "2: a: gpu_busy is 1.5, not between 0 and 1",
-                "3: b: duration_s is -1, not a number of seconds",
-                "4: `duration_s`: invalid float literal",
-            ]
-        );
-        assert_eq!(told("name,gpus\na,1\n"), ["2: missing field `duration_s`"]);
-        assert_eq!(told("name,duration_s\n"), ["1: the mix has no kinds of jobs"]);
     }
 }

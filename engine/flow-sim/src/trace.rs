@@ -14,7 +14,6 @@ use crate::SimTask;
 
 pub use columns::Columns;
 pub use job::{COLUMNS, Job, Trace, TraceError};
-pub(crate) use table::{line_of, unread};
 
 /// The jobs of a trace whose columns have names that are known.
 ///

@@ -18,13 +18,12 @@ fn a_file_that_is_no_text_is_refused_in_words_and_holds_nothing_up() {
         ("large.yaml", "it has 10.0 GiB"),
     ];
     for (file, what) in kinds {
-        let asked: [&[&str]; 6] = [
+        let asked: [&[&str]; 5] = [
             &["check", file],
             &["run", file],
             &["plan", file],
             &["why", "-w", file, "one"],
             &["simulate", "--gpus", "1x1", "--trace", file],
-            &["simulate", "--gpus", "1x1", "--arrivals", "poisson", "--mix", file],
         ];
         for args in asked {
             let mut flow = space.start(args);

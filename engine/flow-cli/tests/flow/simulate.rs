@@ -42,12 +42,6 @@ fn jobs_go_through_slurm() {
     ");
     let json = space.flow([&asked[..], &["--policy", "fifo", "--slurm", "default", "--json"]].concat());
     insta::assert_snapshot!(json.expect(0).stdout(), @r#"{"policy":"fifo","jobs":1000,"makespan_s":603.0,"mean_time_in_system_s":334.0,"mean_waiting_s":274.0,"p50_time_in_system_s":364.0,"p99_time_in_system_s":604.0,"gpu_utilisation":0.9950248756218906,"slurm":{"calls":9,"most_in_queue":200,"mean_wait_s":53.8,"idle":{"tick":0.004958540630182421,"queue":0.00001658374792703151}}}"#);
-    space.write("mix.csv", "name,duration_s,gpus\na,10,2\n");
-    let arrivals = ["simulate", "--arrivals", "poisson", "--mix", "mix.csv", "--gpus", "2x2", "--policy", "fifo"];
-    let arrivals = [&arrivals[..], &["--slurm", "delay_s=5", "--jobs", "50", "--seeds", "2"]].concat();
-    let said = space.flow(arrivals).expect(0).stdout();
-    assert!(said.contains("density 0.9, fifo: 50 calls of sbatch, at most 11 jobs in the queue"), "{said}");
-    assert!(said.contains("GPUs idle for 1.6%: jobs waited for jobs of other users (delay_s)"), "{said}");
     space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'true', gpus: 1, matrix: {n: [1, 2]}}}\n");
     let workflow = ["simulate", "-w", "w.yaml", "--gpus", "4 x H100, 80000 MiB", "--cpus", "2", "--slurm", "default"];
     insta::assert_snapshot!(space.flow([&workflow[..], &["--nodes", "2"]].concat()).expect(0).text(), @r"
@@ -99,7 +93,6 @@ fn bad_input_is_told_with_its_line_and_the_way_out() {
     let space = space();
     space.write("jobs.csv", TRACE);
     space.write("bad.csv", "job_id,submit_s,num_gpus\na,0,1\n");
-    space.write("mix.csv", "name,duration_s,gpus\na,10,8\n");
     let said = |arguments: &[&str]| {
         let words = ["simulate"].iter().chain(arguments).copied().collect::<Vec<_>>();
         space.flow(words).expect(2).stderr()
@@ -110,7 +103,6 @@ fn bad_input_is_told_with_its_line_and_the_way_out() {
         said(&["--trace", "jobs.csv", "--gpus", "1x4", "--policy", "fifo-single"]),
         said(&["--trace", "jobs.csv", "--gpus", "four", "--policy", "fifo"]),
         said(&["--trace", "jobs.csv", "--gpus", "1x4", "--policy", "srft"]),
-        said(&["--arrivals", "poisson", "--mix", "mix.csv", "--gpus", "1x4"]),
     ];
     insta::assert_snapshot!(all.join(""), @r"
     error: bad.csv:1: there is no column `duration_s`
@@ -121,8 +113,6 @@ fn bad_input_is_told_with_its_line_and_the_way_out() {
     hint: use `fifo`, or leave such jobs out
     error: `four` is not a cluster; expected NODESxGPUS, such as 8x8, with at most 100000 GPUs
     error: there is no policy `srft`; did you mean `srtf`?
-    error: mix.csv:2: a asks for 8 GPUs, and there are 4
-    hint: give more with --gpus NODESxGPUS, or leave the kind out
     ");
     space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'true', gpus: 0}}\n");
     let live = space.flow(["run", "w.yaml", "--policy", "las"]).expect(2).stderr();

@@ -181,7 +181,6 @@ faults! {
         TraceTooWide { job: String, gpus: u32, has: u32 } = "job {job} asks for {gpus} GPUs, and there are {has}",
         TraceOneGpuOnly { job: String, gpus: u32, policy: String } =
             "job {job} asks for {gpus} GPUs, and policy `{policy}` runs one GPU a job",
-        KindRefused { said: String } = "{said}",
         TraceLine { cells: u64, columns: u64 } = "{cells} cells where the first line names {columns} columns",
         TraceBroken { said: String } = "it cannot be read: {said}",
     }

@@ -138,24 +138,11 @@ impl<'a> Row<'a> {
 
 /// The line of a row, counted from 1. The reader's position is the end of the row before. Blank lines and comments
 /// after it, and the second half of a Windows line ending, are skipped.
-pub(crate) fn line_of(row: Option<&csv::Position>, text: &str) -> u64 {
+fn line_of(row: Option<&csv::Position>, text: &str) -> u64 {
     let Some(row) = row else { return 1 };
     let rest = text.as_bytes().get(row.byte() as usize..).unwrap_or_default();
     let between = |line: &&[u8]| line.trim_ascii().is_empty() || line.starts_with(b"#");
     row.line() + rest.split_inclusive(|byte| *byte == b'\n').take_while(between).count() as u64
-}
-
-/// The error for a row that does not have the expected fields.
-pub(crate) fn unread(error: &csv::Error, text: &str, header: &csv::StringRecord) -> TraceError {
-    let csv::ErrorKind::Deserialize { err, .. } = error.kind() else { return broken(error, text) };
-    let line = line_of(error.position(), text);
-    let name = err.field().and_then(|field| header.get(field as usize));
-    let column = name.map(|name| format!("`{name}`: ")).unwrap_or_default();
-    TraceError::new(
-        line,
-        TraceFault::KindRefused { said: format!("{column}{}", err.kind()) },
-        "name the columns in the first line, and write numbers below",
-    )
 }
 
 fn broken(error: &csv::Error, text: &str) -> TraceError {

@@ -1,7 +1,5 @@
-//! `flow simulate`: policies on a trace, a workflow, or generated arrivals. This file has the
-//! arguments and the shared parts.
+//! `flow simulate`: policies on a trace or a workflow. This file has the arguments and the shared parts.
 
-mod arrivals;
 mod trace;
 mod workflow;
 
@@ -27,7 +25,7 @@ use crate::words;
 /// Arguments of `flow simulate`.
 #[derive(Debug, Args)]
 #[command(
-    group = clap::ArgGroup::new("what").required(true).args(["trace", "workflow", "arrivals"]),
+    group = clap::ArgGroup::new("what").required(true).args(["trace", "workflow"]),
     after_help = "\
 Examples:
   flow simulate --trace jobs.csv --gpus 8x8 --policy fifo,fit,easy,sjf
@@ -35,14 +33,12 @@ Examples:
   flow simulate --trace jobs.csv --columns submit_s=arrival,num_gpus=gpus --gpus 16x4
   flow simulate --trace KTH-SP2-1996-2.1-cln.swf --gpus 100x1 --policy fifo,easy
   flow simulate -w workflows/feb08.yaml --gpus '4 x TITAN Xp, 12196 MiB' --chart schedule.svg
-  flow simulate --arrivals poisson --mix mix.csv --gpus 1x4 --density 0.5,0.7,0.9,1.1 --policy fifo,sjf,lyapunov
 
 A trace has a header, then one line per job: job_id,submit_s,num_gpus,duration_s. flow also reads the Standard Workload
-Format and the public traces Philly, Helios, PAI and Tiresias; --columns maps other names. A mix has one line per kind of
-job: name,duration_s and optionally weight,gpus,spread,cpu_cores,gpu_busy,gpu_memory_gib. A workflow is simulated with
+Format and the public traces Philly, Helios, PAI and Tiresias; --columns maps other names. A workflow is simulated with
 the times of its earlier runs. --json prints one object per policy: policy, jobs, makespan_s, mean_time_in_system_s,
-mean_waiting_s, p50_time_in_system_s, p99_time_in_system_s, gpu_utilisation. For arrivals it prints one per density and
-policy, where each number has a mean and the half-width of its 95% interval.
+mean_waiting_s, p50_time_in_system_s, p99_time_in_system_s, gpu_utilisation. A step with `uses: flow/simulate` simulates
+random arrivals.
 
 With --slurm, flow's scheduler decides which jobs to submit, and Slurm gives them the GPUs of the nodes in --gpus. Slurm
 orders them by priority, then by submission; a job that fits may pass one that does not. Nothing preempts a job. Only GPUs
@@ -68,26 +64,7 @@ pub(crate) struct Simulate {
     /// A workflow: all its instances, with the times of earlier runs
     #[arg(short, long, value_name = "FILE")]
     workflow: Option<PathBuf>,
-    /// Jobs of a mix with random arrivals
-    #[arg(long, value_enum, value_name = "HOW", requires = "mix")]
-    arrivals: Option<Process>,
-    /// The kinds of jobs that arrive, as CSV
-    #[arg(long, value_name = "FILE", requires = "arrivals")]
-    mix: Option<PathBuf>,
-    /// GPU time that arriving jobs need, as a share of the available GPU time; several, separated
-    /// by commas
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0.9", requires = "arrivals")]
-    density: Vec<f64>,
-    /// How many jobs arrive
-    #[arg(long, value_name = "N", default_value_t = 300, requires = "arrivals")]
-    jobs: usize,
-    /// Repetitions with other random numbers
-    #[arg(long, value_name = "N", default_value_t = 30, requires = "arrivals")]
-    seeds: u64,
-    /// Let arriving jobs share GPUs, with known demands
-    #[arg(long, requires = "arrivals")]
-    share: bool,
-    /// Cores shared by all jobs [default: this machine's for a workflow, else CPUs do not count]
+    /// Cores shared by all jobs [default: this machine's]
     #[arg(long, value_name = "N", conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(1..))]
     cpus: Option<u32>,
     /// The cluster as NODESxGPUS; for a workflow its GPUs, as '4 x TITAN Xp, 12196 MiB' [default: this machine's]
@@ -98,11 +75,11 @@ pub(crate) struct Simulate {
     policy: Vec<String>,
     /// Limit waiting, as in real runs: a job that others have passed for this many seconds goes
     /// next
-    #[arg(long, value_name = "SECONDS", conflicts_with = "arrivals", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     patience: Option<u32>,
     /// Send jobs through Slurm, with its limits: default, or queue=500,delay_s=600. The settings
     /// are listed below
-    #[arg(long = "slurm", value_name = "LIST", conflicts_with = "share", value_parser = Asked::parse)]
+    #[arg(long = "slurm", value_name = "LIST", value_parser = Asked::parse)]
     asked: Option<Asked>,
     /// The same, with the settings of this machine's cluster
     #[arg(skip)]
@@ -111,11 +88,11 @@ pub(crate) struct Simulate {
     #[arg(skip)]
     partitions: Option<Vec<String>>,
     /// For a workflow on Slurm: the number of nodes that share the GPUs of --gpus [default: 1]
-    #[arg(long, value_name = "N", requires = "asked", conflicts_with_all = ["trace", "arrivals"],
+    #[arg(long, value_name = "N", requires = "asked", conflicts_with = "trace",
         value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
     /// Draw the schedule of the last policy: a lane per GPU, with the CPU below
-    #[arg(long, value_name = "FILE.svg", conflicts_with = "arrivals")]
+    #[arg(long, value_name = "FILE.svg")]
     chart: Option<PathBuf>,
     /// Set a parameter of the workflow: key=value; may be repeated
     #[arg(long, value_name = "KEY=VALUE", requires = "workflow")]
@@ -165,13 +142,6 @@ impl Asked {
 /// Longer than any simulation.
 const FOR_EVER: f64 = 1e7;
 
-/// `--arrivals`.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Process {
-    /// Independent of each other.
-    Poisson,
-}
-
 impl Simulate {
     pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
         if let Some((slurm, partitions)) = self.asked.as_ref().map(Asked::ask).transpose()? {
@@ -180,11 +150,10 @@ impl Simulate {
         for name in &self.policy {
             policy::named(name).ok_or_else(|| CliError::usage(policy::unknown(name).to_string()))?;
         }
-        match (&self.trace, &self.workflow, &self.mix) {
-            (Some(file), ..) => trace::simulate(&self, file, global, output)?,
-            (_, Some(file), _) => workflow::simulate(&self, file, global, output)?,
-            (.., Some(file)) => arrivals::simulate(&self, file, output)?,
-            (None, None, None) => {}
+        match (&self.trace, &self.workflow) {
+            (Some(file), _) => trace::simulate(&self, file, global, output)?,
+            (_, Some(file)) => workflow::simulate(&self, file, global, output)?,
+            (None, None) => {}
         }
         Ok(ExitCode::SUCCESS)
     }
