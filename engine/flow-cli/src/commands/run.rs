@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use clap::Args;
 use flow_core::sched::policy;
-use flow_core::why::Reason;
 use flow_core::{AttemptId, JournalLine, RunEvent};
 use flow_exec::{ForceRequest, PublishRequest, RunEnd, RunOptions, Workspace, attempt, hardware};
 
@@ -14,9 +13,9 @@ use super::{Done, detach, plan, report};
 use crate::args::{Global, Selection, is_workflow};
 use crate::error::CliError;
 use crate::output::Output;
-use crate::place::{self, StoreLocation};
-use crate::reasons::{self, Because};
-use crate::screen::{Ended, FURTHER, InstanceState, Length, Screen, View, summary};
+use crate::place;
+use crate::reasons;
+use crate::screen::{Ended, FURTHER, Length, Screen, View, summary};
 use crate::terminal;
 
 /// Lines of a log that are printed with a failure.
@@ -162,28 +161,10 @@ impl Run {
                 let said = said.join(", ");
                 lines.push(format!("  {:<9} {said} since some of these results; `flow plan` shows which", "note"));
             }
-            if !length.short && has_forced(&view) && has_earlier(&view, Some(options.session.file.clone()), global) {
-                lines.push(format!("  {:<9} `flow diff` shows which numbers the forced steps changed", "note"));
-            }
             let _ = lines.iter().try_for_each(|line| output.sentence(line, FURTHER));
         }
         Ok(ExitCode::from(u8::try_from(end.exit).unwrap_or(1)))
     }
-}
-
-/// True if a step ran only because it was forced.
-fn has_forced(view: &View) -> bool {
-    view.instances.values().any(|shown| {
-        let forced = matches!(&shown.reason, Some(Because::Runs(why)) if why.first.contains(&Reason::Forced));
-        forced && matches!(shown.state, InstanceState::Done(_))
-    })
-}
-
-/// True if the same workflow file ran before.
-fn has_earlier(view: &View, workflow: Option<PathBuf>, global: &Global) -> bool {
-    let place = StoreLocation::find(global, workflow.as_deref());
-    let earlier = |place: StoreLocation| Some(place.earlier(view.start.as_ref()?).ok()?.next().is_some());
-    place.ok().and_then(earlier).unwrap_or_default()
 }
 
 /// The file, if it is named, the targets, and the forced steps. `-f` takes a step or nothing, so

@@ -50,14 +50,12 @@ fn the_last_two_runs_are_compared_and_a_forced_run_refers_to_it() {
     let space = space();
     space.write("m.yaml", "flow: 1\nname: m\nsteps: {a: {run: 'date +%N', metrics: {stdout: '{loss}'}}}\n");
     space.write("n.yaml", "flow: 1\nname: n\nsteps: {b: {run: 'true'}}\n");
-    let first = space.flow(["run", "m.yaml", "-f"]).expect(0).stdout();
-    assert!(!first.contains("flow diff"), "there is nothing to compare with: {first}");
+    space.flow(["run", "m.yaml", "-f"]).expect(0);
     let lonely = space.flow(["diff"]).expect(2).text();
     assert!(lonely.contains("there is no earlier run of the same workflow"), "{lonely}");
     let mut runs = vec![space.journal()[0]["run"].as_str().unwrap().to_owned()];
     space.flow(["run", "n.yaml"]).expect(0);
-    let forced = space.flow(["run", "m.yaml", "-f"]).expect(0).stdout();
-    assert!(forced.contains("`flow diff` shows which numbers the forced steps changed"), "{forced}");
+    space.flow(["run", "m.yaml", "-f"]).expect(0);
     runs.push(space.journal()[0]["run"].as_str().unwrap().to_owned());
     let said = space.flow(["diff"]).expect(0).stdout();
     let (head, rest) = said.split_once('\n').unwrap();
