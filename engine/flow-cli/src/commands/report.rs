@@ -124,14 +124,18 @@ impl Report {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let (builtins, lang) = (flow_report::Reports::new(), global.lang.as_deref());
-        let read = |file: &str| files.get(file).cloned();
-        let text = match (self.html, self.answer) {
+        let text = self.text(&|file| files.get(file).cloned(), global.lang.as_deref());
+        self.emit(&text.map_err(CliError::usage)?.unwrap_or_default(), output)
+    }
+
+    /// The page, the answers or the text of a report, by its files.
+    fn text(&self, read: &dyn Fn(&str) -> Option<Vec<u8>>, lang: Option<&str>) -> Result<Option<String>, String> {
+        let builtins = flow_report::Reports::new();
+        match (self.html, self.answer) {
             (true, _) => builtins.page(read, lang),
             (_, true) => builtins.answers(read, lang).map(|all| (!all.is_empty()).then(|| all.join("\n"))),
             _ => builtins.text(read, lang),
-        };
-        self.emit(&text.map_err(CliError::usage)?.unwrap_or_default(), output)
+        }
     }
 
     /// The report as the run left it, or in another language. Only pages have charts.
@@ -147,12 +151,7 @@ impl Report {
             Some(step) => find(view, step)?.iter().map(|shown| &*shown.label).collect(),
             None => Vec::new(),
         };
-        let builtins = flow_report::Reports::new();
-        let mut reports = in_store(place, view, output, |read, _| match (self.html, self.answer) {
-            (true, _) => builtins.page(read, lang),
-            (_, true) => builtins.answers(read, lang).map(|all| (!all.is_empty()).then(|| all.join("\n"))),
-            _ => builtins.text(read, lang),
-        })?;
+        let mut reports = in_store(place, view, output, |read, _| self.text(read, lang))?;
         let names = names(&reports);
         if let Some(step) = step.filter(|_| !reports.is_empty()) {
             reports.retain(|(label, _)| asked.contains(&&**label));
@@ -205,28 +204,13 @@ fn in_store<T>(
     Ok(found)
 }
 
-/// The run has no report: names the step to add.
+/// The run has no report: what makes one.
 fn no_report(view: &View) -> CliError {
-    let uses = |step: &&String, name: &str| {
-        view.written.get(*step).and_then(|keys| keys.get("uses")).is_some_and(|uses| uses.as_str() == Some(name))
-    };
-    let none = CliError::usage("the run has no report");
-    if let Some(step) = view.written.keys().find(|step| uses(step, "flow/report")) {
-        return none.hint(format!("`flow show {step}` shows why `{step}` made none"));
-    }
-    none.hint(match view.written.keys().find(|step| uses(step, "flow/table")) {
-        Some(table) => format!(
-            "add to `steps:`\n  report: {{uses: flow/report, with: {{sections: [{{table: {table}}}]}}}}\n\
-             `flow show {table}` prints the table"
-        ),
-        None => {
-            let step = view.written.keys().next().map_or("STEP", String::as_str);
-            format!(
-                "add to `steps:`, with the metrics that you want as columns\n  \
-                 table: {{uses: flow/table, with: {{from: {step}, columns: [wall]}}}}\n  \
-                 report: {{uses: flow/report, with: {{sections: [{{table: table}}]}}}}"
-            )
-        }
+    let uses = view.written.iter().map(|(step, keys)| (step, keys.get("uses").and_then(|uses| uses.as_str())));
+    let step = uses.into_iter().find(|(_, uses)| *uses == Some("flow/report"));
+    CliError::usage("the run has no report").hint(match step {
+        Some((step, _)) => format!("`flow show {step}` shows why `{step}` made none"),
+        None => MAKES_ONE.to_owned(),
     })
 }
 
@@ -278,14 +262,15 @@ fn names<T>(found: &[(String, T)]) -> String {
     found.iter().map(|(name, _)| &**name).collect::<Vec<_>>().join(", ")
 }
 
+const MAKES_ONE: &str = "a step with `uses: flow/report` makes one; `flow show STEP` shows the table of a `flow/table`";
+
 /// The only one, or an error that lists them.
 fn only<T>(what: &str, found: Vec<(String, T)>) -> Result<T, CliError> {
     let names = names(&found);
     let mut found = found.into_iter();
     match (found.next(), found.next()) {
         (Some((_, one)), None) => Ok(one),
-        (None, _) => Err(CliError::usage(format!("the run has no {what}"))
-            .hint("a step with `uses: flow/report` makes one; `flow show STEP` shows the table of a `flow/table`")),
+        (None, _) => Err(CliError::usage(format!("the run has no {what}")).hint(MAKES_ONE)),
         _ => Err(CliError::usage(format!("there are several {what}s")).hint(format!("name one: {names}"))),
     }
 }
