@@ -16,7 +16,7 @@ const HEAD: u64 = 64 << 10;
 const LONGEST: u64 = 1 << 20;
 
 /// The hint if there is no workflow.
-pub(crate) const NONE: &str = "name one, or write a small one with `flow init`";
+const NONE: &str = "name one, or write a small one with `flow init`";
 
 /// The only workflow in `folder`, as a path relative to it.
 pub(crate) fn only(folder: &Path) -> Option<PathBuf> {

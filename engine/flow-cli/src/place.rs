@@ -31,21 +31,7 @@ pub(crate) fn default_workflow(global: &Global, output: &mut Output) -> Result<P
         let file = PathBuf::from(near(&place.workspace.root.join(start.file)));
         file.is_file().then_some(file)
     };
-    let imported = || {
-        let place = StoreLocation::find(global, None).ok()?;
-        place.imports().ok()?.pop()
-    };
-    let file = at_hand::choose(Path::new("."), last).map_err(|error| match &error {
-        CliError::Usage { hint: Some(hint), .. } if hint == at_hand::NONE => match imported() {
-            Some(import) => error.hint(format!(
-                "name one with -w FILE. The workflow of an imported run comes with its bundle: `flow report`, \
-                 `flow plan --run {0}` and `flow predict --run {0}` use it",
-                import.origin.run
-            )),
-            None => error,
-        },
-        _ => error,
-    })?;
+    let file = at_hand::choose(Path::new("."), last)?;
     print_workflow(&file, output)?;
     Ok(file)
 }
@@ -65,12 +51,8 @@ impl StoreLocation {
         let store = workspace.existing_store()?.ok_or_else(|| {
             let error =
                 CliError::usage(format!("nothing has run here yet: there is no store `{}`", workspace.store.display()));
-            match below(&workspace.root) {
-                Some(store) => error.hint(format!(
-                    "there is a store in a subfolder: use --store {store}, or -w FILE for a workflow there"
-                )),
-                None => error.hint("`flow run FILE` creates one; --store or FLOW_STORE selects another one"),
-            }
+            error
+                .hint("`flow run FILE` creates one; --store or FLOW_STORE selects another one, also one in a subfolder")
         })?;
         let file = workflow.is_some().then(|| workspace.name(&workspace.file));
         Ok(StoreLocation { workspace, store, file })
@@ -188,15 +170,7 @@ impl StoreLocation {
                 };
                 let import = imports.iter().rfind(named).map(|import| import.id.clone());
                 let unknown = CliError::usage(format!("there is no run `{asked}`"));
-                match import {
-                    Some(import) => Ok(import),
-                    None => Err(unknown.hint(match self.import_with(&imports, asked)? {
-                        Some(import) => {
-                            format!("imported run {} has results of that run: use its id", import.origin.run)
-                        }
-                        None => "`flow runs` lists them".to_owned(),
-                    })),
-                }
+                import.ok_or_else(|| unknown.hint("`flow runs` lists them"))
             }
             several => {
                 let names: Vec<&str> = several.iter().map(|run| &*run.0).collect();
@@ -204,20 +178,6 @@ impl StoreLocation {
                     .hint("give more characters of the id"))
             }
         }
-    }
-
-    /// The newest import with results that this run made on the other machine.
-    fn import_with<'i>(&self, imports: &'i [Import], run: &str) -> Result<Option<&'i Import>, CliError> {
-        if run.len() < SHORTEST {
-            return Ok(None);
-        }
-        for import in imports.iter().rev() {
-            let results = self.store.imported(std::slice::from_ref(import))?;
-            if results.iter().any(|foreign| foreign.result.run.0.ends_with(run)) {
-                return Ok(Some(import));
-            }
-        }
-        Ok(None)
     }
 
     /// The requested run, with everything in its journal.
@@ -238,12 +198,6 @@ pub(crate) fn view_of(store: &StoreDir, run: &RunId) -> Result<(RunDir, View), C
     }
     dir.read_journal(|line| view.event(&line))?;
     Ok((dir, view))
-}
-
-/// A store in a subfolder, made by a workflow there that has no root.
-fn below(folder: &Path) -> Option<String> {
-    let folders = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path().join(".flow"));
-    folders.filter(|store| store.is_dir()).map(|store| near(&store)).min()
 }
 
 /// The place and the run that a command is about.

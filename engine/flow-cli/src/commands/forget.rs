@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::{Digest, RunEvent, RunId};
+use flow_core::{Digest, RunEvent};
 use flow_exec::Forgotten;
 use flow_store::{Import, Results, Store};
 use indexmap::IndexSet;
@@ -64,7 +64,7 @@ impl Forget {
                 Err(unknown) => {
                     let of_machine = flow_exec::named(&place.store, name)?;
                     if of_machine.is_empty() {
-                        errors.push(unimported(&place, name)?.unwrap_or(unknown));
+                        errors.push(unknown);
                     }
                     imports.extend(of_machine.into_iter().map(|import| (import.id.clone(), import)));
                 }
@@ -77,17 +77,6 @@ impl Forget {
         errors.iter().for_each(|error| _ = error.report(output));
         Err(last)
     }
-}
-
-/// Without any run here, a name can only be that of an import.
-fn unimported(place: &StoreLocation, name: &str) -> Result<Option<CliError>, CliError> {
-    let imports = place.store.imports()?;
-    let is_import = |run: &RunId| imports.iter().any(|import| import.id == *run);
-    if imports.is_empty() || !place.store.runs()?.iter().all(is_import) {
-        return Ok(None);
-    }
-    let error = CliError::usage(format!("nothing was imported from a machine, or by an id, `{name}`"));
-    Ok(Some(error.hint("`flow runs` lists what was imported; nothing ran here")))
 }
 
 /// Drops the results of these steps.

@@ -268,7 +268,7 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
         "{imported}"
     );
     let unknown = here.flow(["diff", &own, "now"]).expect(2).text();
-    assert!(unknown.contains("imported run RUN has results of that run"), "{unknown}");
+    assert!(unknown.contains("`flow runs` lists them"), "{unknown}");
     let lonely = here.flow(["diff"]).expect(2).text();
     assert!(lonely.contains("run RUN was imported from lab4"), "{lonely}");
     assert!(lonely.contains("`flow diff RUN now -w FILE`"), "{lonely}");
