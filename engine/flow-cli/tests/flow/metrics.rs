@@ -6,8 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use flow_testkit::{TestSpace, until};
-use nix::sys::signal::Signal;
+use flow_testkit::TestSpace;
 use serde_json::Value;
 
 use crate::space;
@@ -215,123 +214,6 @@ fn where_metrics_are_required_a_training_without_them_has_failed_and_is_kept() {
 }
 
 #[test]
-fn of_a_sweep_without_its_required_metrics_each_instance_has_failed_once() {
-    let space = space();
-    let train =
-        "{matrix: {lr: [1, 2, 3, 4, 5]}, run: 'echo loss ${{ lr }}', metrics: {stdout: 'los {loss}', required: true}}";
-    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {train}\n"));
-    let said = space.flow(["run", "m.yaml", "-k"]).expect(1).stdout();
-    assert!(said.contains("failed: 5 failed") && !said.contains("ran") && !said.contains("no number"), "{said}");
-    let shown = space.flow(["show", "train"]).expect(0).stdout();
-    assert_eq!(shown.matches("  failed  ").count(), 5, "{shown}");
-    // What had failed before ends the run before anything begins, and the plan says so.
-    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {train}\n  new: {{run: echo new}}\n"));
-    let said = space.flow(["plan"]).expect(0).stdout();
-    assert!(
-        said.contains("`train[lr=1]` cannot run, so `flow run` starts nothing; `flow run -k` runs the rest"),
-        "{said}"
-    );
-    space.flow(["run"]).expect(1);
-    assert_eq!(space.ran(), [""; 0]);
-    space.flow(["run", "-k"]).expect(1);
-    assert_eq!(space.ran(), ["new"]);
-}
-
-#[test]
-fn what_failed_for_want_of_required_metrics_stays_in_results_and_logs_of_its_sweep() {
-    let space = space();
-    let write = |pattern: &str| {
-        let run = "if [ ${{ i }} -ge 3 ]; then echo loss ${{ i }}; else echo none ${{ n }}; fi";
-        let metrics = format!("{{stdout: '{pattern}', required: true}}");
-        let sweep = format!("{{matrix: {{i: [0, 1, 2, 3, 4, 5]}}, run: '{run}', metrics: {metrics}}}");
-        space.write("m.yaml", &format!("flow: 1\nname: m\nparams: {{n: 1}}\nsteps: {{sweep: {sweep}}}\n"));
-    };
-    let said = |args: &[&str]| space.flow(args.iter().copied()).expect(0).stdout();
-    let all = || [&["results", "sweep"][..], &["logs", "sweep"], &["logs", "sweep", "-f"]].map(said);
-    write("loss {loss}");
-    space.flow(["run", "m.yaml", "-k"]).expect(1);
-    let first = all();
-    assert_eq!((first[0].lines().count(), first[0].matches(",failed,").count()), (7, 3), "{}", first[0]);
-    for between in [None, Some("n=2")] {
-        // What failed with another value of a parameter is nothing of this run.
-        if let Some(set) = between {
-            space.flow(["run", "m.yaml", "-k", "--set", set]).expect(1);
-        }
-        space.flow(["run", "m.yaml", "-k"]).expect(1);
-        assert_eq!(started(&space), 0);
-        assert_eq!(all(), first);
-    }
-    let said = space.flow(["results", "sweep"]).stderr();
-    let note = "note: the last run did not start sweep[i=0], sweep[i=1], sweep[i=2]: showing run ";
-    assert!(said.contains(note), "{said}");
-
-    // The numbers of another pattern are none of this one's.
-    write("lost {loss}");
-    space.flow(["run", "m.yaml", "-k"]).expect(1);
-    let ran = space.flow(["results", "sweep"]).expect(0);
-    assert_eq!(ran.stdout().matches("\nm,").count(), 3, "{}", ran.text());
-    let note = "note: without a result: sweep[i=3], sweep[i=4], sweep[i=5] (`flow show STEP` shows why)";
-    assert_eq!(ran.stderr().matches(note).count(), 1, "{}", ran.text());
-    assert_eq!(ran.stderr().matches("did not start").count(), 1, "{}", ran.text());
-}
-
-#[test]
-fn a_file_of_numbers_under_another_name_is_found() {
-    let space = space();
-    let write = |metrics: &str| {
-        let command = "echo ''{\"loss\": 3}'' > metrics.json; echo a,b > out/t.csv; echo 1,2 >> out/t.csv";
-        let step = format!("{{run: 'mkdir -p out; {command}', outputs: [out/t.csv], metrics: {metrics}}}");
-        space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
-    };
-    let value = |metric: &str| result(&space, "train")["metrics"][metric]["value"].clone();
-    write("{json: metric.json}");
-    let said = space.flow(["run", "m.yaml"]).expect(0).stdout();
-    assert!(said.contains("flow cannot read `metric.json`, which should hold its metrics"), "{said}");
-    for (metrics, metric, expected) in [("{json: metrics.json}", "loss", 3.0), ("{csv: out/t.csv}", "b", 2.0)] {
-        write(metrics);
-        space.flow(["run", "m.yaml"]).expect(0);
-        assert_eq!((started(&space), value(metric)), (0, expected.into()), "{metrics}");
-    }
-    // What nobody kept is to be made.
-    write("{json: other.json}");
-    space.flow(["run", "m.yaml"]).expect(0);
-    assert_eq!(space.ran(), ["train"]);
-}
-
-/// As Keras 3 writes with a bar, in colours and over its own line; epochs stand on lines of their own.
-const KERAS: &str = r"for e in 1 2 3; do
-  printf 'Epoch %s/3\n' $e; sleep 0.3
-  printf '\r\033[1m1/2\033[0m \033[32m━━━\033[0m loss: 9.0000\010\010\010\r\033[1m2/2\033[0m - loss: 0.%s000 - val_acc: 0.%s\n' $((9 - e)) $(( (e % 3) * 3 ))
-done; echo 'Test acc: 0.5'
-";
-
-#[test]
-fn a_bar_in_colours_below_its_heading_is_read_and_of_its_values_that_which_is_said() {
-    let space = space();
-    let write = |summary: &str| {
-        let patterns = "['Epoch {epoch}/{_}', 'loss: {loss} - val_acc: {val_acc}', 'Test acc: {test_acc}']";
-        let metrics = format!("{{stdout: {patterns}{summary}}}");
-        let step = format!("{{run: sh train.sh, inputs: [train.sh], metrics: {metrics}}}");
-        space.write("train.sh", KERAS).write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
-    };
-    let value = |metric: &str| result(&space, "train")["metrics"][metric]["value"].as_f64();
-    write("");
-    space.flow(["run", "m.yaml"]).expect(0);
-    assert_eq!((value("loss"), value("val_acc"), value("test_acc")), (Some(0.6), Some(0.0), Some(0.5)));
-    assert!(value("epoch_time").is_some_and(|time| time > 0.2), "{:?}", value("epoch_time"));
-    for (summary, loss) in [("max", 0.8), ("min", 0.6), ("at max val_acc", 0.7)] {
-        write(&format!(", summary: {{loss: {summary}}}"));
-        let said = space.flow(["plan", "m.yaml"]).expect(0).stdout();
-        assert!(said.contains("read again"), "{said}");
-        space.flow(["run", "m.yaml"]).expect(0);
-        assert_eq!((started(&space), value("loss")), (0, Some(loss)), "{summary}");
-    }
-    write(", summary: {los: min}");
-    let said = space.flow(["check", "m.yaml"]).expect(2).text();
-    assert!(said.contains("no pattern names the metric `los`") && said.contains("did you mean `loss`?"), "{said}");
-}
-
-#[test]
 fn numbers_stand_in_several_places_and_one_that_is_missing_is_mended_alone() {
     let space = space();
     let write = |metrics: &str| {
@@ -381,20 +263,6 @@ fn scalars_of_tensorboard_are_read_and_read_again() {
 }
 
 #[test]
-fn scalars_of_tensorboard_are_shown_while_they_are_logged() {
-    let space = space();
-    fs::write(space.path("events"), EVENTS).unwrap();
-    let command = "mkdir runs; head -c 5000 events > runs/events.out.tfevents.1; sleep 60";
-    let step = format!("{{run: '{command}', inputs: [events], metrics: {{tensorboard: runs}}}}");
-    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
-    let mut flow = space.start(["run", "m.yaml"]);
-    let shown = "step 3: accuracy_val 0.8000, loss_train 0.3333";
-    until("the status tells them", || space.flow(["status"]).stdout().contains(shown));
-    flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
-}
-
-#[test]
 fn lines_of_a_file_are_shown_while_it_is_written() {
     let space = space();
     let lines = r#"for e in 1 2 3; do echo "{\"epoch\": $e, \"loss\": 0.$e}" >> m.jsonl; sleep 0.4; done"#;
@@ -407,17 +275,6 @@ fn lines_of_a_file_are_shown_while_it_is_written() {
         space.journal().iter().filter(|line| line["event"] == "epoch").map(|line| line["epoch"].clone()).collect();
     assert_eq!(epochs, [1, 2, 3]);
     assert_eq!(result(&space, "train")["metrics"]["loss"]["value"], 0.3, "half a line at the end is none");
-}
-
-#[test]
-fn half_a_number_of_a_killed_program_is_none() {
-    let space = space();
-    let command = "echo epoch 1 loss 0.5; sleep 0.3; printf 'epoch 2 loss 0.2'; kill -9 $$";
-    let step = format!("{{run: \"{command}\", metrics: {{stdout: 'epoch {{epoch}} loss {{loss}}'}}}}");
-    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
-    space.flow(["run", "m.yaml"]).expect(1);
-    let observed = space.journal().into_iter().find(|line| line["event"] == "observed").unwrap();
-    assert_eq!(observed["result"]["metrics"]["loss"]["value"], 0.5);
 }
 
 #[test]
@@ -435,19 +292,6 @@ fn the_series_of_what_is_read_again_is_kept() {
     assert!(recorded["result"]["series"].is_string(), "{recorded}");
     let said = space.flow(["doctor", "--contents"]).expect(0).text();
     assert!(!said.contains("is gone"), "{said}");
-}
-
-#[test]
-fn a_run_says_which_columns_are_metrics_by_other_names_once_for_all_instances() {
-    let space = space();
-    let command = "printf 'epoch,temp °C,loss\\n1,${{ x }},3\\n' > log.csv";
-    let step =
-        format!("{{matrix: {{x: [20, 30]}}, run: \"{}\", metrics: {{csv: log.csv}}}}", command.replace('\\', "\\\\"));
-    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
-    let said = space.flow(["run", "m.yaml"]).expect(0).stdout();
-    let told = "names in `log.csv` become metrics with other names: `temp °C` as `temp__c`";
-    assert_eq!(said.matches(told).count(), 1, "{said}");
-    assert_eq!(result(&space, "train[x=20]")["metrics"]["temp__c"]["value"], 20.0);
 }
 
 /// A day of training is not lost because a name in the workflow was wrong.
