@@ -86,25 +86,6 @@ fn an_edit_after_a_trial_is_told_as_what_it_is() {
 }
 
 #[test]
-fn what_accept_keeps_of_many_alike_is_said_once() {
-    let space = space();
-    space.write(
-        "each.yaml",
-        "flow: 1\nsteps:\n  s: {matrix: {n: [1, 2, 3]}, run: 'cat f${{ n }}', inputs: ['f${{ n }}']}\n",
-    );
-    for text in ["old", "new"] {
-        (1..=3).for_each(|n| _ = space.write(format!("f{n}"), text));
-        if text == "old" {
-            space.flow(["run", "each.yaml"]).expect(0);
-        }
-    }
-    let said = space.flow(["accept", "-w", "each.yaml", "s", "--reason", "the same"]).expect(0).stdout();
-    assert_eq!(said, "kept s × 3: input `f1` changed (the first of them; -v shows all)\n");
-    let said = space.flow(["accept", "-v", "-w", "each.yaml", "s", "--reason", "the same"]).expect(0).stdout();
-    assert_eq!(said, "up to date s × 3\n");
-}
-
-#[test]
 fn reasons_after_forget_accepted_come_from_what_ran() {
     let space = space();
     let write =

@@ -223,16 +223,6 @@ fn a_recorded_time_out_is_a_result_until_the_limit_is_raised() {
 }
 
 #[test]
-fn why_names_the_part_that_changed() {
-    let space = done();
-    space.write("photos.txt", "c\n");
-    let why = space.flow(["why", "-w", "cats.yaml", "dataset"]).expect(0).stdout();
-    assert!(why.contains("photos.txt") && why.contains("changed"), "{why}");
-    let why = done().flow(["why", "-v", "-w", "cats.yaml", "train[batch=16]", "--set", "epochs=5"]).expect(0).stdout();
-    assert!(why.contains("the command was `sh train.sh in/dataset/out/sorted.txt 16 2`, is `sh train.sh in/dataset/out/sorted.txt 16 5`"), "{why}");
-}
-
-#[test]
 fn what_was_cancelled_was_not_tried() {
     let space = space();
     let workflow = "flow: 1\nname: nap\nparams: {s: 0}\nsteps:\n  nap: {run: 'sleep ${{ s }}'}\n";
@@ -435,21 +425,6 @@ steps:
     space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(sorted(space.ran()), ["after", "table"]);
     assert!(space.flow(["run", "w.yaml"]).expect(0).stdout().contains("nothing to do"));
-}
-
-#[test]
-fn nothing_starts_after_a_failure() {
-    let space = space();
-    let workflow = "
-flow: 1
-name: first
-steps:
-  one: {matrix: {n: [1, 2, 3, 4, 5, 6]}, run: sh -c 'exit 3'}
-";
-    space.write("first.yaml", workflow);
-    let said = space.flow(["run", "-v", "first.yaml", "-j", "1"]).expect(1).stdout();
-    assert_eq!(said.matches("started ").count(), 1, "{said}");
-    assert!(said.contains("1 failed, 5 cancelled"), "{said}");
 }
 
 #[test]

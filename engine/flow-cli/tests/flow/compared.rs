@@ -84,56 +84,6 @@ fn numbers_of_points_that_one_run_has_and_equal_numbers_are_shown() {
 }
 
 #[test]
-fn a_negative_number_that_becomes_less_falls() {
-    let space = space();
-    space.write(
-        "n.yaml",
-        "flow: 1\nname: n\nparams: {x: -10}\nsteps: {a: {run: 'echo r2 ${{ x }}', metrics: {stdout: 'r2 {r2}'}}}\n",
-    );
-    let run = |set: &str| {
-        space.flow(["run", "n.yaml", "--set", set]).expect(0);
-        space.journal()[0]["run"].as_str().unwrap().to_owned()
-    };
-    let runs = [run("x=-10"), run("x=-18")];
-    let said = space.flow(["diff", &runs[0], &runs[1]]).expect(0).stdout();
-    assert!(said.contains(" −80.0%"), "{said}");
-}
-
-#[test]
-fn what_changed_before_a_failure_is_said() {
-    let space = space();
-    let step = "train: {matrix: {lr: [1, 2]}, run: 'sh train.sh ${{ lr }}', inputs: [train.sh]}";
-    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  {step}\n")).write("train.sh", "echo one\n");
-    space.flow(["run", "m.yaml"]).expect(0);
-    let first = space.journal()[0]["run"].as_str().unwrap().to_owned();
-    space.write("train.sh", "exit 3\n");
-    space.flow(["run", "m.yaml", "-k"]).expect(1);
-    let second = space.journal()[0]["run"].as_str().unwrap().to_owned();
-    let said = space.flow(["diff", &first, &second]).expect(0).stdout();
-    assert!(said.starts_with("changes\n  train[lr=1] and 1 more: input `train.sh` changed\ninstances\n"), "{said}");
-}
-
-#[test]
-fn a_result_of_another_workflow_is_forgotten_there() {
-    let space = space();
-    for name in ["one", "two"] {
-        space.write(
-            format!("{name}.yaml"),
-            &format!("flow: 1\nname: {name}\nsteps: {{{name}_step: {{run: echo same}}}}\n"),
-        );
-        space.flow(["run", &format!("{name}.yaml")]).expect(0);
-    }
-    let first = "two_step has the result of one_step of workflow `one`: flow forget 'one_step' -w one.yaml\n";
-    for forget in [&["forget", "two_step"][..], &["forget", "two_step", "-w", "two.yaml"]] {
-        assert_eq!(space.flow(forget).expect(0).stdout(), format!("{first}forgotten: 0 results of 0 instances\n"));
-    }
-    let why = space.flow(["why", "two_step"]).expect(0).stdout();
-    assert!(why.contains("two_step: reuses the result of one_step of workflow `one`"), "{why}");
-    let said = space.flow(["forget", "one_step", "-w", "one.yaml"]).expect(0).stdout();
-    assert_eq!(said, "forgotten: 1 result of 1 instance\n");
-}
-
-#[test]
 fn of_steps_that_do_the_same_it_is_said_whose_result_is_told_of_and_forgotten() {
     let space = space();
     let sweep = |name: &str| format!("  {name}: {{matrix: {{n: [1, 2]}}, run: 'echo ${{{{ n }}}}'}}\n");

@@ -107,28 +107,6 @@ fn what_is_forgotten_runs_again_and_does_not_come_back() {
 }
 
 #[test]
-fn what_the_last_run_left_out_is_forgotten_and_what_is_unknown_stops_nothing() {
-    let space = space();
-    space.write("w.yaml", "flow: 1\nsteps:\n  a: {run: echo one}\n  b: {run: echo two}\n");
-    space.flow(["run", "w.yaml"]).expect(0);
-    space.flow(["run", "w.yaml", "a"]).expect(0);
-    let said = space.flow(["forget", "b", "a"]).expect(0).text();
-    assert!(said.contains("note: the last run has no `b`: showing run "), "{said}");
-    assert!(said.contains("forgotten: 2 results of 2 instances\n"), "{said}");
-    space.flow(["run", "w.yaml"]).expect(0);
-    let mut ran = space.ran();
-    ran.sort();
-    assert_eq!(ran, ["a", "b"]);
-    let said = space.flow(["forget", "nothing", "a"]).expect(2).text();
-    assert!(said.contains("error: the run has no step or instance `nothing`"), "{said}");
-    let runs = space.flow(["runs", "w.yaml"]).expect(0).stdout();
-    assert!(runs.lines().count() > 3, "the file names the workflow: {runs}");
-    assert!(said.contains("forgotten: 1 result of 1 instance\n"), "{said}");
-    space.flow(["run", "w.yaml"]).expect(0);
-    assert_eq!(space.ran(), ["a"]);
-}
-
-#[test]
 fn what_a_renamed_step_reuses_is_its_own() {
     let space = space();
     space.write("w.yaml", WORKFLOW);
@@ -161,38 +139,6 @@ fn what_the_last_run_left_out_is_shown_of_the_last_one_that_had_it() {
     assert_eq!(space.read("o.txt"), "one\n");
     let said = space.flow(["show", "c"]).expect(2).text();
     assert!(said.contains("the run has no step or instance `c`"), "{said}");
-}
-
-#[test]
-fn the_log_of_a_step_that_does_what_another_did_is_that_ones() {
-    let space = space();
-    space.write("w.yaml", "flow: 1\nsteps:\n  before: {run: echo same}\n  after: {run: echo same, needs: [before]}\n");
-    space.flow(["run", "w.yaml"]).expect(0);
-    assert_eq!(space.flow(["logs", "after"]).expect(0).stdout(), "same\n");
-}
-
-#[test]
-fn after_a_run_of_a_part_the_whole_is_shown_again() {
-    let space = space();
-    space.write("w.yaml", WORKFLOW);
-    space.flow(["run", "w.yaml"]).expect(0);
-    space.flow(["run", "w.yaml", "one"]).expect(0);
-    space.flow(["run", "w.yaml"]).expect(0);
-    assert!(!space.flow(["show", "train"]).expect(0).text().contains("note:"));
-    assert!(space.flow(["run", "w.yaml"]).expect(0).stdout().contains("nothing to do"));
-}
-
-#[test]
-fn a_workflow_that_never_ran_is_found_where_it_is_the_only_one() {
-    let space = space();
-    space.write("w.yaml", WORKFLOW);
-    assert!(space.flow(["check"]).expect(0).stdout().starts_with("ok w.yaml: 3 instances"));
-    assert!(space.flow(["plan"]).expect(0).stdout().contains("3 to run"));
-    space.write("v.yaml", WORKFLOW);
-    let said = space.flow(["check"]).expect(2).text();
-    assert!(said.contains("found v.yaml, w.yaml"), "{said}");
-    let said = space.flow(["run", "w.yaml", "-n", "--policy", "fast"]).expect(2).text();
-    assert!(said.contains("there is no policy `fast`"), "{said}");
 }
 
 #[test]
@@ -233,38 +179,6 @@ fn a_run_has_a_note_and_its_settings() {
     space.write("values.yaml", "- 3\n");
     let wrong = space.flow(["run", "w.yaml", "--params", "values.yaml"]).expect(2).text();
     assert!(wrong.contains("--params values.yaml:") && wrong.contains("expected a mapping"), "{wrong}");
-}
-
-#[test]
-fn a_mistake_in_the_value_of_a_parameter_is_shown_where_it_stands() {
-    let space = space();
-    space.write(
-        "w.yaml",
-        "flow: 1\nparams: {lrs: [0.1], lr: 0.1}\nsteps: {a: {matrix: {x: '${{ lrs }}'}, run: 'echo ${{ lr }}'}}\n",
-    );
-    let wrong = |args: &[&str]| space.flow([&["plan", "w.yaml"], args].concat()).expect(2).text();
-    let told = |args: &[&str], expected: &[&str]| {
-        let said = wrong(args);
-        assert!(expected.iter().all(|expected| said.contains(expected)), "{said}");
-    };
-    told(
-        &["--set", "lrs+=0.5,0.6"],
-        &["`--set lrs+=0.5,0.6`: the items of `lrs` are not texts", "--set 'lrs+=[0.5, 0.6]' appends each"],
-    );
-    told(&["--set", "lrs="], &["`--set lrs=`: `lrs` is a list"]);
-    told(&["--set", "lr=0,1"], &["`--set lr=0,1`: `lr` is a number, but this is", "with a decimal point"]);
-    space.write("v.yaml", "lss: 2\nlrs: 3\n");
-    told(&["--params", "v.yaml"], &["`lss` in v.yaml: the workflow has no parameter `lss`", "did you mean `lrs`?"]);
-    told(
-        &["--params", "v.yaml"],
-        &["`lrs` in v.yaml: `lrs` is a list, but this is the number 3", "a list is written `[3]`"],
-    );
-    space.write(
-        "w.yaml",
-        "flow: 1\nparams: {names: [a], lr: 0.1}\nsteps: {a: {matrix: {x: '${{ names }}'}, run: 'echo ${{ lr }}'}}\n",
-    );
-    let kept = space.flow(["plan", "w.yaml", "--set", "names+=1,2", "--set", "lr=auto"]).expect(0).stdout();
-    assert!(kept.contains("2 to run"), "what may be meant is taken: {kept}");
 }
 
 #[test]

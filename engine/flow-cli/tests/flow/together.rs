@@ -31,27 +31,6 @@ fn a_second_run_begins_at_once_and_shares_results_while_the_first_goes_on() {
 }
 
 #[test]
-fn why_says_once_what_many_wait_for_and_nothing_of_a_run_with_other_parameters() {
-    let space = space();
-    space.write(
-        "w.yaml",
-        "flow: 1\nparams: {lr: 1}\nsteps:\n  alone: {run: 'sleep 30; echo ${{ lr }}', exclusive: true, priority: 1}\n  \
-         s: {matrix: {n: '${{ range(50) }}'}, run: 'echo ${{ n }} ${{ lr }}'}\n",
-    );
-    let mut run = space.start(["run", "w.yaml"]);
-    let mut said = String::new();
-    until("they wait", || {
-        said = space.flow(["why", "s"]).expect(0).stdout();
-        said.contains("waits")
-    });
-    assert!(said.contains("s[n=5] and 44 more: waits in run") && said.lines().count() == 1, "{said}");
-    let said = space.flow(["why", "alone", "s", "--set", "lr=2"]).expect(0).stdout();
-    assert!(said.contains("alone, s[n=0]") && said.contains("would run") && !said.contains("waits"), "{said}");
-    run.signal(Signal::SIGINT);
-    assert_eq!(run.wait().code(), Some(130));
-}
-
-#[test]
 fn a_run_works_while_the_one_that_holds_the_database_is_stopped() {
     let space = space();
     space.write("slow.yaml", &SLOW.replace("sleep 1.5", "sleep 30"));
