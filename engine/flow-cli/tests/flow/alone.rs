@@ -140,55 +140,6 @@ steps:
 }
 
 #[test]
-fn two_share_a_card_on_trial_and_teach_what_that_costs() {
-    let mut space = quiet_space();
-    // Busy 95 %: at the price of a card that was never measured nothing is gained by two.
-    space.gpus(&CARD.replace("load=30", "load=95"));
-    space.script("epochs.sh", &EPOCHS.replace("0.6", "0.48")).write(
-        "teach.yaml",
-        "\
-flow: 1
-name: teach
-steps:
-  train:
-    matrix: {n: [1, 2]}
-    run: ./epochs.sh ${{ n }}
-    inputs: [epochs.sh]
-    metrics: {stdout: 'Epoch {epoch}: loss {loss}'}
-    gpus: 1
-    cpus: 1
-",
-    );
-    // By instance: beside how many it ran, and what that taught; and how often a trial was said.
-    let run = |force: &[&str]| {
-        space.flow(["run", "teach.yaml"].iter().chain(force)).expect(0);
-        let beside: Vec<usize> = starts(&space).into_iter().map(|(_, _, beside)| beside).collect();
-        let journal = space.journal();
-        let trials = journal
-            .iter()
-            .filter(|line| line["text"].as_str().is_some_and(|text| text.contains("to measure the cost of sharing")));
-        let recorded = journal.iter().filter(|line| line["event"] == "recorded");
-        let taught: Vec<Value> = recorded.map(|line| line["result"]["circumstances"]["sharing"].clone()).collect();
-        (beside, trials.count(), taught)
-    };
-    let (beside, trials, _) = run(&[]);
-    assert_eq!((beside, trials), (vec![0, 0], 0), "never seen: each alone");
-    let (beside, trials, taught) = run(&["-f"]);
-    assert_eq!((beside, trials), (vec![1, 1], 1));
-    for told in &taught {
-        let [busy, slowdown] =
-            ["busy", "slowdown"].map(|key| told[key].as_f64().unwrap_or_else(|| panic!("{taught:?}")));
-        assert!((busy - 1.9).abs() < 0.05 && (0.8..1.6).contains(&slowdown), "{taught:?}");
-    }
-    assert_eq!(taught.iter().map(|told| told["beside"][0].as_str().unwrap()).max(), Some("train[n=2]"));
-    let said = space.flow(["predict", "-w", "teach.yaml", "train"]).expect(0).stdout();
-    assert!(said.contains("(Σ busy − 1), from 2 measurements"), "{said}");
-    // What the pair was measured to take counts now: no trial.
-    let (beside, trials, _) = run(&["-f"]);
-    assert_eq!((beside, trials), (vec![1, 1], 0));
-}
-
-#[test]
 fn a_stranger_spoils_what_is_exclusive_and_it_is_repeated_once() {
     let mut space = quiet_space();
     let gpus = space.gpus("gpu NVIDIA H200; memory=143771MiB; reserved=500MiB\n");

@@ -134,34 +134,13 @@ fn who_waits_for_a_driver_that_hangs_starts_what_needs_no_card() {
         until("it ticks", || space.read("ticks").lines().count() > 5);
         until("the card is in use", || gpus.text().contains("memory=10MiB"));
         gpus.change(answers, hangs);
-        std::thread::sleep(std::time::Duration::from_secs(2));
+        std::thread::sleep(std::time::Duration::from_secs(1));
         space.write("go", "");
-        std::thread::sleep(std::time::Duration::from_secs(2));
+        std::thread::sleep(std::time::Duration::from_secs(1));
         let before = space.read("ticks").lines().count();
         std::thread::sleep(std::time::Duration::from_secs(2));
         let after = space.read("ticks").lines().count();
         assert!(after > before + 2, "{step}: {before} steps, and 2 s later {after}: {}", run.said());
         run.kill();
     });
-}
-
-#[test]
-fn a_limit_that_passes_while_a_driver_hangs_is_not_what_ended_a_step_that_had_failed() {
-    let mut space = space();
-    let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\n");
-    space.script("until.sh", &hold_until());
-    let go = space.path("go").display().to_string();
-    let train = format!("train: {{run: './until.sh 10 {go}; false', inputs: [until.sh], gpus: 1, timeout: 8s}}");
-    space.write("one.yaml", &format!("flow: 1\nname: one\nsteps:\n  {train}\n"));
-    let mut run = space.start(["run", "one.yaml"]);
-    until("the card is in use", || gpus.text().contains("memory=10MiB"));
-    gpus.change("used=0", "used=0; hang=600000");
-    std::thread::sleep(std::time::Duration::from_secs(2));
-    // The card is looked at for up to ten seconds, for it may be lost.
-    space.write("go", "");
-    assert!(!run.wait().success());
-    let journal = space.journal();
-    let outcomes: Vec<&Value> =
-        journal.iter().filter(|line| line["event"] == "settled").map(|line| &line["outcome"]).collect();
-    assert_eq!(outcomes, ["failed"], "{}", run.said());
 }

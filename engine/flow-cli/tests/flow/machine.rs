@@ -7,11 +7,7 @@ use std::{
 };
 
 use flow_testkit::{Running, TestSpace, until};
-use nix::{
-    fcntl::{FcntlArg, fcntl},
-    libc,
-    sys::signal::Signal,
-};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::space;
@@ -226,33 +222,6 @@ fn a_step_that_runs_beside_a_measurement_all_the_same_spoils_it() {
     assert_eq!((spoiled.len(), &spoiled[0][0]["kind"]), (1, &"other_runs".into()), "{spoiled:?}");
     let recorded = journal.iter().find(|line| line["event"] == "recorded").unwrap();
     assert!(recorded["result"].get("spoiled").is_none(), "it was repeated, alone");
-}
-
-#[test]
-fn who_was_stopped_while_it_decided_is_told_of_and_not_waited_for() {
-    let space = space();
-    space.script("timed.sh", TIMED);
-    steps(&space, "alone", 1, 0.1, "exclusive: true");
-    // The byte behind all slots is the mutex.
-    let ledger = space.locks().join("flow-machine.ledger");
-    let file = fs::File::options().read(true).write(true).create_new(true).open(ledger).unwrap();
-    let mutex = libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: 256 * 1024,
-        l_len: 1,
-        l_pid: 0,
-    };
-    fcntl(&file, FcntlArg::F_OFD_SETLK(&mutex)).unwrap();
-    let mut interrupted = space.start(["run", "alone.yaml"]);
-    until("it looks at the ledger", || interrupted.said().contains("plan: 1 to run"));
-    interrupted.signal(Signal::SIGINT);
-    assert_eq!(interrupted.wait().code(), Some(130), "{}", interrupted.said());
-    let said = space.flow(["run", "alone.yaml"]).expect(0).text();
-    assert_eq!(said.matches("was stopped while it decided what to start").count(), 1, "{said}");
-    let journal = space.journal();
-    let recorded = journal.iter().find(|line| line["event"] == "recorded").unwrap();
-    assert_eq!(recorded["result"]["circumstances"]["unwatched"], true);
 }
 
 #[test]

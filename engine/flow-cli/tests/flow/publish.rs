@@ -1,6 +1,6 @@
 //! What `publish:` may write, and what is said where it may not.
 
-use std::{fs, os::unix::fs::symlink};
+use std::fs;
 
 use crate::space;
 
@@ -30,27 +30,6 @@ fn what_is_not_published_is_said_with_its_reason() {
     let news = WORKFLOW.replace("publish: [", "publish: [{from: rep, whats_new: NEWS.md}, ");
     space.write("a.yaml", &news).write("NEWS.md", "## What's New\n").flow(["run", "a.yaml"]).expect(1);
     assert!(space.read("NEWS.md").contains("flow entry: a") && !space.read("NEWS.md").contains("rep.md"));
-}
-
-#[test]
-fn what_is_no_report_is_told_from_a_run_without_one() {
-    let space = space();
-    space.write("a.yaml", WORKFLOW);
-    space.flow(["run", "a.yaml"]).expect(0);
-    let said = space.flow(["report", "tab"]).expect(2).text();
-    assert!(said.contains("`tab` is not a report of the run") && said.contains("the run made rep;"), "{said}");
-    assert!(space.flow(["report", "rep"]).expect(0).stdout().contains("| "));
-    space.flow(["run", "a.yaml", "tab", "-f"]).expect(0);
-    let said = space.flow(["report", "tab"]).expect(2).text();
-    assert!(said.contains("the run has no report"), "{said}");
-    assert!(said.contains("a step with `uses: flow/report` makes one"), "{said}");
-    // A report that no `publish:` names is in the store.
-    space.write("b.yaml", &WORKFLOW.replace("name: a", "name: b").replace("publish: [{from: rep, to: rep.md}]", ""));
-    space.flow(["run", "b.yaml"]).expect(0);
-    let said = space.flow(["report"]).expect(0);
-    let path = String::from_utf8_lossy(said.raw()).lines().next().unwrap_or_default().to_owned();
-    assert!(space.read(&path).contains("# b"), "{path}");
-    assert!(said.stderr().contains("publish: [{from: rep, to: report.md}]"), "{}", said.stderr());
 }
 
 #[test]
@@ -89,21 +68,6 @@ fn a_report_is_one_file_to_send_in_each_of_its_languages() {
     assert!(both.contains("<article id=\"en\" lang=\"en\">") && both.contains("<article id=\"zh\" lang=\"zh\">"));
     let said = space.flow(["report", "--html", "-o", "nosuch/x.html"]).expect(2).text();
     assert!(said.contains("`nosuch/x.html` cannot be written"), "{said}");
-}
-
-#[test]
-fn a_published_file_is_written_through_its_link_and_through_no_other() {
-    let space = space();
-    space.write("a.yaml", "flow: 1\nname: a\nsteps:\n  train: {run: echo loss 3, metrics: {stdout: 'loss {loss}'}}\n  tab: {uses: flow/table, with: {from: train, columns: [loss]}}\n  rep: {uses: flow/report, with: {sections: [{table: tab}]}}\npublish: [{from: rep, to: REPORT.md}]\n");
-    space.write("mine", "precious").write("docs/real.md", "");
-    symlink(space.path("mine"), space.path("REPORT.md.flow-tmp")).unwrap();
-    fs::remove_file(space.path("docs/real.md")).unwrap();
-    symlink("docs/real.md", space.path("REPORT.md")).unwrap();
-    space.flow(["run", "a.yaml"]).expect(0);
-    assert_eq!(space.read("mine"), "precious");
-    assert!(space.path("REPORT.md").is_symlink() && !space.path("docs/real.md").is_symlink());
-    assert!(space.read("docs/real.md").contains("loss"));
-    assert!(space.path("REPORT.md.flow-tmp").is_symlink(), "it is not flow's");
 }
 
 #[test]
@@ -209,19 +173,4 @@ fn what_somebody_wrote_into_a_published_text_is_not_lost() {
     edit("docs/rep.md", "<details>", "My introduction.");
     let text = space.flow(["run", "a.yaml", "--publish"]).expect(0).text();
     assert!(text.contains("published docs/rep.md") && !edited().0.contains("My introduction."), "{text}");
-}
-
-#[test]
-fn what_is_not_published_yet_always_is() {
-    let space = space();
-    space.write("a.yaml", TRIAL);
-    space.flow(["run", "a.yaml", "--no-publish"]).expect(0);
-    assert!(!space.path("docs").exists() && !space.path("NEWS.md").exists());
-    space.flow(["run", "a.yaml", "--set", "epochs=1"]).expect(0);
-    assert!(space.read("docs/rep.md").contains("epochs=1") && space.read("NEWS.md").contains("flow entry"));
-    // Removed, it is published again, though nothing else changed.
-    space.flow(["run", "a.yaml"]).expect(0);
-    fs::remove_file(space.path("docs/rep.md")).unwrap();
-    space.flow(["run", "a.yaml", "--set", "epochs=1"]).expect(0);
-    assert!(space.read("docs/rep.md").contains("epochs=1"));
 }

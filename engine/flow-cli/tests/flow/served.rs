@@ -87,61 +87,6 @@ fn whoever_waits_is_served_while_a_large_output_is_stored() {
     panic!("late by, and how much later the output was stored: {all:.3?} s");
 }
 
-/// A step whose metrics are much to read, and beside it one after the other whose time is up.
-const NOISY: &str = "\
-flow: 1
-name: noisy
-steps:
-  noisy:
-    run: |
-      for n in 1 2 3 4 5 6; do cp $T/rows $n.jsonl; done
-      until [ -e $T/go ]; do sleep 0.01; done
-      rm *.jsonl
-    metrics: {jsonl: [1.jsonl, 2.jsonl, 3.jsonl, 4.jsonl, 5.jsonl, 6.jsonl]}
-    env: {T: TELL}
-  late:
-    matrix: {n: [1, 2, 3, 4, 5]}
-    run: |
-      trap 'date +%s.%N > $T/late${{ n }}; exit' TERM
-      date +%s.%N > $T/next${{ n }}
-      sleep 100 & wait
-    timeout: LIMITs
-    record: [timed_out]
-    env: {T: TELL}
-";
-
-/// By how long steps are ended too late, or too early, while the metrics of another one are read.
-fn lateness_beside_metrics(rows: &str) -> Vec<f64> {
-    let space = space();
-    let tell = space.path("tell").display().to_string();
-    space.write("tell/rows", rows);
-    space.write("noisy.yaml", &NOISY.replace("TELL", &tell).replace("LIMIT", &LIMIT.to_string()));
-    let mut flow = space.start(["run", "noisy.yaml", "-j", "2"]);
-    let told = |name: &str| space.path("tell").join(name).exists();
-    until("all are ended", || told("late5") || !flow.is_alive());
-    fs::write(space.path("tell/go"), "").unwrap();
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    let late = |n: u32| seconds(&space, &format!("late{n}")) - seconds(&space, &format!("next{n}")) - LIMIT;
-    (1..=5).map(late).collect()
-}
-
-#[test]
-fn whoever_waits_is_served_while_much_is_logged() {
-    let row = |n: u32| format!("{{\"step\": {}, \"loss\": 0.{n}, \"top1\": 0.5, \"top5\": 0.9}}\n", n / 1000);
-    let rows: String = (0..400_000).map(row).collect();
-    let mut all = Vec::new();
-    // While the first runs there may be nothing to read yet.
-    for _ in 0..5 {
-        let late = lateness_beside_metrics(&rows);
-        println!("late by {late:.3?} s");
-        if late[1..].iter().all(|late| late.abs() < LATE) {
-            return;
-        }
-        all.push(late);
-    }
-    panic!("late by {all:.3?} s");
-}
-
 #[test]
 fn plugins_are_set_up_at_the_same_time() {
     let space = space();

@@ -89,36 +89,6 @@ fn what_was_ignored_at_the_start_stays_ignored() {
 }
 
 #[test]
-fn a_run_that_is_stopped_is_told_so() {
-    let (space, flow) = running(POLITE);
-    flow.signal(Signal::SIGSTOP);
-    let stopped = || space.flow(["status"]).expect(0).stdout().contains(", stopped (`kill -CONT ");
-    until("its status says so", stopped);
-    flow.signal(Signal::SIGCONT);
-    until("it goes on", || !stopped());
-}
-
-#[test]
-fn a_run_that_begins_is_told_before_it_has_written_anything() {
-    let space = space();
-    space.write("long.yaml", "flow: 1\nname: long\nsteps:\n  long: {run: sleep 85}\n");
-    let flow = space.start(["run", "long.yaml"]);
-    until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 85")));
-    // Without what it has written, a stopped run looks like one that has only made its folder.
-    flow.signal(Signal::SIGSTOP);
-    let run = fs::read_dir(space.path(".flow/runs")).unwrap().flatten().next().expect("the run").path();
-    let elsewhere = space.path("elsewhere");
-    fs::create_dir(&elsewhere).unwrap();
-    let written = ["journal.jsonl", "status.json"];
-    written.iter().for_each(|name| fs::rename(run.join(name), elsewhere.join(name)).unwrap());
-    let said = space.flow(["status"]).expect(0).stdout();
-    assert!(said.starts_with("run ") && said.contains(" begins: "), "{said}");
-    written.iter().for_each(|name| fs::rename(elsewhere.join(name), run.join(name)).unwrap());
-    flow.signal(Signal::SIGCONT);
-    until("it goes on", || !space.flow(["status"]).expect(0).stdout().contains(" begins: "));
-}
-
-#[test]
 fn a_terminal_that_is_closed_ends_the_run_as_an_interrupt_does() {
     let space = space();
     space.write("long.yaml", "flow: 1\nname: long\nsteps:\n  long: {run: sleep 86}\n");
@@ -166,17 +136,4 @@ fn a_detached_run_goes_on_is_watched_and_cancelled() {
     until("everybody is gone", || space.alive().iter().all(|(_, command)| !command.starts_with("sleep 85")));
     assert_eq!(watching.wait().code(), Some(130), "attach ends as the run did: {}", watching.said());
     until("the engine is gone too", || space.alive().is_empty());
-}
-
-#[test]
-fn a_detached_run_ends_as_any_other() {
-    let space = space();
-    space.write(
-        "quick.yaml",
-        "flow: 1\nname: quick\nsteps:\n  quick: {run: sh -c 'sleep 0.5; echo 1 > out/x', outputs: [out/x]}\n",
-    );
-    space.flow(["run", "quick.yaml", "--detach"]).expect(0);
-    until("it is done", || space.alive().is_empty());
-    let said = space.flow(["run", "quick.yaml"]).expect(0).stdout();
-    assert!(said.contains("nothing to do"), "{said}");
 }

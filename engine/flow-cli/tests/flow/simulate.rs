@@ -54,23 +54,6 @@ fn jobs_go_through_slurm() {
     assumed, not measured: queue=200,array=1001,jobs=10000,remembered_s=300,delay_s=0,tick_s=3,rate=40,submit_s=0.01,notice_s=1
     note: 2 instances never ran with these parameters and take no time here; the first is a[n=1]
     ");
-    space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'true', gpus: 1}}\n");
-    let said = space.flow(workflow).expect(0).text();
-    assert!(
-        said.contains("1 instance never ran with these parameters and takes no time here; the first is a\n"),
-        "{said}"
-    );
-    space.write(
-        "s.yaml",
-        "flow: 1\nsteps:\n  s:\n    matrix: {policy: [fifo, sjf]}\n    uses: flow/simulate\n    with: {gpus: 1x2, policy: '${{ policy }}', \
-         density: 0.9, jobs: 20, seeds: 1, mix: [{name: a, duration_s: 60}], slurm: {delay_s: 30}}\n  t:\n    uses: flow/table\n    \
-         with: {from: s, rows: policy, columns: [slurm_wait, slurm_calls]}\n  r:\n    uses: flow/report\n    with:\n      \
-         languages: [en, zh]\n      sections: [{table: t}]\npublish: [{from: r, to: r.md}]\n",
-    );
-    space.flow(["run", "s.yaml"]).expect(0);
-    let report = space.read("r.md");
-    assert!(report.contains("Every job waits 30 s for the jobs of other users. Jobs start every 3 s"), "{report}");
-    assert!(report.contains("每个作业因他人的作业等待 30 s"), "{report}");
     let wrong = [
         space.flow([&workflow[..], &["--nodes", "3"]].concat()).expect(2).stderr(),
         space.flow(["simulate", "-w", "w.yaml", "--slurm", "default"]).expect(2).stderr(),
@@ -180,56 +163,4 @@ fn what_ran_predicts_what_did_not() {
     assert!(unnamed.contains("name a step") && unnamed.contains("this workflow has a"), "{unnamed}");
     let whole = space.flow(["simulate", "-w", "w.yaml", "--cpus", "1", "--json"]).expect(0).stdout();
     assert!(whole.contains("\"jobs\":3"), "{whole}");
-}
-
-#[test]
-fn what_ran_is_predicted_from_the_others_in_its_parts() {
-    let space = space();
-    let train = "#!/bin/sh\nsleep 0.5\nfor epoch in 1 2 3; do sleep 0.$1; echo \"Epoch $epoch: loss 1\"; done\n";
-    space.script("train.sh", train).write(
-        "w.yaml",
-        "flow: 1\nsteps:\n  a: {run: './train.sh ${{ n }}', inputs: [train.sh], matrix: {n: [20, 30, 40, 50]}, metrics: {stdout: 'Epoch {epoch}: loss {loss}'}}\n",
-    );
-    let early = space.flow(["predict", "-w", "w.yaml", "--check"]).expect(0).stdout();
-    assert!(early.contains("no step has run at three or more points"), "{early}");
-    let mut said = String::new();
-    // What a busy machine made of one is outweighed by others of its point.
-    for _ in 0..4 {
-        space.flow(["run", "w.yaml", "-j", "1", "-f"]).expect(0);
-        said = space.flow(["predict", "-w", "w.yaml", "a/n=35"]).expect(0).stdout();
-        if said.contains("  start-up ") && said.contains("; an epoch ") {
-            break;
-        }
-    }
-    assert!(said.contains("  start-up ") && said.contains("; an epoch "), "{said}");
-    let table = space.flow(["predict", "-w", "w.yaml", "--check"]).expect(0).stdout();
-    for quantity in ["wall time", "start-up", "epoch time"] {
-        assert!(table.contains(&format!("  {quantity} ")), "{table}");
-    }
-    let lines = space.flow(["predict", "-w", "w.yaml", "a", "--check", "--json"]).expect(0).stdout();
-    let epochs = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let epochs: Vec<_> = epochs.filter(|one| one["quantity"] == "epoch time").collect();
-    // On a busy machine one of the four may have been disturbed, and then it says nothing.
-    let beyond = epochs.iter().filter(|one| one["beyond"] == true).count();
-    assert!((3..=4).contains(&epochs.len()) && beyond == 2, "{lines}");
-    assert!(epochs.iter().all(|one| one["axes"]["n"].as_u64().is_some_and(|n| n >= 20)), "{lines}");
-    space.flow(["predict", "-w", "w.yaml", "b", "--check"]).expect(2);
-}
-
-#[test]
-fn what_failed_or_was_cancelled_says_nothing_of_how_long_a_step_takes() {
-    let space = space();
-    space.write("nap.yaml", "flow: 1\nname: nap\nparams: {then: 'false'}\nsteps:\n  nap: {run: sleep 0.4 && $THEN, env: {THEN: '${{ then }}'}}\n");
-    let predicted = |set: &str| {
-        let said = space.flow(["predict", "-w", "nap.yaml", "nap", "--json", "--set", set]).expect(0).stdout();
-        serde_json::from_str::<serde_json::Value>(said.lines().next().unwrap()).unwrap()
-    };
-    space.flow(["run", "nap.yaml"]).expect(1);
-    let failed = predicted("then='false'");
-    assert!(failed.to_string().contains("never ran"), "{failed}");
-    space.flow(["run", "nap.yaml", "--set", "then='true'"]).expect(0);
-    let once = predicted("then='true'");
-    assert!(once.to_string().contains("1 run of this instance"), "{once}");
-    let other = predicted("then='date'");
-    assert_eq!(other["source"], "it ran with then=\"true\", not \"date\"");
 }

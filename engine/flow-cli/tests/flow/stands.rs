@@ -103,25 +103,3 @@ fn what_stands_is_what_a_look_at_everything_says() {
     }
     assert!(trusted > 3, "{trusted}");
 }
-
-#[test]
-fn of_a_sweep_what_runs_is_expected_by_what_it_did_itself_and_what_never_ran_by_all() {
-    let space = space();
-    let write = |count: u32| {
-        let matrix = format!("{{n: \"${{{{ range({count}) }}}}\"}}");
-        let step = format!(
-            "{{matrix: {matrix}, run: 'sleep ${{{{ 0.4 if n == 1 else 0 }}}}', inputs: [\"in/${{{{ n }}}}\"]}}"
-        );
-        space.write("w.yaml", &format!("flow: 1\nname: w\nsteps:\n  a: {step}\n"));
-    };
-    (0..41).for_each(|n| _ = space.write(format!("in/{n}"), "0"));
-    write(40);
-    // More than are remembered of a step as such, the second of them not among the last.
-    space.flow(["run", "w.yaml", "-j", "1"]).expect(0);
-    space.write("in/1", "1");
-    write(41);
-    let said = space.flow(["plan", "w.yaml", "-v"]).expect(0).stdout();
-    let row = |label: &str| said.lines().find(|line| line.contains(label) && line.contains(" run ")).unwrap();
-    assert!(row("a[n=1] ").contains("(1 run of this instance)"), "{said}");
-    assert!(row("a[n=40]").contains("(40 runs of its step at other points of `n`, beyond them)"), "{said}");
-}
