@@ -70,40 +70,6 @@ fn epoch_times_are_a_cost_of_images_and_one_of_iterations() {
 }
 
 #[test]
-fn a_trend_that_is_none_is_no_independence() {
-    // The measured power of a GPU over batch size: up, and down again.
-    let power = [176.0, 182.0, 195.0, 219.0, 255.0, 282.0, 288.0, 214.0, 131.0, 167.0];
-    let results = power
-        .iter()
-        .enumerate()
-        .map(|(n, watts)| result("s", &[("batch", json!(1 << n))], 1).metric("power", *watts, "W"));
-    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["power"]}));
-    add(&mut input, "fit", "line", json!({"table": "t", "y": "power"}));
-    let [english, chinese] = said(&input, &["line"]);
-    assert!(english.contains("neither rises nor falls significantly with batch size"), "{english}");
-    assert!(!english.contains("suffices") && !english.contains("depend"), "{english}");
-    assert!(chinese.contains("没有随批大小升降的趋势") && !chinese.contains("足够"), "{chinese}");
-}
-
-#[test]
-fn what_rises_at_each_of_few_points_is_not_said_to_stay() {
-    // Power and memory of resnet18 at four batch sizes, as measured on an H200.
-    let (power, held) = ([358.0, 453.0, 522.0, 565.0], [1332.0, 1848.0, 3728.0, 11856.0]);
-    let results = [4, 16, 64, 256].into_iter().zip(power).zip(held).map(|((batch, watts), mib)| {
-        result("s", &[("batch", json!(batch))], 1).metric("power", watts, "W").metric("held", mib, "")
-    });
-    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["power", "held"]}));
-    add(&mut input, "fit", "of_power", json!({"table": "t", "y": "power"}));
-    add(&mut input, "fit", "of_held", json!({"table": "t", "y": "held"}));
-    let [english, chinese] = said(&input, &["of_power", "of_held"]);
-    assert!(english.contains("power is 537 ± 98 W − 751 ± 756 W / batch size"), "{english}");
-    assert!(english.contains("held rises by 41.8 ± 1.5 per unit of batch size"), "{english}");
-    assert!(!chinese.contains("没有随批大小升降的趋势") && !chinese.contains("成正比"), "{chinese}");
-}
-
-#[test]
 fn a_line_is_told_with_its_interval_and_handed_on() {
     // 85 W, 0.12 W for each unit of work, and a little noise.
     let noise = [0.3, -0.5, 0.1, 0.4, -0.2, -0.4, 0.5, 0.0, -0.3, 0.2];
@@ -411,27 +377,4 @@ fn what_four_points_do_not_tell_is_not_told() {
                is off by up to 88.4%.";
     assert!(english.contains(far), "{english}");
     assert!(chinese.contains("不符合所比较的任何曲线") && chinese.contains("88.4%"), "{chinese}");
-}
-
-/// Pages, bytes and files are counted without noise, and the text says so.
-#[test]
-fn steps_of_what_does_not_scatter_are_jumps() {
-    let results = ["each", "all"].into_iter().flat_map(|pages| {
-        (1..=64_u32).map(move |x| {
-            let height = if pages == "all" { 5 } else { 10 };
-            let axes = [("pages", json!(pages)), ("x", json!(x))];
-            result("s", &axes, 0).metric("held", f64::from(10 + height * ((x - 1) / 16)), "")
-        })
-    });
-    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": ["pages", "x"], "columns": ["held"]}));
-    let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "held"}));
-    assert_eq!((metric(&out, "jumps"), metric(&out, "fluctuation")), (6.0, 0.0));
-    let both = said(&input, &["jumps"]);
-    insta::assert_snapshot!(both.join("\n"), @r"
-    - each: held jumps up at x 17 (+10), 33 (+10) and 49 (+10). All are at the multiples of 16.
-    - all: held jumps up at x 17 (+5), 33 (+5) and 49 (+5). All are at the multiples of 16.
-    - each：held 的上升位于 x 17（+10）、33（+10）和 49（+10）。均位于 16 的倍数处。
-    - all：held 的上升位于 x 17（+5）、33（+5）和 49（+5）。均位于 16 的倍数处。
-    ");
 }

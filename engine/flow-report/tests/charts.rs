@@ -179,34 +179,6 @@ fn load_and_memory_are_drawn_of_named_instances_beside_what_was_published() {
 }
 
 #[test]
-fn means_are_drawn_with_their_spread_and_the_report_says_which() {
-    let results = [0.1, 0.2].into_iter().flat_map(|lr| {
-        (0..3).map(move |seed| {
-            let top1 = lr + 0.01 * f64::from(seed);
-            result("s", &[("lr", json!(lr)), ("seed", json!(seed))], 1)
-                .metric("top1", top1, "ratio")
-                .epoch_time(6.0 + lr)
-        })
-    });
-    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
-    let with = json!({"from": "s", "rows": "lr", "over": "seed", "columns": ["epoch_time", "top1"]});
-    common::add_table(&mut input, "t", with);
-    let section = json!({"table": "t", "charts": ["top1"]});
-    let out = run("report", json!({"languages": ["en", "zh"], "sections": [section]}), &input).expect("a report");
-    let shown = whole(&out, "report.md");
-    for said in [
-        "(charts/t-chart-1.en.svg)\\\nError bars: standard deviation.\n",
-        "(charts/t-chart-1.zh.svg)\\\n误差线：标准差。\n",
-    ] {
-        assert!(shown.contains(said), "{shown}");
-    }
-    let model: Value = serde_json::from_str(&text(&out, "report.json")).expect("JSON");
-    let ends = model["sections"][0]["drawn"][0]["lines"][0]["ends"][0].clone();
-    assert!((ends[1].as_f64().expect("a number") - 10.0).abs() < 1e-9, "{ends}");
-    assert!((ends[2].as_f64().expect("a number") - 12.0).abs() < 1e-9, "{ends}");
-}
-
-#[test]
 fn loss_curves_of_repetitions_are_their_mean_with_its_spread() {
     let (model, page) = repeated(4);
     let lines = model["sections"][0]["drawn"][0]["lines"].as_array().expect("lines");
@@ -330,22 +302,18 @@ fn a_picture_that_no_reader_could_show_is_refused() {
     let fine = "";
     let broken = "the header of the picture is broken, so it cannot be shown";
     let large = "and a report shows up to 50 million; save a smaller one";
-    let table: [(&str, Vec<u8>, &str); 15] = [
+    let table: [(&str, Vec<u8>, &str); 11] = [
         ("PNG", png(800, 600), fine),
         ("PNG of 50 million", png(10_000, 5_000), fine),
         ("PNG of more", png(50_000, 50_000), large),
-        ("PNG of the largest numbers", png(u32::MAX, u32::MAX), large),
         ("PNG without width", png(0, 600), broken),
-        ("PNG's first bytes", b"\x89PNG\r\n\x1a\n".to_vec(), broken),
         ("PNG of text", b"\x89PNG\r\n\x1a\n and what is in it".to_vec(), broken),
         ("JPEG", jpeg(frame), fine),
         ("JPEG of more", jpeg(huge), large),
         ("JPEG of text", b"\xff\xd8\xff a text and no picture".to_vec(), broken),
-        ("JPEG cut off", jpeg(&frame[..6]), broken),
         ("WebP with loss", webp(b"VP8 ", b"\0\0\0\x9d\x01\x2a\x20\0\x10\0"), fine),
         ("WebP without loss", webp(b"VP8L", b"\x2f\x1f\xc0\x03\0\0"), fine),
         ("WebP of text", webp(b"VP8 ", b"a text and no picture"), broken),
-        ("WebP of another chunk", webp(b"TEXT", b"a text and no picture"), broken),
     ];
     for (name, bytes, expected) in table {
         let said = pictured(json!({"from": "plot"}), &[("plot", &bytes)]).err().unwrap_or_default();

@@ -189,14 +189,6 @@ fn findings_of_published_and_drawn_curves() {
         .iter()
         .map(|r| (number(r, "batch").unwrap() as u32, number(r, "epoch_s").unwrap(), number(r, "mem_mib").unwrap()))
         .collect();
-    let mut vgg: Vec<_> = published(include_str!("published/epoch-by-batch.csv"))
-        .iter()
-        .map(|r| (number(r, "batch").unwrap() as u32, number(r, "alexnet_s").unwrap(), 1500.0))
-        .collect();
-    vgg.reverse();
-    for (batch, _, memory) in &mut vgg {
-        *memory += if *batch > 8 { f64::from(*batch) * 20.0 } else { f64::from(*batch) };
-    }
     // The times of a sweep from 1 to 70, in milliseconds, with a jump after every sixteenth.
     let sweep = (1..=70_u32).map(|b| {
         let ripple = f64::from((b * 37) % 11) / 50.0;
@@ -209,16 +201,6 @@ fn findings_of_published_and_drawn_curves() {
     - 批大小达到 128 后，每轮用时不再下降（11.4 s），到 512 时回升至 12.8 s。
     - 若显存紧张（按显存 × 用时衡量），批大小超过 64 后不再划算：到 128 时，显存增加 58%，每轮用时只减少 7%。
     - 显存与批大小成线性关系：979 MiB + 17.50 MiB × 批大小，R² = 1.000。
-    ");
-    insta::assert_snapshot!(told("batch", "epoch_time", "s", vgg), @r"
-    - Epoch time still falls up to batch size 512 (15.5 s).
-    - If memory is scarce (memory × time), no step beyond batch size 32 pays: at 64, GPU memory grows by 30% and epoch time falls by only 19%.
-    - Up to batch size 8, GPU memory hardly changes: 1501 to 1508 MiB.
-    - GPU memory is linear in batch size: 1460 MiB + 20.11 MiB × batch size, R² = 1.000.
-    - 批大小增至 512 时，每轮用时仍在下降（15.5 s）。
-    - 若显存紧张（按显存 × 用时衡量），批大小超过 32 后不再划算：到 64 时，显存增加 30%，每轮用时只减少 19%。
-    - 批大小不超过 8 时，显存几乎不变：1501 至 1508 MiB。
-    - 显存与批大小成线性关系：1460 MiB + 20.11 MiB × 批大小，R² = 1.000。
     ");
     insta::assert_snapshot!(told("batch", "iteration_time", "s", sweep.collect()), @r"
     - GPU memory is linear in batch size: 900 MiB + 20.00 MiB × batch size, R² = 1.000.
@@ -350,78 +332,6 @@ fn a_template_of_the_authors_and_its_mistakes() {
     `date: 8 Feb`: a day is written `2026-02-08`
     `with`: unknown variant `fr`, expected `en` or `zh`
     `with`: a guess is a text, or `{resource: cpu, en: …, zh: …}`
-    "#);
-}
-
-#[test]
-fn odd_names_and_values_read_as_they_were_written() {
-    let at = |name: &str, lr: f64, time: f64| {
-        let mut result =
-            result("s", &[("size", json!(name)), ("lr", json!(lr))], 0).epoch_time(time).metric("mem", 3.0, "");
-        result.params.clear();
-        result
-    };
-    let names = ["x*y*", "<b>", "a_b", "_u_", ""];
-    let mut results: Vec<_> = names.iter().flat_map(|name| [at(name, 0.1, 2.0), at(name, 0.5, 2.5)]).collect();
-    results[0].circumstances.foreign_cpu = Some(0.5);
-    results[3].circumstances.foreign_cpu = Some(0.25);
-    results[2].spoiled = vec![Spoiled::InputChanged { path: "photos".into(), differences: vec![] }];
-    let sweep = (1..=4_u32).map(|b| result("t", &[("b", json!(b))], 1).epoch_time(8.0 / f64::from(b)));
-    let mut input = input(vec![("s", view("x/y", None, results)), ("t", view("x/y", None, sweep.collect()))]);
-    let labelled = json!({"column": "mem", "label": {"en": "Mem | x", "zh": "占用"}});
-    let with = json!({"from": "s", "rows": "size", "split": "lr", "columns": ["epoch_time", "mem", labelled]});
-    add_table(&mut input, "st", with);
-    add_table(&mut input, "tt", json!({"from": "t", "columns": ["epoch_time"]}));
-    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "st", "compare": "lr"}, {"table": "tt"}]});
-    let report = text(&run("report", with, &input).expect("a report"), "report.md");
-    honest(&report);
-    let (english, _) = report.split_once("\n## 中文").expect("two languages");
-    insta::assert_snapshot!(english.split_once("\n## ").expect("a section").1, @r#"
-    `s` by size
-
-    [data](charts/st.csv)
-
-    | size   | Epoch time, lr=0.1 (s) | Epoch time, lr=0.5 (s) |   mem, lr=0.1 | Mem \| x, lr=0.1 | mem, lr=0.5 | Mem \| x, lr=0.5 |
-    |--------|-----------------------:|-----------------------:|--------------:|-----------------:|------------:|-----------------:|
-    | x\*y\* |                    2.0 |                    2.5 |             3 |                3 |           3 |                3 |
-    | \<b>   |          disturbed (a) |                    2.5 | disturbed (a) |    disturbed (a) |           3 |                3 |
-    | a_b    |                    2.0 |                    2.5 |             3 |                3 |           3 |                3 |
-    | \_u\_  |                    2.0 |                    2.5 |             3 |                3 |           3 |                3 |
-    | ""     |                    2.0 |                    2.5 |             3 |                3 |           3 |                3 |
-
-    (a) `s[size=<b>,lr=0.1]` is not reliable: `photos` changed while it ran.
-
-    Change from lr=0.1 to lr=0.5
-
-    | size   | Epoch time | Mem \| x |
-    |--------|-----------:|---------:|
-    | x\*y\* |       +25% |       0% |
-    | \<b>   |          — |        — |
-    | a_b    |       +25% |       0% |
-    | \_u\_  |       +25% |       0% |
-    | ""     |       +25% |       0% |
-
-    - From lr=0.1 to lr=0.5, epoch time rises by 25% at every size. Other programs used up to 50.0% of the CPU during some of these results, most during `s[size=x*y*,lr=0.1]`, which may explain this finding.
-    - From lr=0.1 to lr=0.5, mem | x is unchanged (differences below 1%).
-
-    Computed for the findings
-
-    | Figure                                                 | Value |
-    |--------------------------------------------------------|------:|
-    | CPU use of other programs during `s[size=x*y*,lr=0.1]` | 50.0% |
-
-    ## `t` by b
-
-    [data](charts/tt.csv)
-
-    |   b | Epoch time (s) |
-    |----:|---------------:|
-    |   1 |           8.00 |
-    |   2 |           4.00 |
-    |   3 |           2.67 |
-    |   4 |           2.00 |
-
-    - Epoch time still falls up to b 4 (2.00 s).
     "#);
 }
 

@@ -120,9 +120,7 @@ fn found(points: &[(&str, Points<'_>)]) -> String {
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
-    let found: Vec<&str> =
-        report.lines().filter(|line| line.starts_with("- ") || line.starts_with("* ")).skip(3).collect();
-    found.join("\n")
+    common::bullets(&report).concat().join("\n")
 }
 
 /// fifo takes a quarter longer for each seed, although seeds differ by more. srtf is longer for some seeds and shorter
@@ -135,12 +133,7 @@ fn policies_are_compared_on_the_same_seeds() {
         ("srtf", &[(1.1, [9.99, 9.00, 6.10, 11.50, 4.90])]),
     ]);
     insta::assert_snapshot!(found, @r"
-    - What the words mean: The same, flat: within 3% (shares: within 2 points). Rises, falls: by more than that, and back by at most 20% of the way. Linear: R² is at least 0.98, and no point is more than 10% off. A fitted curve: R² is at least 0.9, and no point is more than 50% off. Jumps: 7 times the scatter of the differences between neighbours. Parallel: no member is more than 10% slower than alone (`tolerance:` changes that). Bound: a load of at least 85%, or 25% of an epoch spent waiting for data. Reproduced: in the same direction, and neither effect is more than 2 times the other. Tests: p of at most 0.05.
     - At density 1.1, mean JCT is lowest with priority (8.13 h) and highest with fifo (10.02 h). Not distinguishable from priority (differences with simultaneous 95% confidence intervals): srtf (+0.17 h, −0.94 to +1.27 h).
-    - 模型：mobilenet_v2
-    - 训练轮数：4
-    - 运行编号：`20260208-153012-3f2a`
-    - 用语含义：“相同”“持平”：相差不超过 3%，占比类指标不足 2 个百分点。“上升”“下降”：变化超过上述范围，且回调不超过全程的 20%。“线性”：R² 不低于 0.98，且各点偏离不超过 10%。拟合曲线：R² 不低于 0.9，且各点偏离不超过 50%。“跳变”：相邻点之差超出其波动的 7 倍。“并行”：各任务比单独运行慢不超过 10%（可用 `tolerance:` 修改）。“瓶颈”：负载不低于 85%，或每轮有 25% 以上的时间在等待数据。“复现”：方向相同，且两者的幅度相差不超过 2 倍。检验：p 不大于 0.05。
     - 到达密度为 1.1 时，平均作业完成时间（JCT）最低的是 priority（8.13 h）；最高的是 fifo（10.02 h）。按差值及其 95% 联合置信区间，与 priority 无法区分的有：srtf（+0.17 h，−0.94 至 +1.27 h）。
     ");
 }
@@ -164,16 +157,11 @@ fn where_the_order_turns_is_found_over_all_rows() {
         ),
     ]);
     insta::assert_snapshot!(found, @r"
-    - What the words mean: The same, flat: within 3% (shares: within 2 points). Rises, falls: by more than that, and back by at most 20% of the way. Linear: R² is at least 0.98, and no point is more than 10% off. A fitted curve: R² is at least 0.9, and no point is more than 50% off. Jumps: 7 times the scatter of the differences between neighbours. Parallel: no member is more than 10% slower than alone (`tolerance:` changes that). Bound: a load of at least 85%, or 25% of an epoch spent waiting for data. Reproduced: in the same direction, and neither effect is more than 2 times the other. Tests: p of at most 0.05.
     - fifo: Mean JCT rises with density, from 1.14 h at 0.5 to 4.40 h at 0.9.
     - fifo-single: Mean JCT rises with density, from 1.44 h at 0.5 to 3.44 h at 0.9.
     - easy: Mean JCT rises with density, from 1.14 h at 0.5 to 3.48 h at 0.9.
     - At density 0.9, mean JCT is lowest with fifo-single (3.44 h) and highest with fifo (4.40 h). Not distinguishable from fifo-single (differences with simultaneous 95% confidence intervals): easy (+0.04 h, −0.20 to +0.28 h).
     - The order by mean JCT changes with density: fifo has less than fifo-single at 0.5 (1.14 against 1.44 h) and more at 0.9 (4.40 against 3.44 h).
-    - 模型：mobilenet_v2
-    - 训练轮数：4
-    - 运行编号：`20260208-153012-3f2a`
-    - 用语含义：“相同”“持平”：相差不超过 3%，占比类指标不足 2 个百分点。“上升”“下降”：变化超过上述范围，且回调不超过全程的 20%。“线性”：R² 不低于 0.98，且各点偏离不超过 10%。拟合曲线：R² 不低于 0.9，且各点偏离不超过 50%。“跳变”：相邻点之差超出其波动的 7 倍。“并行”：各任务比单独运行慢不超过 10%（可用 `tolerance:` 修改）。“瓶颈”：负载不低于 85%，或每轮有 25% 以上的时间在等待数据。“复现”：方向相同，且两者的幅度相差不超过 2 倍。检验：p 不大于 0.05。
     - fifo：平均作业完成时间（JCT）随到达密度上升：0.5 时为 1.14 h，0.9 时为 4.40 h。
     - fifo-single：平均作业完成时间（JCT）随到达密度上升：0.5 时为 1.44 h，0.9 时为 3.44 h。
     - easy：平均作业完成时间（JCT）随到达密度上升：0.5 时为 1.14 h，0.9 时为 3.48 h。
