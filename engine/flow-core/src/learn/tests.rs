@@ -53,6 +53,13 @@ pub(super) fn expansion_of(workflow: &str) -> Expansion {
     crate::parse(&source).and_then(|workflow| workflow.expand(&request)).unwrap_or_else(|e| panic!("{e:?}"))
 }
 
+/// A training at these batch sizes.
+fn trained_at(batches: &str) -> Expansion {
+    expansion_of(&format!(
+        "flow: 1\nsteps:\n  train: {{matrix: {{batch: [{batches}]}}, run: 'train ${{{{ batch }}}}', gpus: 1}}\n"
+    ))
+}
+
 /// Of an instance: when, how it ended, seconds an epoch, who was there, and what else its point says.
 type Seen = (usize, u64, bool, Option<f64>, (bool, bool), (u64, f64, f64), Option<(usize, f64)>, Value);
 
@@ -215,9 +222,7 @@ pub(super) fn trained(expansion: &Expansion, epoch: impl Fn(u64) -> f64) -> Vec<
 
 #[test]
 fn a_load_from_start_to_end_says_nothing_of_epochs() {
-    let expansion = expansion_of(
-        "flow: 1\nsteps:\n  train: {matrix: {batch: [32, 64, 128, 256, 512]}, run: 'train ${{ batch }}', gpus: 1}\n",
-    );
+    let expansion = trained_at("32, 64, 128, 256, 512");
     let mut all = trained(&expansion, |batch| 20.0 / batch as f64);
     // Of the last, epochs that count are too short for the driver to tell how busy they keep the GPU.
     all.last_mut().unwrap().gpu_load = 0.3;
@@ -237,9 +242,7 @@ fn a_load_from_start_to_end_says_nothing_of_epochs() {
 
 #[test]
 fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
-    let expansion = expansion_of(
-        "flow: 1\nsteps:\n  train: {matrix: {batch: [32, 64, 128, 256]}, run: 'train ${{ batch }}', gpus: 1}\n",
-    );
+    let expansion = trained_at("32, 64, 128, 256");
     let [double] = <[_; 1]>::try_from(super::points(&expansion, "train/batch=512").unwrap()).unwrap();
     let all = [expansion.instances.clone(), vec![double.clone()]].concat();
     let mut history = History::new(&expansion, &all);
@@ -278,9 +281,7 @@ fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
 
 #[test]
 fn what_does_not_count_for_others_disturbed_it_is_told() {
-    let expansion = expansion_of(
-        "flow: 1\nsteps:\n  train: {matrix: {batch: [32, 64, 128, 256]}, run: 'train ${{ batch }}', gpus: 1}\n",
-    );
+    let expansion = trained_at("32, 64, 128, 256");
     let asked = super::points(&expansion, "train/batch=48").unwrap().remove(0);
     let all = [expansion.instances.clone(), vec![asked.clone()]].concat();
     for (alone, counts, left_out) in [(1, 4, 0), (2, 2, 2), (3, 3, 1), (4, 4, 0)] {
@@ -299,9 +300,7 @@ fn what_does_not_count_for_others_disturbed_it_is_told() {
 /// As of `workers: [0, 2, 4, 8]`.
 #[test]
 fn an_axis_with_a_zero_is_one_of_numbers() {
-    let expansion = expansion_of(
-        "flow: 1\nsteps:\n  train: {matrix: {batch: [0, 1, 2, 4, 8]}, run: 'train ${{ batch }}', gpus: 1}\n",
-    );
+    let expansion = trained_at("0, 1, 2, 4, 8");
     let wrong = super::points(&expansion, "train/batch=-1").unwrap_err();
     assert!(wrong.contains("are 0 or above"), "{wrong}");
     let [three] = <[_; 1]>::try_from(super::points(&expansion, "train/batch=3").unwrap()).unwrap();
@@ -325,9 +324,7 @@ fn an_axis_with_a_zero_is_one_of_numbers() {
 
 #[test]
 fn a_wall_time_that_lacks_a_part_is_not_that_of_a_whole_training() {
-    let expansion = expansion_of(
-        "flow: 1\nsteps:\n  train: {matrix: {batch: [32, 64, 128, 256]}, run: 'train ${{ batch }}', gpus: 1}\n",
-    );
+    let expansion = trained_at("32, 64, 128, 256");
     let mut all = trained(&expansion, |batch| 0.01 + 0.01 * batch as f64);
     let (is, resumed) = (all[1].wall_s, &mut all[1]);
     (resumed.wall_s, resumed.phases, resumed.lacks_a_part, resumed.epoch_s) = (1.0, None, true, Some(0.7));
@@ -378,24 +375,6 @@ fn what_no_point_tells_of_is_expected_as_widely_as_its_step_is_spread() {
     assert!((high.as_secs_f64() / factor / 20.0 - 1.0).abs() < 1e-3, "{high:?}");
     let of_two = expected_of_d(&[10.0, 20.0]);
     assert_eq!((of_two.range, of_two.samples, of_two.source), (None, 2, source(false)));
-}
-
-#[test]
-fn a_point_beside_all_lines_is_predicted_from_several_axes() {
-    let expansion = expansion_of(
-        "flow: 1\nsteps:\n  train: {matrix: {rate: [1, 2], batch: [32, 64, 128]}, run: 'train ${{ batch }} ${{ rate }}', gpus: 1}\n",
-    );
-    let mut history = History::new(&expansion, &expansion.instances);
-    let mut seen = trained(&expansion, |batch| 0.5 + 0.01 * batch as f64);
-    let asked = expansion.instances.iter().find(|instance| *instance.label == *"train[rate=2,batch=128]").unwrap();
-    // Twice the rate, and twice the time; of that only two batches were seen.
-    for seen in seen.iter_mut().filter(|seen| seen.point["rate"] == 2) {
-        seen.epoch_s = seen.epoch_s.map(|epoch| 2.0 * epoch);
-    }
-    seen.retain(|seen| seen.label != *asked.label);
-    history.remember(StepId(0), seen);
-    let epoch = history.predict(asked).expected.epoch.unwrap();
-    assert!((epoch.value / 3.56 - 1.0).abs() < 0.1 && epoch.low < 3.56 && 3.56 < epoch.high, "{epoch:?}");
 }
 
 #[test]
@@ -500,26 +479,6 @@ steps:
     result.label = "packed[batch=32]".into();
     history.learn(InstanceId(3), &result, &waiting);
     assert_eq!(history.estimate(&expansion.instances[3]).source, of_alone(true));
-}
-
-#[test]
-fn thousands_of_steps_that_do_the_same_are_told_in_turn() {
-    let copies = (1..2_000).map(|n| format!("  s{n}: {{like: s0, priority: {}}}\n", n % 3));
-    let workflow = format!("flow: 1\nsteps:\n  s0: {{run: train}}\n{}", copies.collect::<String>());
-    let expansion = expansion_of(&workflow);
-    let mut history = History::new(&expansion, &expansion.instances);
-    let waiting: BTreeSet<InstanceId> = expansion.instances.iter().map(|instance| instance.id).skip(1).collect();
-    let result = without_attempt(&expansion, InstanceId(0), Outcome::Ok, None, &RunId("r".into()), 1);
-    let mut told = BTreeSet::new();
-    for _ in 0..40 {
-        let events = history.learn(InstanceId(0), &result, &waiting);
-        assert!(events.len() <= 2 * 64, "{}", events.len());
-        told.extend(events.into_iter().filter_map(|event| match event {
-            Event::Learned { instance, .. } => Some(instance),
-            _ => None,
-        }));
-    }
-    assert_eq!(told, waiting);
 }
 
 #[test]

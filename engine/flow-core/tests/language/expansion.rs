@@ -51,35 +51,6 @@ fn feb08_without_a_gpu() {
     let e = feb08(&machine(0), &[]);
     assert_eq!(e.profile, Some(("no_gpu".into(), ProfileReason::Holds { expression: "machine.gpus == 0".into() })));
     assert_eq!(e.params["size"], 32);
-    insta::assert_snapshot!(lines(&e), @r#"
-        source 0g 8c
-        dataset[version=v7] 0g 8c <source
-        dataset[version=v11] 0g 8c <source
-        solo[version=v7,batch=8] 0g 1c alone measured <dataset[version=v7]
-        solo[version=v7,batch=16] 0g 1c alone measured <dataset[version=v7]
-        solo[version=v7,batch=32] 0g 1c alone measured <dataset[version=v7]
-        solo[version=v11,batch=8] 0g 1c alone measured <dataset[version=v11]
-        solo[version=v11,batch=16] 0g 1c alone measured <dataset[version=v11]
-        solo[version=v11,batch=32] 0g 1c alone measured <dataset[version=v11]
-        together[version=v7,batch=8] 0g 1c v7/Own+ measured <dataset[version=v7]
-        together[version=v7,batch=16] 0g 1c v7/Own+ measured <dataset[version=v7]
-        together[version=v7,batch=32] 0g 1c v7/Own+ measured <dataset[version=v7]
-        together[version=v11,batch=8] 0g 1c v11/Own+ measured <dataset[version=v11]
-        together[version=v11,batch=16] 0g 1c v11/Own+ measured <dataset[version=v11]
-        together[version=v11,batch=32] 0g 1c v11/Own+ measured <dataset[version=v11]
-        four[version=v7,batch=16] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
-        four[version=v7,batch=32] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
-        four[version=v7,batch=64] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
-        four[version=v7,batch=128] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
-        four[version=v7,batch=256] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
-        four[version=v7,batch=512] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
-        four_together[version=v7,batch=8] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
-        four_together[version=v7,batch=16] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
-        four_together[version=v7,batch=32] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
-        four_table 0g 1c
-        solo_table 0g 1c ~solo[version=v7,batch=8] ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v11,batch=8] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32]
-        report 0g 1c ~solo[version=v7,batch=8] ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v11,batch=8] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32] ~together[version=v7,batch=8] ~together[version=v7,batch=16] ~together[version=v7,batch=32] ~together[version=v11,batch=8] ~together[version=v11,batch=16] ~together[version=v11,batch=32] ~four_table ~solo_table
-        "#);
     let absent: Vec<_> = e.steps.iter().filter_map(|s| Some((s.name.as_str(), s.absent.as_deref()?.clone()))).collect();
     assert_eq!(
         absent,

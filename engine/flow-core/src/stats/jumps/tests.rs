@@ -192,43 +192,6 @@ fn jumps_close_together_at_irregular_places_are_found() {
     assert!(eight.0 >= 320 && twelve.0 >= 380 && eight.1.max(twelve.1) <= 8, "{eight:?}, {twelve:?}");
 }
 
-/// Milliseconds of a training step of resnet50 on an H200, in fp32 at 224×224, at batch sizes 1 to 70.
-const RESNET50: [f64; N] = [
-    6.12, 7.18, 8.83, 9.58, 10.37, 12.07, 12.92, 13.68, 15.21, 16.44, 18.41, 19.21, 20.61, 21.45, 22.74, 22.98, 24.61,
-    25.78, 26.99, 27.14, 29.14, 31.96, 31.91, 33.14, 33.95, 34.54, 36.04, 37.14, 38.32, 38.78, 39.57, 40.37, 43.12,
-    44.12, 44.99, 45.40, 46.31, 47.46, 48.26, 49.13, 49.53, 51.33, 52.19, 54.12, 55.34, 56.24, 56.92, 58.46, 59.57,
-    60.49, 61.33, 62.25, 63.16, 64.67, 65.95, 66.51, 67.71, 68.73, 69.62, 70.18, 71.53, 72.54, 73.82, 73.65, 77.34,
-    78.19, 79.67, 80.21, 81.36, 82.30,
-];
-
-/// The same of vgg16: single batch sizes, 32, 48 and 64 among them, are much faster than those beside them.
-const VGG16_TO_70: [f64; N] = [
-    5.90, 12.59, 17.99, 17.91, 19.95, 22.54, 24.83, 24.83, 27.53, 30.00, 32.74, 33.87, 35.69, 37.46, 39.52, 41.77,
-    44.01, 45.74, 48.13, 49.02, 50.73, 53.05, 54.83, 53.91, 64.07, 65.59, 69.42, 70.61, 72.50, 64.34, 65.55, 59.30,
-    72.77, 73.99, 76.36, 77.75, 81.08, 82.67, 83.63, 83.69, 90.19, 91.34, 92.27, 94.16, 95.53, 96.88, 98.04, 90.59,
-    95.56, 102.26, 103.24, 107.33, 108.71, 110.77, 112.06, 113.46, 115.54, 116.76, 118.12, 120.11, 121.59, 123.44,
-    124.65, 118.99, 132.76, 140.65, 142.12, 144.12, 145.40, 146.61,
-];
-
-#[test]
-fn what_is_called_a_jump_is_one() {
-    for step_time in [RESNET50, VGG16_TO_70] {
-        let points = sweep(|x| step_time[x as usize - 1]);
-        let jumps = find_jumps(&points).unwrap();
-        for Jump { at, height, half } in &jumps.jumps {
-            assert!(height.abs() > *half, "at {}: {height} ± {half}", points[*at].0);
-        }
-        // Neither has its jumps at the multiples of one number, and nowhere else.
-        assert_eq!(jumps.multiple, None, "{:?}", jumps.jumps);
-    }
-    let of = |step_time: [f64; N]| places(&sweep(|x| step_time[x as usize - 1]));
-    // It has steps of a millisecond, at 11, 22 and 33, and none of five times what points scatter.
-    assert_eq!(of(RESNET50), [0; 0]);
-    assert_eq!(of(VGG16_TO_70), [24, 29, 32, 65]);
-    let found = find_jumps(&sweep(|x| VGG16_TO_70[x as usize - 1])).unwrap().outliers;
-    assert_eq!(found.iter().map(|outlier| outlier.at + 1).collect::<Vec<_>>(), [32, 48, 49, 64]);
-}
-
 #[test]
 fn two_sweeps_that_are_nearly_the_same_jump_at_the_same_places() {
     let found = |step_times: &[[f64; N]; 2]| {
