@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use flow_slurm::{
-    CONFIG, End, Fate, JobId, Limits, NODES, Never, QUEUE, Row, Why, fate, parse_config, parse_nodes, parse_queue,
-    parse_submitted, refused, sbatch, script, told_in_log,
+    End, Fate, JobId, Never, QUEUE, Row, Why, fate, parse_queue, parse_submitted, refused, sbatch, script, told_in_log,
 };
 use flow_testkit::{slurm::Cluster, until};
 
@@ -128,52 +127,4 @@ fn each_case_is_told_apart() {
     assert_eq!(told_in_log(&log(&cluster, "lost")), Some(End::NodeLost));
     let foreign = JobId { job: foreign.trim().parse().unwrap(), task: None };
     assert!(!queue(&cluster).contains_key(&foreign));
-}
-
-#[test]
-#[ignore = "needs Slurm"]
-fn nodes_and_limits_are_as_configured() {
-    let cluster = Cluster::start_with(3, 2, "MaxArraySize=77\nMinJobAge=5");
-    let limits = parse_config(&cluster.run("scontrol", CONFIG.iter().copied())).unwrap();
-    let expected = Limits { array: 77, jobs: 10_000, remembered: Some(Duration::from_secs(5)) };
-    assert_eq!(limits, expected);
-    let busy = flow_slurm::Job { gpus: 1, exclusive: true, ..job(&cluster, "busy", "exec sleep 1000\n") };
-    let busy = submit(&cluster, &busy);
-    becomes(&cluster, busy, Fate::Running);
-    cluster.run("scontrol", ["update", "nodename=node3", "state=drain", "reason=test"]);
-    let nodes = parse_nodes(&cluster.run("sinfo", NODES.iter().copied())).unwrap();
-    let shown: Vec<String> = nodes
-        .iter()
-        .map(|n| {
-            let gpus: Vec<String> = n
-                .gpus
-                .iter()
-                .map(|g| format!("{}/{} {}", g.used, g.count, g.model.as_deref().unwrap_or("?")))
-                .collect();
-            let cpus = format!("{}/{}", n.cpus_free, n.cpus);
-            format!("{}{} {} {cpus} {}", n.partition, if n.is_default { "*" } else { "" }, n.name, gpus.join(" "))
-                + if n.takes_jobs() { "" } else { " takes no jobs" }
-        })
-        .collect();
-    let expected = ["main* node1 0/8 2/2 fake", "main* node2 8/8 0/2 fake", "main* node3 0/8 0/2 fake takes no jobs"];
-    assert_eq!(shown, expected);
-}
-
-#[test]
-#[ignore = "needs Slurm"]
-fn nothing_is_left_of_it() {
-    let cluster = Cluster::start(1, 0);
-    let stays = job(&cluster, "stays", "(setsid sleep 1000 &) ; sleep 1000\n");
-    let id = submit(&cluster, &stays);
-    becomes(&cluster, id, Fate::Running);
-    let name = cluster.folder().to_str().unwrap().to_owned();
-    drop(cluster);
-    // Who watches over the test's own process looks once a second.
-    until("nothing of it is alive", || {
-        let mut processes = fs::read_dir("/proc").unwrap().flatten();
-        !processes.any(|entry| {
-            let read = |file| fs::read(entry.path().join(file)).unwrap_or_default();
-            String::from_utf8_lossy(&[read("cmdline"), read("environ")].concat()).contains(&name)
-        })
-    });
 }

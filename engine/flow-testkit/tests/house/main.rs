@@ -3,7 +3,6 @@
 
 mod circles;
 mod code;
-mod planted;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
