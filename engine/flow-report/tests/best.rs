@@ -98,27 +98,6 @@ fn the_next_point_is_named_and_others_that_are_not_distinguished_are_counted() {
     assert!(shown[1].contains("表中所示为中位数及其差，p 比较的是均值。"), "{}", shown[1]);
 }
 
-/// Medians of different numbers of repetitions have no pairs.
-#[test]
-fn a_test_over_medians_compares_means() {
-    let of = |c: u32, losses: &'static [f64]| {
-        losses.iter().enumerate().map(move |(n, loss)| {
-            let mut one = result("s", &[("c", json!(c))], 1).metric("loss", *loss, "");
-            one.repetition = Some(n as u32);
-            one
-        })
-    };
-    let failed = result("s", &[("c", json!(1))], 1).outcome(flow_core::Outcome::Failed);
-    // Both means are 0.3; the medians are 0.1 and 0.3.
-    let results = of(1, &[0.0, 0.1, 0.8]).chain([failed]).chain(of(2, &[0.2, 0.3, 0.3, 0.4])).collect();
-    let mut input = input(vec![("s", view("torch/train", None, results))]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": "c", "columns": ["loss"]}));
-    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
-    let shown = text(&out, "analysis.en.md");
-    let row = shown.lines().find(|line| line.contains("c=2")).expect("a row");
-    assert!(row.contains(" +0.2 |") && row.contains(" 1.00 |"), "{shown}");
-}
-
 #[test]
 fn what_was_measured_once_is_not_told_from_noise() {
     let times = published(include_str!("published/feb08-mobilenet_v2-4gpu.csv"));
@@ -135,25 +114,4 @@ fn what_was_measured_once_is_not_told_from_noise() {
         english.contains("is 11.3 s, at batch=128. The same at batch=256. Each point was measured once"),
         "{english}"
     );
-}
-
-/// 0.24 points must not read as "up to 0.2".
-#[test]
-fn how_far_others_are_at_most_is_rounded_up() {
-    let of = |opt: &str, top1: f64| {
-        let opt = opt.to_owned();
-        [0.004, -0.004, 0.0].into_iter().enumerate().map(move |(seed, noise)| {
-            let noise = if opt == "sgd" { -noise } else { noise };
-            result("s", &[("opt", json!(opt)), ("seed", json!(seed))], 1).metric("top1", top1 + noise, "ratio")
-        })
-    };
-    let results = of("adam", 0.9).chain(of("sgd", 0.8976)).collect();
-    let mut input = input(vec![("s", view("torch/train", None, results))]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": "opt", "over": "seed", "columns": ["top1"]}));
-    let [english, chinese] = said(&input, &[]);
-    assert!(
-        english.contains("3 runs of each cannot distinguish it from one other point, up to 0.3 points away"),
-        "{english}"
-    );
-    assert!(chinese.contains("相差至多 0.3 个百分点"), "{chinese}");
 }

@@ -2,8 +2,7 @@
 
 mod common;
 
-use common::{With, add_table, feb08, input, result, run, text, view};
-use serde_json::json;
+use common::{feb08, run, text};
 
 #[test]
 fn a_day_of_three_experiments_is_an_entry_of_twenty_five_lines() {
@@ -56,51 +55,4 @@ fn an_entry_without_gpus() {
 
     - 从 v7 到 v11，每轮用时在各批大小下均下降 39% 至 52%。v7：各运行 1 次后尚无法判断：3 个任务同时运行，吞吐量是串行执行的 1.07 ± 0.17 倍。各再运行约 1 次即可判断。v11：各运行 1 次后尚无法判断：3 个任务同时运行，吞吐量是串行执行的 1.07 ± 0.17 倍。各再运行约 1 次即可判断。
     ");
-}
-
-#[test]
-fn a_table_that_is_shown_column_by_column_has_one_in_an_entry() {
-    let at = |policy: &str, density: f64| {
-        let values = [1.0, 1.1, 0.9].map(|by| by * density * (3_600.0 + 100.0 * policy.len() as f64));
-        let result = result("s", &[("policy", json!(policy)), ("density", json!(density))], 0);
-        result.seeds("time_in_system", &values, "s").seeds("makespan", &values.map(|time| 20.0 * time), "s")
-    };
-    let results = ["fifo", "easy", "priority"].map(|policy| [0.5, 0.9].map(|density| at(policy, density)));
-    let mut input = input(vec![("s", view("flow/simulate", None, results.concat()))]);
-    let with = json!({"from": "s", "rows": "density", "split": "policy", "columns": ["time_in_system", "makespan"]});
-    for name in ["t", "u"] {
-        add_table(&mut input, name, with.clone());
-    }
-    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}, {"table": "u"}]});
-    let out = run("report", with, &input).expect("a report");
-    let (entry, report) = (text(&out, "entry.md"), text(&out, "report.md"));
-    let count = |text: &str, of: &str| text.matches(of).count();
-    assert_eq!(
-        (count(&report, "Makespan (h)"), count(&report, "makespan（完工时间） (h)"), count(&entry, "Makespan (h)")),
-        (2, 2, 0),
-        "{report}{entry}"
-    );
-    assert_eq!(count(&entry, "|\n|-"), 1, "{entry}");
-}
-
-#[test]
-fn an_entry_of_many_questions_tells_what_was_found_and_has_the_table_of_the_first() {
-    let of = |sections: usize| {
-        let mut with = feb08::with();
-        let all = with["sections"].as_array_mut().expect("a list");
-        *all = std::iter::repeat_n(all.last().expect("a section").clone(), sections).collect();
-        let entry = text(&run("report", with, &feb08::without_gpus()).expect("a report"), "entry.md");
-        assert!(entry.matches("|\n|-").count() == 1 && !entry.contains("\n##"), "{entry}");
-        assert!(entry.lines().count() <= 25, "{entry}");
-        let said = entry.matches("- **`solo` by batch size**: ").count();
-        assert_eq!(entry.matches("- **`solo`：不同批大小下的结果**：").count(), said, "{entry}");
-        let more = |line: &str, before: &str, behind: &str| -> Option<usize> {
-            line.strip_prefix(before)?.strip_suffix(behind)?.parse().ok()
-        };
-        let english = entry.lines().find_map(|line| more(line, "- ", " more sections in the report."));
-        assert_eq!(english, entry.lines().find_map(|line| more(line, "- 报告中另有 ", " 节。")), "{entry}");
-        (said, english)
-    };
-    // Sections without room are only in the report, and the entry says so.
-    assert_eq!([2, 4, 5, 9].map(of), [(2, None), (4, None), (3, Some(2)), (3, Some(6))]);
 }

@@ -65,15 +65,6 @@ fn the_load_that_is_drawn_is_of_a_result_that_the_table_shows() {
 }
 
 #[test]
-fn that_there_are_no_bursts_is_said_where_it_is_asked() {
-    insta::assert_snapshot!(said(&[0.22], &json!(["epoch_time", "cpu_util"])), @r"
-    - CPU use does not rise at the ends of epochs (the last tenth and the gap before the next): at most 22.7%, against 25.0% in their middle half (`s[batch=8]`).
-    - 各轮末尾（最后十分之一以及到下一轮开始为止的间隔）没有 CPU 突发负载：与轮中段（中间一半）相比，差值最大时也只是 22.7% vs. 25.0%（`s[batch=8]`）。
-    ");
-    assert_eq!(said(&[0.22], &json!(["epoch_time"])), "");
-}
-
-#[test]
 fn whether_larger_batches_use_the_gpu_better_is_said_and_held_against_what_was_published() {
     let said = |loads: [f64; 3]| {
         let at = |(batch, load): (u32, f64)| {
@@ -106,19 +97,4 @@ fn whether_larger_batches_use_the_gpu_better_is_said_and_held_against_what_was_p
     | GPU utilisation rises with batch size, from 50% at 16 to 90% at 256. | — | no, not found |
     | GPU 利用率随批大小上升：16 时为 50%，256 时为 90%。 | — | 否，未出现 |
     ");
-}
-
-#[test]
-fn stripes_that_would_hide_the_lines_are_not_drawn() {
-    let picture = |epochs: u32| {
-        let mut solo = view("torch/train", None, vec![result("s", &[], 1).epoch_time(3.0)]);
-        let times: Vec<_> = (0..epochs).map(|n| (n + 1, f64::from(n), f64::from(n) + 0.9)).collect();
-        solo.series = vec![Some(flow_core::Series { epoch_times: common::timed(&times), ..feb08::series() })];
-        let mut input = input(vec![("s", solo)]);
-        add_table(&mut input, "t", json!({"from": "s", "columns": ["epoch_time"]}));
-        let section = json!({"table": "t", "charts": [{"load": {}}]});
-        let out = run("report", json!({"languages": ["en"], "sections": [section]}), &input).expect("a report");
-        (whole(&out, "report.md").contains("odd epochs shaded"), text(&out, "charts/t-load.svg").contains("odd epochs"))
-    };
-    assert_eq!((picture(10), picture(70)), ((true, true), (false, false)));
 }

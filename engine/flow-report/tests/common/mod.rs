@@ -3,7 +3,6 @@
 
 pub(crate) mod analyses;
 pub(crate) mod feb08;
-pub(crate) mod known;
 
 use std::collections::{BTreeMap, BTreeSet};
 
