@@ -108,6 +108,20 @@ fn plain(text: &str) -> String {
     crate::terminal::plain(text)
 }
 
+/// The end of a failed run that published nothing.
+fn ended(run: &str) -> Ended {
+    Ended {
+        answers: Vec::new(),
+        run: run.into(),
+        exit: Some(1),
+        all: false,
+        published: Vec::new(),
+        withheld: Vec::new(),
+        made: Vec::new(),
+        unchanged: None,
+    }
+}
+
 #[test]
 fn one_line_an_event() {
     let mut view = View::default();
@@ -144,10 +158,6 @@ fn the_summary() {
     let mut view = View::default();
     journal().iter().for_each(|line| view.event(line));
     let ended = Ended {
-        answers: Vec::new(),
-        run: "20260208-153012-3f2a".into(),
-        exit: Some(1),
-        all: false,
         published: [
             ("reports/feb08.md", true),
             ("reports/feb08/a.svg", true),
@@ -156,9 +166,8 @@ fn the_summary() {
         ]
         .map(|(path, changed)| (path.to_owned(), changed))
         .to_vec(),
-        withheld: Vec::new(),
         made: vec!["report".into()],
-        unchanged: None,
+        ..ended("20260208-153012-3f2a")
     };
     let words = summary(&view, &ended, Length::default(), &mut |attempt, folder| {
         vec![format!("last line of {attempt:?} in {folder}")]
@@ -222,16 +231,7 @@ fn a_step_that_wrote_into_its_input_is_named_with_the_remedy() {
             _ => event(json!({"event": "settled", "instance": n, "outcome": outcome})),
         }
     }
-    let ended = Ended {
-        answers: Vec::new(),
-        run: "1".into(),
-        exit: Some(1),
-        all: false,
-        published: Vec::new(),
-        withheld: Vec::new(),
-        made: Vec::new(),
-        unchanged: None,
-    };
+    let ended = ended("1");
     let short = Length { short: true, columns: None };
     let words: Vec<String> =
         summary(&view, &ended, short, &mut |_, _| Vec::new()).iter().map(|line| plain(line)).collect();
@@ -325,16 +325,7 @@ fn whatever_a_journal_holds_a_run_looks_the_same() {
             out.extend(live::lines(&view, 400, 16));
         }
         let published = vec![(format!("{by}README.md"), true)];
-        let ended = Ended {
-            answers: Vec::new(),
-            run: by.into(),
-            exit: Some(1),
-            all: false,
-            published,
-            withheld: vec![],
-            made: vec![],
-            unchanged: None,
-        };
+        let ended = Ended { published, ..ended(by) };
         out.extend(summary(&view, &ended, Length::default(), &mut |_, folder| vec![format!("{by}{folder}")]));
         out.iter().map(|line| crate::terminal::painted(line)).collect::<Vec<_>>()
     };
@@ -479,16 +470,7 @@ fn failing(why: &[&str]) -> String {
         let cause = json!({"kind": "need_failed", "label": why[n % why.len()]});
         event(json!({"event": "settled", "instance": n, "outcome": "failed", "cause": cause}));
     }
-    let ended = |all| Ended {
-        answers: Vec::new(),
-        run: "r".into(),
-        exit: Some(1),
-        all,
-        published: Vec::new(),
-        withheld: Vec::new(),
-        made: Vec::new(),
-        unchanged: None,
-    };
+    let ended = |all| Ended { all, ..ended("r") };
     let all = summary(&view, &ended(true), Length::default(), &mut |_, _| Vec::new());
     assert!(all.len() > 100, "`flow status` lists each: {all:?}");
     out.extend(summary(&view, &ended(false), Length::default(), &mut |_, _| Vec::new()).iter().map(|line| plain(line)));

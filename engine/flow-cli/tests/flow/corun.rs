@@ -83,15 +83,3 @@ steps:
     let plan = space.flow(["run", "-n", "pair.yaml"]).expect(0).stdout();
     assert!(plan.contains("2 instances: 2 cached"), "{plan}");
 }
-
-#[test]
-fn a_member_that_was_ended_for_another_says_for_which() {
-    let space = space();
-    space.write(
-        "w.yaml",
-        "flow: 1\nsteps:\n  fails:\n    matrix: {x: [1, 2]}\n    run: 'if [ ${{ x }} = 1 ]; then exit 3; fi; sleep 60; flow ready'\n    \
-         corun: {group: all, gpus: own}\n",
-    );
-    let said = space.flow(["run", "w.yaml"]).expect(1).text();
-    assert!(said.contains("fails[x=2]: fails[x=1] of its group did not succeed"), "{said}");
-}

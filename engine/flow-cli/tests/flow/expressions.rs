@@ -39,34 +39,3 @@ steps:
     let again = space.flow(["run", "wild.yaml", "-k"]).expect(1);
     assert!(again.stdout().contains("cached") || again.stderr().contains("cached"), "{}", again.stdout());
 }
-
-#[test]
-fn a_whole_number_of_a_result_is_written_as_one() {
-    let space = space();
-    let said = "-${{ m.level }} ${{ m.half }} ${{ m.level / 2 }} ${{ m.level * m.half }} ${{ '%.2f' | format(m.level) }} ${{ m.level | round(1) }} ${{ m.big }}";
-    let workflow = r#"
-flow: 1
-steps:
-  best: {run: "echo '{\"level\": 9.0, \"half\": 0.5, \"big\": 1e300}' > m.json", metrics: {json: m.json}}
-  next: {run: "echo SAID > said.txt", outputs: [said.txt]}
-"#;
-    space.write("w.yaml", &workflow.replace("SAID", &said.replace("m.", "steps.best.metrics.")));
-    space.flow(["run", "w.yaml"]).expect(0);
-    space.flow(["get", "next", "--to", "said.txt"]).expect(0);
-    assert_eq!(space.read("said.txt"), "-9 0.5 4.5 4.5 9.00 9 1e+300\n");
-}
-
-#[test]
-fn an_expression_too_deep_is_told_at_planning() {
-    let space = space();
-    for (expression, words) in [
-        ("1+".repeat(200_000) + "1", "more than 250 operators"),
-        ("(".repeat(20_000), "more than 250 operators"),
-        ("not ".repeat(10_000) + "true", "more than 250 operators"),
-    ] {
-        space.write("deep.yaml", &format!("flow: 1\nsteps:\n  a: {{run: x, when: '{expression}'}}\n"));
-        let check = space.flow(["check", "deep.yaml"]).expect(2);
-        let said = check.stderr().to_owned();
-        assert!(said.contains(words) && said.contains("deep.yaml:3"), "{said:.2000}");
-    }
-}

@@ -1,9 +1,6 @@
 //! Damage of what is kept is told and mended, and what flow cannot see for the moment, it does not drop.
 
-use std::{
-    fs,
-    os::unix::fs::{PermissionsExt, symlink},
-};
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use flow_testkit::files_below;
 
@@ -28,29 +25,4 @@ fn what_is_damaged_is_not_given_out() {
     space.flow(["run", "w.yaml"]).expect(0);
     space.flow(["get", "a", "--to", "mine"]).expect(0);
     assert_eq!(space.read("mine"), "1\n");
-}
-
-#[test]
-fn a_passing_fault_of_the_disk_drops_no_result() {
-    let space = space();
-    space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'echo 1 > out', outputs: [out]}, b: {run: 'echo b'}}\n");
-    space.flow(["run", "w.yaml"]).expect(0);
-    let object = files_below(&space.path(".flow/objects"))
-        .into_iter()
-        .find(|file| fs::read(file).is_ok_and(|text| text == b"1\n"));
-    let shelf = object.unwrap().parent().unwrap().to_owned();
-    let away = shelf.with_extension("away");
-    fs::rename(&shelf, &away).unwrap();
-    symlink(&shelf, &shelf).unwrap();
-    let said = space.flow(["run", "w.yaml", "-k"]).expect(1).text();
-    assert!(said.contains("cannot check whether") && said.contains("ROOT/.flow/objects"), "{said}");
-    assert_eq!(space.ran(), [""; 0], "nothing is made again");
-    let said = space.flow(["plan", "w.yaml"]).text();
-    assert!(said.contains("cannot check whether"), "{said}");
-    let said = space.flow(["doctor"]).expect(0).stdout();
-    assert!(said.contains("it stays") && !said.contains("dropped"), "{said}");
-    fs::remove_file(&shelf).unwrap();
-    fs::rename(&away, &shelf).unwrap();
-    space.flow(["run", "w.yaml"]).expect(0);
-    assert_eq!(space.ran(), [""; 0], "it is as good as before");
 }

@@ -7,23 +7,6 @@ use flow_testkit::{files_below, until};
 use crate::space;
 
 #[test]
-fn a_log_that_was_replaced_is_told_and_not_followed() {
-    let space = space();
-    space.write("secret", "s3cr3t");
-    let log = |way: &str| format!("cd $FLOW_ATTEMPT; rm log; {way} log; echo done");
-    let link = log(&format!("ln -s {}", space.path("secret").display()));
-    space.write("w.yaml", &format!("flow: 1\nsteps: {{a: {{run: '{link}'}}, b: {{run: '{}'}}}}\n", log("mkfifo")));
-    space.flow(["run", "w.yaml", "-k"]).expect(0);
-    for (step, said) in [("a", "symbolic link"), ("b", "not a regular file")] {
-        for follow in [&[][..], &["-f"]] {
-            let ran = space.flow([&["logs", step], follow].concat());
-            assert!(!ran.text().contains("s3cr3t"), "{}", ran.text());
-            assert!(ran.code() != Some(0) && ran.text().contains(said), "{}", ran.text());
-        }
-    }
-}
-
-#[test]
 fn a_program_that_prints_and_prints_keeps_to_the_bounds_of_its_log() {
     let space = space();
     let line = "x".repeat(4000);
@@ -52,17 +35,6 @@ fn a_program_that_prints_and_prints_keeps_to_the_bounds_of_its_log() {
     let followed = space.flow(["logs", "a", "-f"]).expect(0);
     let text = String::from_utf8_lossy(followed.raw());
     assert!(text.contains("are missing here") && text.ends_with("\nlast\n") && !text.contains('\0'));
-}
-
-#[test]
-fn of_a_step_that_never_began_following_says_so_too() {
-    let space = space();
-    space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'false'}, after: {run: echo hi, needs: [a]}}\n");
-    space.flow(["run", "w.yaml"]).expect(1);
-    for follow in [&[][..], &["-f"]] {
-        let said = space.flow([&["logs", "after"], follow].concat()).expect(2).text();
-        assert!(said.contains("error: flow has no output of `after`"), "{follow:?}: {said}");
-    }
 }
 
 #[test]

@@ -42,7 +42,6 @@ mod publish;
 mod published;
 mod reading;
 mod reference;
-mod renamed;
 mod revision;
 mod secrets;
 mod served;

@@ -3,20 +3,6 @@
 use crate::space;
 
 #[test]
-fn of_many_steps_that_do_not_follow_a_few_are_told() {
-    let space = space();
-    let pair =
-        |n: u32| format!("  t{n}: {{run: cat x.txt, inputs: [x.txt]}}\n  p{n}: {{run: echo {n}, needs: [t{n}]}}\n");
-    space.write("w.yaml", &format!("flow: 1\nname: w\nsteps:\n{}", (0..8).map(pair).collect::<String>()));
-    space.write("x.txt", "1");
-    space.flow(["run", "w.yaml"]).expect(0);
-    space.write("x.txt", "2");
-    let told = space.flow(["plan"]).expect(0).stdout();
-    assert_eq!(told.matches("reads nothing of").count(), 3, "{told}");
-    assert!(told.contains("the same is true of 5 more pairs of steps"), "{told}");
-}
-
-#[test]
 fn that_a_step_does_not_follow_what_it_only_comes_after_is_said_where_it_happens() {
     let space = space();
     let workflow = |plot: &str| {

@@ -142,18 +142,6 @@ fn what_the_last_run_left_out_is_shown_of_the_last_one_that_had_it() {
 }
 
 #[test]
-fn a_script_ends_at_the_first_line_that_fails() {
-    let space = space();
-    let long = "x".repeat(200_000);
-    let workflow = "flow: 1\nname: w\nsteps:\n  several: {run: \"false\\necho on > x\", outputs: [x]}\n  meant: {run: \"false || true\\necho on\"}\n  long: {run: \": LONG\\nfalse\\necho on\"}\n";
-    space.write("w.yaml", &workflow.replace("LONG", &long));
-    space.flow(["run", "w.yaml", "-k"]).expect(1);
-    let mut ran = space.ran();
-    ran.sort();
-    assert_eq!(ran, ["long!", "meant", "several!"]);
-}
-
-#[test]
 fn a_script_may_be_longer_than_an_argument() {
     let space = space();
     let long = "x".repeat(200_000);
