@@ -24,24 +24,6 @@ fn printed(text: &str, set: &[&str]) -> Result<String, String> {
 }
 
 #[test]
-fn whole_numbers_print_without_point_or_exponent() {
-    for (run, expected) in [
-        ("${{ total }}", "100000"),
-        ("${{ 10 / 2 }} ${{ half * 2 }} ${{ 7 / 2 }}", "5 1 3.5"),
-        ("${{ total | sh }} ${{ many }} ${{ many | join(' ') }}", "100000 [1000,2.5] 1000 2.5"),
-        ("${{ total ~ 'k' }} ${{ (10 / 2) ~ 'k' }} ${{ 1e3 | string }}", "100000k 5.0k 1000"),
-        (
-            "${{ big }} ${{ '%.1f' | format(total) }} ${{ [1e2, {'a':1e2}] }}",
-            "1000000000000000000 100000.0 [100,{\"a\":100}]",
-        ),
-    ] {
-        let params = "{total: 1e5, many: [1e3, 2.5], half: 0.5, big: 1e18}";
-        let text = format!("flow: 1\nparams: {params}\nsteps:\n  a:\n    run: x {run}\n");
-        assert_eq!(printed(&text, &[]), Ok(format!("x {expected}")), "{run}");
-    }
-}
-
-#[test]
 fn axes_print_and_are_selected_as_numbers() {
     let text = "flow: 1\nsteps:\n  a: {matrix: {lr: [1.0, 1e5, 0.10, '1.10']}, run: 'x ${{ lr }}'}\n";
     let e = expand_on(text, &machine(0), None, &[]).expect("a workflow");

@@ -3,31 +3,6 @@
 use super::dsl::{World, case};
 
 #[test]
-fn a_chain_runs_in_order() {
-    case(
-        "",
-        "a
-         b needs=a
-         c needs=b",
-        "0 submit | start a
-         1 exit a | record a; start b
-         2 exit b | record b; start c
-         3 exit c | record c; finish",
-    );
-}
-
-#[test]
-fn nothing_to_do_finishes_at_once() {
-    case("", "", "0 submit | finish");
-    case(
-        "",
-        "a hit=ok
-         b needs=a hit=ok",
-        "0 submit | finish",
-    );
-}
-
-#[test]
 fn a_failure_ends_the_run_but_not_what_runs() {
     case(
         "cpus=2",
