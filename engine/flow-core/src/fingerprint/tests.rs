@@ -341,12 +341,11 @@ fn parts_stay_small_and_survive_storing() {
     assert_ne!(sample.parts().digest(), before);
 }
 
-/// The program digests of a step with this text and script.
-fn program(step: &str, script: &str) -> Vec<Digest> {
-    let source = crate::Source { path: "w.yaml".into(), text: format!("flow: 1\nsteps:\n{step}\n") };
+/// A workflow, expanded on a machine.
+pub(crate) fn expanded(text: &str, machine: &crate::Machine) -> crate::Expansion {
     let request = crate::ExpandRequest {
         catalogue: &crate::Catalogue::default(),
-        machine: &sample().machine,
+        machine,
         profile: None,
         set: &[],
         files: &[],
@@ -354,7 +353,13 @@ fn program(step: &str, script: &str) -> Vec<Digest> {
         shell_folder: "/lab",
         batch: crate::Batch::default(),
     };
-    let expansion = crate::parse(&source).and_then(|file| file.expand(&request)).unwrap_or_else(|e| panic!("{e:?}"));
+    let source = crate::Source { path: "w.yaml".into(), text: text.into() };
+    crate::parse(&source).and_then(|file| file.expand(&request)).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+}
+
+/// The program digests of a step with this text and script.
+fn program(step: &str, script: &str) -> Vec<Digest> {
+    let expansion = expanded(&format!("flow: 1\nsteps:\n{step}\n"), &sample().machine);
     let programs = expansion.instances.iter().map(|instance| {
         let inputs = instance.inputs.iter().map(|input| {
             let content = if input.path == "train.py" { script } else { &input.path };

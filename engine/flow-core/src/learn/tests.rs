@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Checked, History, Length, Observation, Prediction, Quantity};
 use crate::{
-    Catalogue, ExpandRequest, Expansion, GpuFacts, GpuSharing, InstanceId, Machine, Mode, Outcome, RunId, Source,
-    StepId,
+    Expansion, GpuFacts, GpuSharing, InstanceId, Machine, Mode, Outcome, RunId, StepId,
+    fingerprint::tests::expanded,
     plan::without_attempt,
     predict::Predicted,
     result::Phases,
@@ -38,19 +38,7 @@ fn expansion() -> Expansion {
 pub(super) fn expansion_of(workflow: &str) -> Expansion {
     let gpu = |index| GpuFacts { uuid: format!("GPU-{index}"), index, name: "A".into(), memory: 24 << 30 };
     let machine = Machine { gpus: (0..2).map(gpu).collect(), cpus: 16, memory: 64 << 30, ..Machine::default() };
-    let source = Source { path: "test.yaml".into(), text: workflow.to_owned() };
-    let catalogue = Catalogue::default();
-    let request = ExpandRequest {
-        catalogue: &catalogue,
-        machine: &machine,
-        profile: None,
-        set: &[],
-        files: &[],
-        folder: "/lab",
-        shell_folder: "/lab",
-        batch: crate::Batch::default(),
-    };
-    crate::parse(&source).and_then(|workflow| workflow.expand(&request)).unwrap_or_else(|e| panic!("{e:?}"))
+    expanded(workflow, &machine)
 }
 
 /// A training at these batch sizes.

@@ -10,8 +10,8 @@ use crate::plan::unfit;
 use crate::reason::{Cause, Fault, Spoiled};
 use crate::why::{FileChange, InputChange, Listed, Reason, Unfit};
 use crate::{
-    AskedResults, Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, ExpandRequest, Expansion, Input, Instance,
-    InstanceId, LateResult, Machine, Metrics, Outcome, RunId, Settled, Source, Span, StepResult, Stranger, Usage,
+    AskedResults, Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, Expansion, Input, Instance, InstanceId,
+    LateResult, Machine, Metrics, Outcome, RunId, Settled, Span, StepResult, Stranger, Usage,
 };
 
 fn result(outcome: Outcome) -> StepResult {
@@ -117,16 +117,27 @@ fn out_of_memory_is_reused_if_it_happened_alone_under_the_same_limits() {
     assert!(unfit(&group, &recording()).is_some());
 }
 
-/// A world in which the results of `standing` are unchanged, and exist or not.
-struct Stood {
+/// What a test says of the world. Nothing stands, and there are no inputs, unless it says so.
+#[derive(Default)]
+struct World {
     standing: Vec<&'static str>,
-    is_there: bool,
-    looked_up: u32,
+    /// Earlier parts of instances, and the content of inputs.
+    parts: BTreeMap<String, Parts>,
+    content: BTreeMap<&'static str, &'static str>,
+    /// All results are there, from this many looks on.
+    there_from: Option<usize>,
+    looked_up: Vec<Digest>,
+    /// What was announced last, how often something was, and how many looks were not.
+    ahead: Vec<Digest>,
+    announced: u32,
+    unasked: u32,
+    /// What was looked up last can be read again.
+    is_read_again: bool,
 }
 
-impl Lookup for Stood {
-    fn input(&mut self, _: &Input) -> Result<Tree, Fault> {
-        Err("there are no inputs".into())
+impl Lookup for World {
+    fn input(&mut self, input: &Input) -> Result<Tree, Fault> {
+        Ok(Tree { digest: Digest::of(self.content[&*input.path].as_bytes()), manifest: None })
     }
 
     fn stands(&mut self, instance: &Instance) -> Option<Standing> {
@@ -135,13 +146,26 @@ impl Lookup for Stood {
         self.standing.contains(&&*instance.label).then_some(standing)
     }
 
-    fn result(&mut self, _: &Digest) -> Result<Option<StepResult>, Fault> {
-        self.looked_up += 1;
-        Ok(self.is_there.then(|| result(Outcome::Ok)))
+    fn ahead(&mut self, of: &[Sought<'_>]) {
+        self.announced += u32::from(!of.is_empty());
+        self.ahead = of.iter().map(|sought| sought.fingerprint).collect();
     }
 
-    fn last(&mut self, _: &str) -> Option<Parts> {
-        None
+    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, Fault> {
+        self.looked_up.push(*fingerprint);
+        self.unasked += u32::from(!self.ahead.contains(fingerprint));
+        let is_there = self.there_from.is_some_and(|from| self.looked_up.len() > from);
+        Ok(is_there.then(|| StepResult { fingerprint: *fingerprint, ..result(Outcome::Ok) }))
+    }
+
+    fn read_again(&mut self, _: &Digest, _: Option<&Metrics>, _: &Instance) -> Result<Option<Reading>, Fault> {
+        let fingerprint = self.looked_up.last().copied().filter(|_| self.is_read_again);
+        let read = |fingerprint| StepResult { fingerprint, ..result(Outcome::Ok) };
+        Ok(fingerprint.map(|fingerprint| Reading { result: read(fingerprint), remarks: Vec::new() }))
+    }
+
+    fn last(&mut self, label: &str) -> Option<Parts> {
+        self.parts.get(label).cloned()
     }
 
     fn listed(&mut self, _: &Digest) -> Option<Listed> {
@@ -151,20 +175,7 @@ impl Lookup for Stood {
 
 /// A workflow, expanded on a machine of two CPUs.
 fn expanded(text: &str) -> Expansion {
-    let source = Source { path: "w.yaml".into(), text: text.into() };
-    let machine = Machine { cpus: 2, ..Machine::default() };
-    let (folder, shell_folder) = ("/w", "/w");
-    let request = ExpandRequest {
-        catalogue: &Catalogue::default(),
-        machine: &machine,
-        profile: None,
-        set: &[],
-        files: &[],
-        folder,
-        shell_folder,
-        batch: crate::Batch::default(),
-    };
-    crate::parse(&source).and_then(|w| w.expand(&request)).expect("a workflow")
+    crate::fingerprint::tests::expanded(text, &Machine { cpus: 2, ..Machine::default() })
 }
 
 #[test]
@@ -174,13 +185,13 @@ fn what_stands_is_looked_up_only_where_something_else_reads_it() {
     let (expansion, catalogue) = (expanded(text), Catalogue::default());
     let wanted: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
     let planned = |standing: &[&'static str], is_there: bool, force: &Force| {
-        let mut world = Stood { standing: standing.to_vec(), is_there, looked_up: 0 };
+        let mut world = World { standing: standing.to_vec(), there_from: is_there.then_some(0), ..World::default() };
         let (mut found, context) = (BTreeMap::new(), Context { expansion: &expansion, catalogue: &catalogue });
         let plan = plan_of_run(&context, &wanted, &mut world, force, &mut found);
         let cached: String =
             plan.items.iter().map(|item| if matches!(item.state, State::Cached { .. }) { 'c' } else { '-' }).collect();
         let unread = found.values().filter(|found| matches!(found, Decision::Stands { result: None, .. })).count();
-        (cached, unread, world.looked_up)
+        (cached, unread, world.looked_up.len())
     };
     let nothing = Force::Nothing;
     let all = ["a", "b", "c", "d", "e"];
@@ -194,73 +205,16 @@ fn what_stands_is_looked_up_only_where_something_else_reads_it() {
     assert_eq!(planned(&all, true, &force).0, "c--c-", "what is forced does not stand");
 }
 
-/// A store in which another run records a result between two lookups.
-struct Meanwhile {
-    result: Option<StepResult>,
-}
-
-impl Lookup for Meanwhile {
-    fn input(&mut self, _: &Input) -> Result<Tree, Fault> {
-        Err("there are no inputs".into())
-    }
-
-    fn stands(&mut self, _: &Instance) -> Option<Standing> {
-        None
-    }
-
-    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, Fault> {
-        Ok(self.result.replace(StepResult { fingerprint: *fingerprint, ..result(Outcome::Ok) }))
-    }
-
-    fn read_again(&mut self, _: &Digest, _: Option<&Metrics>, _: &Instance) -> Result<Option<Reading>, Fault> {
-        Ok(self.result.clone().map(|result| Reading { result, remarks: Vec::new() }))
-    }
-
-    fn last(&mut self, _: &str) -> Option<Parts> {
-        None
-    }
-
-    fn listed(&mut self, _: &Digest) -> Option<Listed> {
-        None
-    }
-}
-
 #[test]
 fn what_another_run_recorded_between_two_looks_is_not_recorded_again() {
     let text = "flow: 1\nname: w\nsteps: {a: {run: a}}\n";
     let (expansion, catalogue) = (expanded(text), Catalogue::default());
     let context = Context { expansion: &expansion, catalogue: &catalogue };
     let settled = BTreeMap::<InstanceId, StepResult>::new();
-    let found = decide(&context, &[InstanceId(0)], &settled, &mut Meanwhile { result: None }, &Force::Nothing);
+    // Another run records a result between two lookups.
+    let mut world = World { there_from: Some(1), is_read_again: true, ..World::default() };
+    let found = decide(&context, &[InstanceId(0)], &settled, &mut world, &Force::Nothing);
     assert!(matches!(&found[..], [Decision::Reuse { read_again: None, .. }]), "{found:?}");
-}
-
-/// A store with earlier parts of instances, whose inputs now have this content.
-struct Before {
-    parts: BTreeMap<String, Parts>,
-    content: BTreeMap<&'static str, &'static str>,
-}
-
-impl Lookup for Before {
-    fn input(&mut self, input: &Input) -> Result<Tree, Fault> {
-        Ok(Tree { digest: Digest::of(self.content[&*input.path].as_bytes()), manifest: None })
-    }
-
-    fn stands(&mut self, _: &Instance) -> Option<Standing> {
-        None
-    }
-
-    fn result(&mut self, _: &Digest) -> Result<Option<StepResult>, Fault> {
-        Ok(None)
-    }
-
-    fn last(&mut self, label: &str) -> Option<Parts> {
-        self.parts.get(label).cloned()
-    }
-
-    fn listed(&mut self, _: &Digest) -> Option<Listed> {
-        None
-    }
 }
 
 #[test]
@@ -271,8 +225,8 @@ fn a_member_that_did_not_change_runs_for_the_one_that_did() {
     let context = Context { expansion: &expansion, catalogue: &catalogue };
     let wanted = [InstanceId(0), InstanceId(1)];
     let settled = BTreeMap::<InstanceId, StepResult>::new();
-    let mut world = Before { parts: BTreeMap::new(), content: [("f1", "x"), ("f2", "x")].into() };
-    let decided = |world: &mut Before| {
+    let mut world = World { content: [("f1", "x"), ("f2", "x")].into(), ..World::default() };
+    let decided = |world: &mut World| {
         let found = decide(&context, &wanted, &settled, world, &Force::Nothing);
         let run = |decision| match decision {
             Decision::Run { parts, reasons, .. } => (parts, reasons),
@@ -287,38 +241,6 @@ fn a_member_that_did_not_change_runs_for_the_one_that_did() {
     assert_eq!(decided(&mut world).1, [vec![Reason::GroupMember("a[n=2]".into())], vec![changed]]);
 }
 
-/// A remote store that has all results and counts the queries.
-#[derive(Default)]
-struct Far {
-    times: u32,
-    ahead: Vec<Digest>,
-    unasked: u32,
-}
-
-impl Lookup for Far {
-    fn input(&mut self, _: &Input) -> Result<Tree, Fault> {
-        Err("there are no inputs".into())
-    }
-
-    fn ahead(&mut self, of: &[Sought<'_>]) {
-        self.times += u32::from(!of.is_empty());
-        self.ahead = of.iter().map(|sought| sought.fingerprint).collect();
-    }
-
-    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, Fault> {
-        self.unasked += u32::from(!self.ahead.contains(fingerprint));
-        Ok(Some(StepResult { fingerprint: *fingerprint, ..result(Outcome::Ok) }))
-    }
-
-    fn last(&mut self, _: &str) -> Option<Parts> {
-        None
-    }
-
-    fn listed(&mut self, _: &Digest) -> Option<Listed> {
-        None
-    }
-}
-
 #[test]
 fn many_are_looked_up_at_once_but_for_what_needs_another_of_them() {
     let text = "flow: 1\nname: w\nsteps:\n  a: {matrix: {n: '${{ range(1300) }}'}, run: a}\n  \
@@ -327,11 +249,12 @@ fn many_are_looked_up_at_once_but_for_what_needs_another_of_them() {
     let (expansion, catalogue) = (expanded(text), Catalogue::default());
     let wanted: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
     let context = Context { expansion: &expansion, catalogue: &catalogue };
-    let mut far = Far::default();
+    // A remote store that has all results and counts the queries.
+    let mut far = World { there_from: Some(0), ..World::default() };
     let plan = plan(&context, &wanted, &mut far, &Force::Nothing);
     assert!(plan.items.iter().all(|item| matches!(item.state, State::Cached { .. })));
     assert_eq!((plan.items.len(), far.unasked), (1300 + 1300 + 1 + 1600, 0));
-    assert_eq!(far.times, 3, "a with d, then b, and c");
+    assert_eq!(far.announced, 3, "a with d, then b, and c");
 }
 
 /// Unchanged results of a run: none was read yet, and a store has them or not.
@@ -376,13 +299,13 @@ fn an_unread_result_is_read_where_it_is_asked_for_and_refuses_who_asks_where_it_
     let (expansion, catalogue) = (expanded(text), Catalogue::default());
     let context = Context { expansion: &expansion, catalogue: &catalogue };
     let decided = |id: u32, is_there: bool| {
-        let (unread, mut world) = (Unread::default(), Stood { standing: Vec::new(), is_there, looked_up: 0 });
+        let (unread, mut world) = (Unread::default(), World { there_from: is_there.then_some(0), ..World::default() });
         let decided = decide(&context, &[InstanceId(id)], &unread, &mut world, &Force::Nothing).remove(0);
         (decided, unread.read.get().is_some())
     };
     let read = BTreeMap::from([(InstanceId(0), result(Outcome::Ok))]);
     for id in [1, 2] {
-        let mut world = Stood { standing: Vec::new(), is_there: true, looked_up: 0 };
+        let mut world = World { there_from: Some(0), ..World::default() };
         let known = decide(&context, &[InstanceId(id)], &read, &mut world, &Force::Nothing).remove(0);
         assert_eq!(decided(id, true), (known, id == 1), "as if all had been read from the beginning");
     }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{Diagnostic, ExpandRequest, Expansion, Source, Workflow, parse_with};
+use flow_core::{Diagnostic, Expansion, Source, Workflow, parse_with};
 
-use super::{CATALOGUE, machine};
+use super::{expand_workflow, machine};
 
 /// Files by path, of which the first is the workflow.
 fn read(files: &[(&str, &str)]) -> Result<Workflow, Vec<Diagnostic>> {
@@ -18,16 +18,7 @@ fn read(files: &[(&str, &str)]) -> Result<Workflow, Vec<Diagnostic>> {
 }
 
 fn expand(files: &[(&str, &str)]) -> Result<Expansion, Vec<Diagnostic>> {
-    read(files)?.expand(&ExpandRequest {
-        catalogue: &CATALOGUE,
-        machine: &machine(2),
-        profile: None,
-        set: &[],
-        files: &[],
-        folder: "/lab/workflows",
-        shell_folder: "/lab",
-        batch: flow_core::Batch::default(),
-    })
+    expand_workflow(&read(files)?, &machine(2), None, &[])
 }
 
 /// Each with its file, line and column.

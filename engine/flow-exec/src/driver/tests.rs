@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fs, io,
+    path::Path,
     process::Command,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -19,7 +20,6 @@ use proptest::{prelude::*, test_runner::TestRunner};
 
 use super::{
     executor::{Ended, Event, Executor, Observed, OutcomeOverride, RetryAdvice, Work},
-    request::ForceRequest,
     request::RunOptions,
     run::run_on,
     session::SessionRequest,
@@ -164,6 +164,20 @@ impl Executor for Faulty {
     }
 }
 
+/// Runs a workflow in this folder, and returns the exit code.
+fn run_in(dir: &Path, workflow: &str, keep_going: bool, executor: Faulty, mut observe: impl FnMut(RunEvent)) -> i32 {
+    let file = dir.join("w.yaml");
+    fs::write(&file, workflow).unwrap();
+    let session = SessionRequest { file, store: Some(dir.join(".flow")), ..SessionRequest::default() };
+    let options = RunOptions { session, keep_going, ..RunOptions::default() };
+    let mut observe = |update: Update| {
+        if let Update::Event(line) = update {
+            observe(line.event);
+        }
+    };
+    run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| executor).unwrap().exit
+}
+
 /// A signal reaches all runs of this process.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
@@ -204,25 +218,17 @@ proptest! {
     fn every_step_has_its_result_once_whatever_the_executor_tells(faults in prop::collection::vec(fault(), 1..8)) {
         let _alone = alone();
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("faulty.yaml");
-        fs::write(&file, WORKFLOW).unwrap();
-        let session = SessionRequest { file, store: Some(dir.path().join(".flow")), ..SessionRequest::default() };
-        let options = RunOptions { session, force: ForceRequest::Nothing, keep_going: true, ..RunOptions::default() };
         let (mut ended, mut recorded, mut timeouts) = (BTreeMap::new(), BTreeMap::new(), 0);
-        let mut observe = |update: Update| {
-            let Update::Event(line) = update else { return };
-            match line.event {
-                RunEvent::Ended { attempt, outcome, .. } => {
-                    *ended.entry(attempt).or_insert(0) += 1;
-                    timeouts += usize::from(outcome == Outcome::TimedOut);
-                }
-                RunEvent::Recorded { result, .. } => *recorded.entry(result.label).or_insert(0) += 1,
-                _ => {}
-            }
-        };
         let executor = Faulty { faults, ..Faulty::default() };
-        let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| executor);
-        prop_assert_eq!(end.unwrap().exit, 1, "two steps fail, and the run ends");
+        let exit = run_in(dir.path(), WORKFLOW, true, executor, |event| match event {
+            RunEvent::Ended { attempt, outcome, .. } => {
+                *ended.entry(attempt).or_insert(0) += 1;
+                timeouts += usize::from(outcome == Outcome::TimedOut);
+            }
+            RunEvent::Recorded { result, .. } => *recorded.entry(result.label).or_insert(0) += 1,
+            _ => {}
+        });
+        prop_assert_eq!(exit, 1, "two steps fail, and the run ends");
         prop_assert_eq!((ended.len(), timeouts), (8, 1));
         prop_assert!(ended.values().all(|times| *times == 1), "{ended:?}");
         prop_assert_eq!(recorded.len(), 6, "{:?}", recorded);
@@ -249,10 +255,7 @@ steps:
 fn interrupted(faults: Vec<Fault>, nth: usize, deaf: bool, grouped: bool) -> Vec<f64> {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("endless.yaml");
-    fs::write(&file, ENDLESS.replace("CORUN", if grouped { "corun: {group: all}" } else { "retries: 1" })).unwrap();
-    let session = SessionRequest { file, store: Some(dir.path().join(".flow")), ..SessionRequest::default() };
-    let options = RunOptions { session, ..RunOptions::default() };
+    let workflow = ENDLESS.replace("CORUN", if grouped { "corun: {group: all}" } else { "retries: 1" });
     let (mut ended, mut recorded) = (BTreeMap::new(), BTreeMap::new());
     let (kills, mut signals) = (Kills::default(), Vec::new());
     let mut signal = |times: usize| {
@@ -261,28 +264,24 @@ fn interrupted(faults: Vec<Fault>, nth: usize, deaf: bool, grouped: bool) -> Vec
             raise(Signal::SIGINT).unwrap();
         }
     };
-    let mut observe = |update: Update| {
-        let Update::Event(line) = update else { return };
-        match line.event {
-            RunEvent::Started { attempt, .. } => {
-                ended.insert(attempt, 0);
-                if ended.len() == nth {
-                    signal(0);
-                }
-            }
-            // A signal that nothing receives would hit the next run.
-            RunEvent::Interrupted { again: false, .. } if deaf && !kills.lock().unwrap().is_empty() => signal(1),
-            RunEvent::Ended { attempt, outcome, .. } => {
-                assert!(matches!(outcome, Outcome::Ok | Outcome::Cancelled), "{outcome:?}");
-                *ended.get_mut(&attempt).expect("one that was started") += 1;
-            }
-            RunEvent::Recorded { result, .. } => *recorded.entry(result.label).or_insert(0) += 1,
-            _ => {}
-        }
-    };
     let executor = Faulty { faults, deaf, kills: Arc::clone(&kills), ..Faulty::default() };
-    let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| executor).unwrap();
-    assert_eq!(end.exit, 130);
+    let exit = run_in(dir.path(), &workflow, false, executor, |event| match event {
+        RunEvent::Started { attempt, .. } => {
+            ended.insert(attempt, 0);
+            if ended.len() == nth {
+                signal(0);
+            }
+        }
+        // A signal that nothing receives would hit the next run.
+        RunEvent::Interrupted { again: false, .. } if deaf && !kills.lock().unwrap().is_empty() => signal(1),
+        RunEvent::Ended { attempt, outcome, .. } => {
+            assert!(matches!(outcome, Outcome::Ok | Outcome::Cancelled), "{outcome:?}");
+            *ended.get_mut(&attempt).expect("one that was started") += 1;
+        }
+        RunEvent::Recorded { result, .. } => *recorded.entry(result.label).or_insert(0) += 1,
+        _ => {}
+    });
+    assert_eq!(exit, 130);
     assert!(ended.values().all(|times| *times == 1), "each that was started has ended, once: {ended:?}");
     assert!(recorded.values().all(|times| *times == 1) && !recorded.contains_key("after"), "{recorded:?}");
     let late = |(at, grace): &(f64, Duration)| at - signals[usize::from(deaf && grace.is_zero())];
@@ -310,22 +309,15 @@ fn ctrl_c_ends_all_at_once_whatever_the_executor_tells() {
 fn losing(losses: usize, command: &str) -> (i32, usize, Option<StepResult>) {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("losing.yaml");
-    fs::write(&file, format!("flow: 1\nname: losing\nwork: cache\nsteps:\n  train: {{run: \"{command}\"}}\n")).unwrap();
-    let session = SessionRequest { file, store: Some(dir.path().join(".flow")), ..SessionRequest::default() };
-    let options = RunOptions { session, ..RunOptions::default() };
+    let workflow = format!("flow: 1\nname: losing\nwork: cache\nsteps:\n  train: {{run: \"{command}\"}}\n");
     let (mut ended, mut recorded) = (0, None);
-    let mut observe = |update: Update| {
-        let Update::Event(line) = update else { return };
-        match line.event {
-            RunEvent::Ended { .. } => ended += 1,
-            RunEvent::Recorded { result, .. } => recorded = Some(*result),
-            _ => {}
-        }
-    };
     let executor = Faulty { losses, ..Faulty::default() };
-    let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| executor);
-    (end.unwrap().exit, ended, recorded)
+    let exit = run_in(dir.path(), &workflow, false, executor, |event| match event {
+        RunEvent::Ended { .. } => ended += 1,
+        RunEvent::Recorded { result, .. } => recorded = Some(*result),
+        _ => {}
+    });
+    (exit, ended, recorded)
 }
 
 #[test]
@@ -361,26 +353,18 @@ fn root_that_writes_into_its_input_loses_its_own_result_alone() {
     }
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("writing.yaml");
     fs::create_dir(dir.path().join("d")).unwrap();
     fs::write(dir.path().join("d/a.txt"), "a").unwrap();
-    fs::write(&file, WRITING).unwrap();
     let written = Spoiled::InputWritten { path: "d/a.txt".into(), folder: Some("d".into()), itself: true };
     // The second run has the result of the reader.
     for attempts in [2, 1] {
-        let (file, store) = (file.clone(), Some(dir.path().join(".flow")));
-        let session = SessionRequest { file, store, ..SessionRequest::default() };
-        let options = RunOptions { session, ..RunOptions::default() };
         let mut ended = BTreeMap::new();
-        let mut observe = |update: Update| {
-            if let Update::Event(line) = update
-                && let RunEvent::Ended { instance, outcome, spoiled, .. } = line.event
-            {
+        let exit = run_in(dir.path(), WRITING, false, Faulty::default(), |event| {
+            if let RunEvent::Ended { instance, outcome, spoiled, .. } = event {
                 ended.insert(instance.0, (outcome, spoiled));
             }
-        };
-        let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| Faulty::default());
-        assert_eq!((end.unwrap().exit, ended.len()), (1, attempts), "{ended:?}");
+        });
+        assert_eq!((exit, ended.len()), (1, attempts), "{ended:?}");
         assert_eq!(ended[&0], (Outcome::Ok, vec![written.clone()]));
         assert!(ended.get(&1).is_none_or(|end| *end == (Outcome::Ok, Vec::new())), "{ended:?}");
     }
