@@ -113,113 +113,43 @@ pub fn refused(stderr: &str, code: Option<i32>) -> Refused {
 mod tests {
     use super::*;
 
+    /// What sbatch prints of these errors, of which the last one says why nothing was submitted.
+    fn printed(errors: &[&str]) -> String {
+        let (last, before) = errors.split_last().unwrap();
+        let before: String = before.iter().map(|error| format!("sbatch: error: {error}\n")).collect();
+        format!("{before}sbatch: error: Batch job submission failed: {last}\n")
+    }
+
+    const POLICY: &str = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";
+    const NODES: &str = "Requested node configuration is not available";
+
     #[test]
-    fn refusals_of_22_05() {
-        // As Slurm 22.05.8 printed them, with its exit codes.
-        let table: &[(&str, i32, Why, &str)] = &[
-            (
-                "sbatch: error: Batch job submission failed: Requested node configuration is not available\n",
-                1,
-                Why::Impossible,
-                "Requested node configuration is not available",
-            ),
-            (
-                "sbatch: error: Memory specification can not be satisfied\n\
-                 sbatch: error: Batch job submission failed: Requested node configuration is not available\n",
-                1,
-                Why::Impossible,
-                "Memory specification can not be satisfied; Requested node configuration is not available",
-            ),
-            (
-                "sbatch: error: invalid partition specified: nosuch\n\
-                 sbatch: error: Batch job submission failed: Invalid partition name specified\n",
-                1,
-                Why::NotAllowed,
-                "invalid partition specified: nosuch; Invalid partition name specified",
-            ),
-            (
-                "sbatch: error: Batch job submission failed: Invalid job array specification\n",
-                1,
-                Why::Array,
-                "Invalid job array specification",
-            ),
-            (
-                "sbatch: error: Batch job submission failed: Invalid feature specification\n",
-                1,
-                Why::NotAllowed,
-                "Invalid feature specification",
-            ),
-            (
-                "sbatch: error: Batch job submission failed: Invalid node name specified\n",
-                1,
-                Why::NotAllowed,
-                "Invalid node name specified",
-            ),
-            (
-                "sbatch: error: You must give --account (site policy)\n\
-                 sbatch: error: Batch job submission failed: Unspecified error\n",
-                1,
-                Why::NotAllowed,
-                "You must give --account (site policy); Unspecified error",
-            ),
-            (
-                "sbatch: unrecognized option '--nosuch-option'\nTry \"sbatch --help\" for more information\n",
-                255,
-                Why::Usage,
-                "unrecognized option '--nosuch-option'",
-            ),
-            (
-                "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n",
-                1,
-                Why::Unreachable,
-                "Unable to contact slurm controller (connect failure)",
-            ),
-            (
-                "sbatch: error: AssocMaxSubmitJobLimit\n\
-                 sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's \
-                 size and/or time limits)\n",
-                1,
-                Why::SubmitLimit,
-                "AssocMaxSubmitJobLimit; Job violates accounting/QOS policy (job submit limit, user's size and/or time \
-                 limits)",
-            ),
-            (
-                "sbatch: error: QOSMaxSubmitJobPerUserLimit\n\
-                 sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's \
-                 size and/or time limits)\n",
-                1,
-                Why::SubmitLimit,
-                "QOSMaxSubmitJobPerUserLimit; Job violates accounting/QOS policy (job submit limit, user's size and/or time \
-                 limits)",
-            ),
-            (
-                "sbatch: error: Batch job submission failed: Invalid qos specification\n",
-                1,
-                Why::NotAllowed,
-                "Invalid qos specification",
-            ),
+    fn refusals_of_22_05_and_24_11() {
+        // As Slurm 22.05.8 printed them, with its exit code.
+        let table: &[(&[&str], Why)] = &[
+            (&[NODES], Why::Impossible),
+            (&["Memory specification can not be satisfied", NODES], Why::Impossible),
+            (&["invalid partition specified: nosuch", "Invalid partition name specified"], Why::NotAllowed),
+            (&["Invalid job array specification"], Why::Array),
+            (&["Invalid feature specification"], Why::NotAllowed),
+            (&["Invalid node name specified"], Why::NotAllowed),
+            (&["You must give --account (site policy)", "Unspecified error"], Why::NotAllowed),
+            (&["Unable to contact slurm controller (connect failure)"], Why::Unreachable),
+            (&["AssocMaxSubmitJobLimit", POLICY], Why::SubmitLimit),
+            (&["QOSMaxSubmitJobPerUserLimit", POLICY], Why::SubmitLimit),
+            (&["Invalid qos specification"], Why::NotAllowed),
+            // As Slurm 24.11.5 printed it; the others of it are as above.
+            (&["CPU count per node can not be satisfied", NODES], Why::Impossible),
         ];
-        for (stderr, code, why, text) in table {
-            assert_eq!(refused(stderr, Some(*code)), Refused { why: *why, text: (*text).to_owned() });
+        for (errors, why) in table {
+            assert_eq!(refused(&printed(errors), Some(1)), Refused { why: *why, text: errors.join("; ") });
         }
+        let option = "sbatch: unrecognized option '--nosuch'\nTry \"sbatch --help\" for more information\n";
+        let text = "unrecognized option '--nosuch'".to_owned();
+        assert_eq!(refused(option, Some(255)), Refused { why: Why::Usage, text });
         // sbatch waits for two minutes with this, unless it is ended sooner.
         let full = "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n";
         assert_eq!(refused(full, None).why, Why::SubmitLimit);
-    }
-
-    #[test]
-    fn refusals_of_24_11() {
-        // As Slurm 24.11.5 printed it; the others are as above.
-        let text = "sbatch: error: CPU count per node can not be satisfied\n\
-            sbatch: error: Batch job submission failed: Requested node configuration is not available\n";
-        assert_eq!(refused(text, Some(1)).why, Why::Impossible);
-        let text = "sbatch: error: invalid partition specified: nosuch\n\
-            sbatch: error: Batch job submission failed: Invalid partition name specified\n";
-        assert_eq!(refused(text, Some(1)).why, Why::NotAllowed);
-        let text = "sbatch: error: Batch job submission failed: Invalid job array specification\n";
-        assert_eq!(refused(text, Some(1)).why, Why::Array);
-        let text = "sbatch: unrecognized option '--nosuch'\nTry \"sbatch --help\" for more information\n";
-        assert_eq!(refused(text, Some(255)).why, Why::Usage);
     }
 
     #[test]
@@ -235,9 +165,7 @@ mod tests {
     #[test]
     fn a_limit_on_each_job_is_no_limit_on_submitting() {
         // Not produced here, as above.
-        let text = "sbatch: error: QOSMaxWallDurationPerJobLimit\n\
-            sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size \
-            and/or time limits)\n";
-        assert_eq!(refused(text, Some(1)).why, Why::Impossible);
+        let text = printed(&["QOSMaxWallDurationPerJobLimit", POLICY]);
+        assert_eq!(refused(&text, Some(1)).why, Why::Impossible);
     }
 }
