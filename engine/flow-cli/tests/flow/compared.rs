@@ -65,25 +65,6 @@ fn the_last_two_runs_are_compared_and_a_forced_run_refers_to_it() {
 }
 
 #[test]
-fn numbers_of_points_that_one_run_has_and_equal_numbers_are_shown() {
-    let space = space();
-    let run = |rates: &str, force: &[&str]| {
-        let step = "run: 'echo loss ${{ lr * 2 }}', metrics: {stdout: 'loss {loss}'}";
-        space.write("m.yaml", &format!("flow: 1\nname: m\nsteps: {{train: {{matrix: {{lr: {rates}}}, {step}}}}}\n"));
-        space.flow([&["run", "m.yaml"], force].concat()).expect(0);
-        space.journal()[0]["run"].as_str().unwrap().to_owned()
-    };
-    let first = run("[1, 2, 3]", &[]);
-    let second = run("[2, 3, 4]", &["-f"]);
-    let said = space.flow(["diff", &first, &second]).expect(0).stdout();
-    let rows: Vec<String> = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    for row in ["train[lr=4] loss — 8", "train[lr=1] loss 2 —", "train loss: the same at all 2 points of both runs"]
-    {
-        assert!(rows.iter().any(|shown| shown == row), "{row}: {said}");
-    }
-}
-
-#[test]
 fn of_steps_that_do_the_same_it_is_said_whose_result_is_told_of_and_forgotten() {
     let space = space();
     let sweep = |name: &str| format!("  {name}: {{matrix: {{n: [1, 2]}}, run: 'echo ${{{{ n }}}}'}}\n");

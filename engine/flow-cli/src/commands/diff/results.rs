@@ -293,6 +293,20 @@ mod tests {
     }
 
     #[test]
+    fn a_point_that_one_run_has_is_a_row_and_equal_numbers_are_one() {
+        let all: [(&str, &[(&str, f64)]); 4] = [
+            ("t[n=1]", &[("loss", 1.0)]),
+            ("t[n=2]", &[("loss", 2.0)]),
+            ("t[n=3]", &[("loss", 3.0)]),
+            ("t[n=4]", &[("loss", 4.0)]),
+        ];
+        let rows = compared(&side("a", &all[..3]), &side("b", &all[1..]), false);
+        for row in ["t[n=4] loss — 4", "t[n=1] loss 1 —", "t loss: the same at all 2 points of both runs"] {
+            assert!(rows.iter().any(|shown| shown == row), "{row}: {rows:?}");
+        }
+    }
+
+    #[test]
     fn many_means_share_a_row() {
         let run = |run, by: f64, points: usize| {
             let labels: Vec<String> =

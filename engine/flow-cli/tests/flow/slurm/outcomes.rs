@@ -163,56 +163,25 @@ fn what_no_node_could_run_is_refused_before_anything_is_submitted() {
   wrong: {run: 'true', slurm: {partition: nowhere}}
 ",
     );
-    let text = lab.space.flow(["run", "w.yaml"]).expect(2).text();
-    insta::assert_snapshot!(text, @r"
-    error: `large`: no node of Slurm's partition `main` has 4 GPUs and 8 CPUs: the largest have 2 GPUs, 8 CPUs and 3.9 GiB
-     --> w.yaml:7:30
-      |
-    7 |   large: {run: 'true', gpus: 4}
-      |                              ^
-      |
-      = help: request less, or choose another partition: `slurm: {partition: …}`
-
-    error: `hungry`: no node of Slurm's partition `main` has 1 CPU and 64.0 GiB: the largest have 2 GPUs, 8 CPUs and 3.9 GiB
-     --> w.yaml:8:33
-      |
-    8 |   hungry: {run: 'true', memory: 64GiB}
-      |                                 ^
-      |
-      = help: request less, or choose another partition: `slurm: {partition: …}`
-
-    error: `other`: no node of Slurm's partition `main` has GPUs of type `h100`: it has fake
-     --> w.yaml:9:51
-      |
-    9 |   other: {run: 'true', gpus: 1, slurm: {gpu_type: h100}}
-      |                                                   ^
-      |
-      = help: set one of them as `gpu_type`, or choose another partition
-
+    let told = |file: &str| -> Vec<String> {
+        let text = lab.space.flow(["run", file]).expect(2).text();
+        let said = text.lines().filter(|line| line.starts_with("error: ") || line.trim_start().starts_with("--> "));
+        said.map(|line| line.trim().replace(" of Slurm's partition `main`", "")).collect()
+    };
+    insta::assert_snapshot!(told("w.yaml").join("\n"), @"
+    error: `large`: no node has 4 GPUs and 8 CPUs: the largest have 2 GPUs, 8 CPUs and 3.9 GiB
+    --> w.yaml:7:30
+    error: `hungry`: no node has 1 CPU and 64.0 GiB: the largest have 2 GPUs, 8 CPUs and 3.9 GiB
+    --> w.yaml:8:33
+    error: `other`: no node has GPUs of type `h100`: it has fake
+    --> w.yaml:9:51
     error: `wrong`: Slurm has no partition `nowhere`; it has main
-      --> w.yaml:10:43
-       |
-    10 |   wrong: {run: 'true', slurm: {partition: nowhere}}
-       |                                           ^
-       |
-       = help: `flow hw --on slurm` shows them all
-
-    w.yaml: 4 errors; nothing was run
+    --> w.yaml:10:43
     ");
     // What the workflow itself says is told once, for all of its steps.
     let whole = lab.space.read("w.yaml").replace("{poll: 1s}", "{poll: 1s, partition: gpu}");
     lab.space.write("whole.yaml", &whole);
-    insta::assert_snapshot!(lab.space.flow(["run", "whole.yaml"]).expect(2).text(), @"
-    error: Slurm has no partition `gpu`; it has main
-     --> whole.yaml:4:30
-      |
-    4 | slurm: {poll: TIME, partition: gpu}
-      |                              ^^^
-      |
-      = help: `flow hw --on slurm` shows them all
-
-    whole.yaml: 1 error; nothing was run
-    ");
+    assert_eq!(told("whole.yaml"), ["error: Slurm has no partition `gpu`; it has main", "--> whole.yaml:4:30"]);
     lab.space.flow(["run", "w.yaml", "fine"]).expect(0);
     assert_eq!(lab.results()["fine"]["circumstances"]["gpu_models"], serde_json::json!(["fake"]));
 }
