@@ -69,20 +69,21 @@ impl StoreDir {
     pub fn existing(path: &Path) -> Result<Option<StoreDir>> {
         let dir = StoreDir::at(path);
         let format = dir.format_file();
-        match read_format(&format)? {
-            FormatFile::Missing => Ok(None),
-            FormatFile::Number(found) if found > STORE_FORMAT => {
-                Err(StoreError::Newer { path: format, found, known: STORE_FORMAT })
-            }
-            FormatFile::Number(found) if found < STORE_FORMAT => {
+        let bytes = match file::read(&format) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(StoreError::io(StoreAction::Read, &format)(e)),
+        };
+        match String::from_utf8_lossy(&bytes).trim().parse() {
+            Ok(found) if found > STORE_FORMAT => Err(StoreError::Newer { path: format, found, known: STORE_FORMAT }),
+            Ok(found @ 1..STORE_FORMAT) => {
                 Err(StoreError::Older { path: path.to_owned(), found, known: STORE_FORMAT })
             }
-            FormatFile::Number(_) => Ok(Some(dir)),
-            FormatFile::Damaged(found) => Err(StoreError::Malformed {
+            Ok(STORE_FORMAT) => Ok(Some(dir)),
+            _ => Err(StoreError::Malformed {
                 path: format,
                 detail: Box::new(Fault::Said(format!(
-                    "the number of the store's format was expected, and {found}; \
-                    `flow doctor` restores it if the runs show which flow made the store"
+                    "the number of the store's format was expected; write {STORE_FORMAT} into it if this flow made the store"
                 ))),
             }),
         }
@@ -246,7 +247,7 @@ impl StoreDir {
         self.database_folder().join("db.new")
     }
 
-    pub(crate) fn format_file(&self) -> PathBuf {
+    fn format_file(&self) -> PathBuf {
         self.path.join("format")
     }
 
@@ -273,29 +274,6 @@ impl StoreDir {
     pub(crate) fn claims(&self) -> PathBuf {
         self.path.join("claimed")
     }
-}
-
-/// The content of the format file.
-pub(crate) enum FormatFile {
-    Missing,
-    Number(u32),
-    /// A sentence about the actual content.
-    Damaged(&'static str),
-}
-
-pub(crate) fn read_format(path: &Path) -> Result<FormatFile> {
-    let bytes = match file::read(path) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(FormatFile::Missing),
-        Err(e) => return Err(StoreError::io(StoreAction::Read, path)(e)),
-    };
-    Ok(match String::from_utf8_lossy(&bytes).trim() {
-        "" => FormatFile::Damaged("it is empty"),
-        text => match text.parse() {
-            Ok(found @ 1..) => FormatFile::Number(found),
-            _ => FormatFile::Damaged("it holds something else"),
-        },
-    })
 }
 
 fn make_private(path: &Path) -> io::Result<()> {

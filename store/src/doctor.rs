@@ -4,18 +4,15 @@
 use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
 use flow_core::{
-    Artifact, ArtifactKind, Digest, JOURNAL_FORMAT, Kept, StepResult,
-    reason::{Damage, Fault},
+    Artifact, ArtifactKind, Digest, Kept, StepResult,
+    reason::Damage,
 };
 
 use crate::{
-    Batch, Holder, Lost, Objects, Rebuilt, Result, STORE_FORMAT, Store, StoreDir, StoreError,
+    Batch, Holder, Lost, Objects, Rebuilt, Result, Store, StoreDir, StoreError,
     bytes::{Bytes, parse},
-    dir::{FormatFile, read_format},
     open_database::OpenDatabase,
 };
-
-const FLOW: &str = env!("CARGO_PKG_VERSION");
 
 /// The findings and repairs of `flow doctor`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -194,68 +191,4 @@ fn see(objects: &Objects, artifact: &Artifact, contents: bool) -> Checked {
     let was_unlisted = unlisted();
     let damage = if contents { objects.verify_content(artifact) } else { objects.check(artifact) };
     Checked { damage: damage.map_err(|error| error.to_string()), relisted: was_unlisted && !unlisted() }
-}
-
-impl StoreDir {
-    /// Rewrites a damaged format file, if the journals show that no newer flow used the store. Returns what was found
-    /// in it; `None` if it is intact, there is no store, or a newer flow made it.
-    ///
-    /// # Errors
-    /// Nothing tells which flow made the store, or another version did; it is held, or cannot be written.
-    pub fn mend_format(
-        path: &Path,
-        me: &Holder,
-        mut waiting: impl FnMut(&Holder) -> ControlFlow<()>,
-    ) -> Result<Option<&'static str>> {
-        let dir = StoreDir::at(path);
-        let format = dir.format_file();
-        let (found, names_newer) = match read_format(&format)? {
-            FormatFile::Damaged(found) => (found, false),
-            FormatFile::Number(number) if number > STORE_FORMAT && is_one_bit_off(number) => {
-                ("one bit of it was changed", true)
-            }
-            FormatFile::Number(_) | FormatFile::Missing => return Ok(None),
-        };
-        let _alone = (dir.alone(me, &mut waiting)?, dir.lock(me, waiting)?);
-        let malformed = |why: String| StoreError::Malformed {
-            path: format.clone(),
-            detail: Box::new(Fault::Said(format!("the number of the store's format was expected, and {found}; {why}"))),
-        };
-        let mut is_known = false;
-        for run in dir.runs()? {
-            let Some((flow, format)) = dir.run(&run).made_by()? else { continue };
-            let is_newer = version(&flow) > version(FLOW);
-            if names_newer && (is_newer || format > u64::from(JOURNAL_FORMAT)) {
-                return Ok(None);
-            }
-            if is_newer || format != u64::from(JOURNAL_FORMAT) {
-                let why = format!("run {run} was written by flow {flow}: `flow doctor` of that one mends it");
-                return Err(malformed(why));
-            }
-            is_known = true;
-        }
-        if !is_known {
-            if names_newer {
-                return Ok(None);
-            }
-            let why = format!(
-                "no run shows which flow made the store: write {STORE_FORMAT} into it unless a flow newer than {FLOW} made it"
-            );
-            return Err(malformed(why));
-        }
-        dir.write_atomically(&format, format!("{STORE_FORMAT}\n").as_bytes())?;
-        Ok(Some(found))
-    }
-}
-
-/// True if the number differs from this flow's format in one bit of its digits.
-fn is_one_bit_off(number: u32) -> bool {
-    let (found, written) = (number.to_string(), STORE_FORMAT.to_string());
-    let differing = found.bytes().zip(written.bytes()).map(|(found, written)| (found ^ written).count_ones());
-    found.len() == written.len() && differing.sum::<u32>() == 1
-}
-
-/// A version in comparable form.
-fn version(text: &str) -> Vec<u64> {
-    text.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
 }

@@ -129,13 +129,6 @@ impl RunDir {
         Ok(self.lines(0)?.map_or(Ok(None), |mut lines| lines.next_line())?.flatten())
     }
 
-    /// The version of flow and the journal format in the first line, whatever else it says; `None` if it has none.
-    pub(crate) fn made_by(&self) -> Result<Option<(String, u64)>> {
-        let Some(mut lines) = self.lines(0)? else { return Ok(None) };
-        let first = lines.next_bytes()?.and_then(|line| serde_json::from_slice::<serde_json::Value>(line).ok());
-        Ok(first.and_then(|line| Some((line.get("flow")?.as_str()?.to_owned(), line.get("format")?.as_u64()?))))
-    }
-
     /// Removes all traces of a run that has not begun and will not. Returns whether that was so.
     pub fn unname(&self) -> bool {
         if !self.journal().exists() {

@@ -142,32 +142,3 @@ fn a_run_that_never_began_leaves_nothing() {
     let (store, run) = opened("20260208-2").unwrap();
     assert_eq!(store.dir().runs().unwrap(), [run]);
 }
-
-#[test]
-fn a_changed_bit_of_the_format_is_mended_unless_a_newer_flow_was_here() {
-    let dir = scratch();
-    let store = StoreDir::create(dir.path()).unwrap();
-    let line = |flow: &str, format: u32| {
-        format!("{{\"at\":1,\"event\":\"run_started\",\"format\":{format},\"flow\":\"{flow}\"}}\n")
-    };
-    let number = dir.path().join("format");
-    let sound = std::fs::read_to_string(&number).unwrap();
-    let mend = || StoreDir::mend_format(dir.path(), &me("flow doctor"), |_| ControlFlow::Break(())).unwrap();
-    std::fs::write(&number, "7\n").unwrap();
-    assert_eq!(mend(), None, "no run tells that it is not so");
-    let run = store.run(&RunId("20260208-1".into()));
-    run.create().unwrap();
-    append_raw(&run, line("0.0.1", JOURNAL_FORMAT).as_bytes());
-    assert_eq!(mend(), Some("one bit of it was changed"));
-    assert_eq!(std::fs::read_to_string(&number).unwrap(), sound);
-    std::fs::write(&number, "6\n").unwrap();
-    assert_eq!(mend(), None, "two bits");
-    for newer in [line("9.0.0", JOURNAL_FORMAT), line("0.0.1", JOURNAL_FORMAT + 1)] {
-        std::fs::write(&number, "7\n").unwrap();
-        let run = store.run(&RunId("20260209-1".into()));
-        let _ = std::fs::remove_dir_all(run.path());
-        run.create().unwrap();
-        append_raw(&run, newer.as_bytes());
-        assert_eq!(mend(), None, "{newer}");
-    }
-}

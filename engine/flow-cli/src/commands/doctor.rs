@@ -32,10 +32,6 @@ impl Doctor {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let workspace = place::workspace(global, self.about.workflow.as_deref())?;
         workspace.trust_store()?;
-        if let Some(was) = StoreDir::mend_format(&workspace.store, &place::me(), |_| ControlFlow::Break(()))? {
-            let mended = "the file with the store's format was damaged";
-            output.line(format!("{} {mended} ({was}); flow restored it from the runs", styled(NOTE, "repaired:")))?;
-        }
         let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let (store, found) = doctor(place.store.path(), &place::me(), |_| ControlFlow::Break(()), self.contents)?;
         if let Some(strays) = flow_exec::end_strays(&place.store) {

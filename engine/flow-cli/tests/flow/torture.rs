@@ -107,7 +107,9 @@ fn whatever_becomes_of_a_file_of_the_store_flow_gets_over_it() {
     let template = space();
     template.write("make.yaml", WORKFLOW);
     template.flow(["run", "make.yaml"]).expect(0);
-    let files = files_below(&template.path(".flow"));
+    let mut files = files_below(&template.path(".flow"));
+    // Without its format nobody knows what a store is; the error says how to write it.
+    files.retain(|file| !file.ends_with(".flow/format"));
     let root = template.path("");
     let (mut cases_done, mut wrong) = (0, Vec::new());
     for case in 0..cases("FLOW_TEST_CORRUPTIONS", 10) {
