@@ -1,12 +1,11 @@
-//! `flow hw`: the machine's hardware, the state of its GPUs, and the bandwidth to their memory.
+//! `flow hw`: the machine's hardware and the state of its GPUs.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::Machine;
 use flow_exec::{
-    ExecError,
-    hardware::{self, Probe, Rate},
+    ExecError, hardware,
     nvml::{Card, Survey, process_name},
 };
 use serde::Serialize;
@@ -27,11 +26,8 @@ pub(crate) struct Hw {
     /// Only these GPUs, by index: 0,1
     #[arg(long, value_name = "LIST")]
     gpus: Option<String>,
-    /// Measure the bandwidth of page-locked memory to and from each GPU, in GB/s
-    #[arg(long)]
-    probe: bool,
     /// Show a cluster's hardware and what is free, instead of this machine: `slurm`
-    #[arg(long, value_name = "PLACE", value_parser = ["local", "slurm"], conflicts_with_all = ["gpus", "probe"])]
+    #[arg(long, value_name = "PLACE", value_parser = ["local", "slurm"], conflicts_with = "gpus")]
     on: Option<String>,
     /// As JSON
     #[arg(long)]
@@ -46,10 +42,6 @@ struct Shown<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cuda: Option<&'a String>,
     cards: &'a [Card],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rates: Option<&'a [Rate]>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    not_measured: &'a [String],
 }
 
 impl Hw {
@@ -59,21 +51,10 @@ impl Hw {
         }
         let examined = hardware::examine(self.gpus.as_deref());
         let (machine, survey) = examined.map_err(|e| CliError::from(ExecError::Usage(e)))?;
-        let mut probe = self.probe.then(hardware::probe);
-        if let Some(probe) = &mut probe {
-            // CUDA uses what its own variable leaves; `--gpus` is flow's.
-            probe.rates.retain(|rate| machine.gpus.iter().any(|gpu| gpu.uuid == rate.uuid));
-        }
         if self.json {
-            output.json(&Shown {
-                machine: &machine,
-                cuda: survey.cuda.as_ref(),
-                cards: &survey.cards,
-                rates: probe.as_ref().map(|probe| &*probe.rates),
-                not_measured: probe.as_ref().map(|probe| &*probe.troubles).unwrap_or_default(),
-            })?;
+            output.json(&Shown { machine: &machine, cuda: survey.cuda.as_ref(), cards: &survey.cards })?;
         } else {
-            for line in render(&machine, &survey, probe.as_ref()) {
+            for line in render(&machine, &survey) {
                 output.line(line)?;
             }
         }
@@ -81,7 +62,7 @@ impl Hw {
     }
 }
 
-fn render(machine: &Machine, survey: &Survey, probe: Option<&Probe>) -> Vec<String> {
+fn render(machine: &Machine, survey: &Survey) -> Vec<String> {
     let row = |name: &str, text: String| vec![name.to_owned(), text];
     let mut rows = vec![
         row("CPUs", format!("{} × {}", machine.cpus, machine.cpu_model)),
@@ -106,27 +87,22 @@ fn render(machine: &Machine, survey: &Survey, probe: Option<&Probe>) -> Vec<Stri
     let mut lines = words::columns(&rows);
     if !survey.cards.is_empty() {
         lines.push(String::new());
-        lines.extend(table(&survey.cards, probe.map(|probe| &*probe.rates)));
+        lines.extend(table(&survey.cards));
         lines.extend(processes(&survey.cards));
     }
-    lines.extend(probe.iter().flat_map(|probe| &probe.troubles).map(|trouble| format!("not measured: {trouble}")));
     lines
 }
 
-fn table(cards: &[Card], rates: Option<&[Rate]>) -> Vec<String> {
-    let mut heads =
-        vec!["GPU", "model", "memory", "free", "GPU load", "memory-controller load", "power", "PCIe now", "PCIe"];
-    if rates.is_some() {
-        heads.extend(["to GPU", "to host"]);
-    }
-    heads.push("UUID");
+fn table(cards: &[Card]) -> Vec<String> {
+    let heads =
+        ["GPU", "model", "memory", "free", "GPU load", "memory-controller load", "power", "PCIe now", "PCIe", "UUID"];
     let mut rows = vec![heads.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     let told = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
     let link = |link: Option<(u32, u32)>| told(link.map(|(generation, width)| format!("{generation}.0 x{width}")));
     let share = |share: Option<f64>| told(share.map(|share| format!("{:.0}%", share * 100.0)));
     for card in cards {
         let now = &card.now;
-        let mut row = vec![
+        rows.push(vec![
             card.facts.index.to_string(),
             card.facts.name.clone(),
             words::bytes(card.facts.memory),
@@ -136,20 +112,13 @@ fn table(cards: &[Card], rates: Option<&[Rate]>) -> Vec<String> {
             told(now.watts.map(|watts| format!("{watts:.0} W"))),
             link(now.pcie),
             link(card.pcie_largest),
-        ];
-        if let Some(rates) = rates {
-            let rate = rates.iter().find(|rate| rate.uuid == card.facts.uuid);
-            let shown =
-                |value: fn(&Rate) -> f64| rate.map_or_else(|| "—".to_owned(), |r| format!("{:.1} GB/s", value(r)));
-            row.extend([shown(|r| r.to_device), shown(|r| r.to_host)]);
-        }
-        row.push(card.facts.uuid.clone());
-        rows.push(row);
+            card.facts.uuid.clone(),
+        ]);
     }
     words::columns(&rows)
 }
 
-/// Processes on the GPUs: they share a rate that was measured meanwhile.
+/// Processes on the GPUs.
 fn processes(cards: &[Card]) -> Vec<String> {
     let mut lines = Vec::new();
     for card in cards {

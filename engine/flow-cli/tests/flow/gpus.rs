@@ -99,11 +99,6 @@ fn hw_shows_what_the_driver_tells() {
     GPU 1 is lost, having fallen off the bus; flow continues without it until the machine is restarted
     GPU 2 (NVIDIA TITAN Xp) is divided by MIG, but flow uses only whole GPUs; `nvidia-smi -i 2 -mig 0` makes it whole
     ");
-
-    // Whatever the machine of this test has: CUDA sees none of it.
-    space.env("CUDA_VISIBLE_DEVICES", "");
-    let said = space.flow(["hw", "--probe"]).expect(0).stdout();
-    assert!(said.contains("not measured: ") && said.contains("CUDA"), "{said}");
 }
 
 #[test]

@@ -5,7 +5,6 @@ pub(crate) mod gpu_lock;
 mod gpus;
 pub mod ledger;
 mod limits;
-mod probe;
 mod shared_file;
 mod visible;
 
@@ -18,7 +17,6 @@ use crate::nvml::Survey;
 
 pub use fake::parse_fake_gpus;
 pub use gpus::declares;
-pub use probe::{Probe, Rate, probe};
 pub use visible::{allowed_by_flag, allowed_by_variable};
 
 /// The environment variable that declares GPUs that do not exist.
