@@ -858,7 +858,6 @@ fault-no-interpreter = { $program } 存在，但其第一行所写的解释器�
 fault-not-there = { $program } 不存在（从步骤的工作目录查找）；其中只有 `inputs:` 列出的内容
 fault-not-executable = { $program } 不可执行；请对其 `chmod +x`，或写出其解释器
 fault-not-a-program = { $program } 既不是程序，也不是第一行以 `#!` 开头的脚本
-fault-variable-too-long = { $program }：变量 { $variable } 过长（{ $size }），系统不接受；请将内容写入文件，把该文件列入 `inputs:`，在 `env:` 中只写其路径
 fault-arguments-too-long = { $program }：参数与变量合计过长；`run: |` 下的多行脚本可将其写入文件
 fault-cannot-start = { $program } 无法启动：{ $error }
 fault-unredacted = 无法在 { $path } 中检查其输出是否含有密钥：{ $error }

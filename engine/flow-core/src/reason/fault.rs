@@ -278,7 +278,6 @@ faults! {
             "`{program}` is not in the step's work folder, which has only the files listed in `inputs:`",
         NotExecutable { program: String } = "`{program}` is not executable; `chmod +x` it, or name its interpreter",
         NotAProgram { program: String } = "`{program}` is neither a program nor a script with `#!` in its first line",
-        VariableTooLong { program: String, variable: String, size: String } = "`{program}`: the variable `{variable}` is too long for the system ({size}); put the text into a file under `inputs:`, and only its path under `env:`",
         ArgumentsTooLong { program: String } = "`{program}`: the arguments and variables together are too long; a script of several lines under `run: |` can write the same into a file",
         CannotStart { program: String, error: Box<Fault> } = "`{program}` cannot be started: {error}",
         Unredacted { path: String, error: Box<Fault> } = "flow cannot search its output for secrets in {path}: {error}",

@@ -113,7 +113,7 @@ pub(super) fn start(start: &Start, log: &File, stack: &mut Stack) -> Result<Pid,
     }
 }
 
-fn fault(failed: Failed, program: &str, Start { argv, cwd, env, .. }: &Start) -> StartFault {
+fn fault(failed: Failed, program: &str, Start { argv, cwd, .. }: &Start) -> StartFault {
     let bash: Vec<String> = Shell::Bash.argv().iter().map(|word| (*word).to_owned()).collect();
     let (name, path) = (program, cwd.display().to_string());
     let program = program.to_owned();
@@ -127,22 +127,9 @@ fn fault(failed: Failed, program: &str, Start { argv, cwd, env, .. }: &Start) ->
             Errno::ENOENT | Errno::ENOTDIR => StartFault::NotThere { program },
             Errno::EACCES => StartFault::NotExecutable { program },
             Errno::ENOEXEC => StartFault::NotAProgram { program },
-            Errno::E2BIG => too_long(program, argv, env),
+            Errno::E2BIG => StartFault::ArgumentsTooLong { program },
             other => StartFault::CannotStart { program, error: system(other) },
         },
-    }
-}
-
-/// The text that is too long: a variable, unless an argument is longer.
-fn too_long(program: String, argv: &[String], env: &[(String, String)]) -> StartFault {
-    let argument = argv.iter().map(String::len).max().unwrap_or(0);
-    match env.iter().max_by_key(|(_, value)| value.len()) {
-        Some((variable, value)) if value.len() > argument => StartFault::VariableTooLong {
-            program,
-            variable: variable.clone(),
-            size: bytesize::ByteSize(value.len() as u64).to_string(),
-        },
-        _ => StartFault::ArgumentsTooLong { program },
     }
 }
 
@@ -276,27 +263,5 @@ pub(super) fn forget_the_parent() {
             libc::signal(signal, libc::SIG_DFL);
         }
         libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_too_long_is_named() {
-        let said = |argv: &[&str], env: &[(&str, &str)]| {
-            let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
-            let env: Vec<(String, String)> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            too_long("echo".to_owned(), &argv, &env)
-        };
-        let long = "x".repeat(3 << 20);
-        let arguments = StartFault::ArgumentsTooLong { program: "echo".to_owned() };
-        assert_eq!(said(&["echo", &long], &[("PATH", "/bin")]), arguments);
-        assert_eq!(said(&["echo", &long], &[]), arguments);
-        let variable = said(&["bash", "-c", "echo $BIG"], &[("PATH", "/bin"), ("BIG", &long)]);
-        let words = "`echo`: the variable `BIG` is too long for the system (3.0 MiB); \
-                     put the text into a file under `inputs:`, and only its path under `env:`";
-        assert_eq!(variable.to_string(), words);
     }
 }
