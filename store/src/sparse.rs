@@ -1,9 +1,9 @@
-//! Files block by block: hashed and copied without reading their holes, and interruptible between blocks.
+//! Files block by block: hashed, and copied with their holes, and interruptible between blocks.
 
 use std::{
     fs::{self, File},
     io::{self, Read, Seek},
-    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -16,78 +16,42 @@ use crate::Activity;
 const BLOCK: usize = 64 << 10;
 /// Bytes copied at once.
 const COPIED: u64 = 16 << 20;
-static ZEROS: [u8; BLOCK] = [0; BLOCK];
 
-/// The next part of a file.
+/// The end of the data or of the hole at an offset of a file.
 enum Extent {
-    /// Data, of at most this length.
     Data(u64),
-    /// A hole: zeros that are not on disk, of this length.
+    /// Zeros that are not on disk.
     Hole(u64),
 }
 
-/// The data and the holes of an open file.
-struct Extents<'a> {
-    file: &'a File,
-    /// Its length if it may have holes, else 0.
-    sparse: u64,
-}
-
-impl<'a> Extents<'a> {
-    fn of(file: &'a File) -> io::Result<Extents<'a>> {
-        let meta = file.metadata()?;
-        let is_sparse = meta.len() > BLOCK as u64 && meta.blocks() * 512 < meta.len();
-        Ok(Extents { file, sparse: if is_sparse { meta.len() } else { 0 } })
+/// What is at an offset of a file of this length. Moves the file's position. Without an answer of the file system, the
+/// rest is data.
+fn extent(file: &File, at: u64, length: u64) -> Extent {
+    if at >= length {
+        return Extent::Data(u64::MAX);
     }
-
-    /// Moves the file's position.
-    fn at(&self, at: u64) -> Extent {
-        if at >= self.sparse {
-            return Extent::Data(u64::MAX);
-        }
-        let end = self.sparse;
-        match seek(self.file, SeekFrom::Data(at)) {
-            Ok(data) if data > at => Extent::Hole(data.min(end) - at),
-            Err(rustix::io::Errno::NXIO) => Extent::Hole(end - at),
-            Ok(_) => match seek(self.file, SeekFrom::Hole(at)) {
-                Ok(hole) if hole > at => Extent::Data(hole - at),
-                _ => Extent::Data(u64::MAX),
-            },
-            // The file system does not report holes.
-            Err(_) => Extent::Data(u64::MAX),
-        }
+    match seek(file, SeekFrom::Data(at)) {
+        Ok(data) if data > at => Extent::Hole(data.min(length)),
+        Err(rustix::io::Errno::NXIO) => Extent::Hole(length),
+        Ok(_) => Extent::Data(seek(file, SeekFrom::Hole(at)).ok().filter(|hole| *hole > at).unwrap_or(u64::MAX)),
+        Err(_) => Extent::Data(u64::MAX),
     }
 }
 
 /// The digest and the length of an open file.
 pub(crate) fn content_digest(file: &File, activity: &Activity) -> io::Result<(Digest, u64)> {
-    let extents = Extents::of(file)?;
     let mut hasher = blake3::Hasher::new();
     let mut buffer = [0_u8; BLOCK];
     loop {
-        let (mut left, is_hole) = match extents.at(hasher.count()) {
-            Extent::Data(bytes) => (bytes, false),
-            Extent::Hole(bytes) => (bytes, true),
-        };
-        while left > 0 {
-            activity.check()?;
-            let block = left.min(BLOCK as u64) as usize;
-            let read = if is_hole {
-                hasher.update(&ZEROS[..block]);
-                block
-            } else {
-                match file.read_at(&mut buffer[..block], hasher.count()) {
-                    Ok(0) => return Ok((Digest(*hasher.finalize().as_bytes()), hasher.count())),
-                    Ok(read) => {
-                        hasher.update(&buffer[..read]);
-                        read
-                    }
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => 0,
-                    Err(e) => return Err(e),
-                }
-            };
-            activity.advance(read as u64);
-            left -= read as u64;
+        activity.check()?;
+        match file.read_at(&mut buffer, hasher.count()) {
+            Ok(0) => return Ok((Digest(*hasher.finalize().as_bytes()), hasher.count())),
+            Ok(read) => {
+                hasher.update(&buffer[..read]);
+                activity.advance(read as u64);
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
         }
     }
 }
@@ -104,25 +68,24 @@ pub(crate) fn copy(from: &Path, to: &Path, activity: &Activity) -> io::Result<()
     }
     let _begun = activity.begin("copying", from, meta.len());
     let mut target = File::options().write(true).create(true).truncate(true).mode(0o600).open(to)?;
-    let (mut at, extents) = (0, &source.try_clone()?);
-    let extents = Extents::of(extents)?;
+    let mut at = 0;
     'file: loop {
-        let mut left = match extents.at(at) {
-            Extent::Data(bytes) => bytes,
-            Extent::Hole(bytes) => {
-                activity.advance(bytes);
-                at += bytes;
+        let end = match extent(&source, at, meta.len()) {
+            Extent::Data(end) => end,
+            Extent::Hole(end) => {
+                activity.advance(end - at);
+                at = end;
                 continue;
             }
         };
         source.seek(io::SeekFrom::Start(at))?;
         target.seek(io::SeekFrom::Start(at))?;
-        while left > 0 {
+        while at < end {
             activity.check()?;
             // std copies with copy_file_range, which shares blocks if possible.
-            let copied = io::copy(&mut (&mut source).take(left.min(COPIED)), &mut target)?;
+            let copied = io::copy(&mut (&mut source).take(COPIED.min(end - at)), &mut target)?;
             activity.advance(copied);
-            (at, left) = (at + copied, left - copied);
+            at += copied;
             if copied == 0 {
                 break 'file;
             }
@@ -135,6 +98,8 @@ pub(crate) fn copy(from: &Path, to: &Path, activity: &Activity) -> io::Result<()
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     /// A file of this length with data at these offsets.
@@ -145,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_neither_read_nor_copied_and_are_zeros() {
+    fn holes_are_not_copied_and_are_zeros() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         let mib = 1 << 20;
