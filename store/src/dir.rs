@@ -76,9 +76,7 @@ impl StoreDir {
         };
         match String::from_utf8_lossy(&bytes).trim().parse() {
             Ok(found) if found > STORE_FORMAT => Err(StoreError::Newer { path: format, found, known: STORE_FORMAT }),
-            Ok(found @ 1..STORE_FORMAT) => {
-                Err(StoreError::Older { path: path.to_owned(), found, known: STORE_FORMAT })
-            }
+            Ok(found @ 1..STORE_FORMAT) => Err(StoreError::Older { path: path.to_owned(), found, known: STORE_FORMAT }),
             Ok(STORE_FORMAT) => Ok(Some(dir)),
             _ => Err(StoreError::Malformed {
                 path: format,

@@ -3,10 +3,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
-use flow_core::{
-    Artifact, ArtifactKind, Digest, Kept, StepResult,
-    reason::Damage,
-};
+use flow_core::{Artifact, ArtifactKind, Digest, Kept, StepResult, reason::Damage};
 
 use crate::{
     Batch, Holder, Lost, Objects, Rebuilt, Result, Store, StoreDir, StoreError,
