@@ -2,7 +2,15 @@
 //! Together with boot, namespace and start time, a number identifies one process forever. Reads `/proc`; signals
 //! nobody.
 
-use std::{fmt, fs, io, os::unix::fs::MetadataExt, path::Path, process, sync::OnceLock};
+use std::{
+    fmt,
+    fs::{self, File},
+    io,
+    os::unix::fs::{FileExt, MetadataExt},
+    path::Path,
+    process,
+    sync::OnceLock,
+};
 
 use flow_core::RunId;
 use nix::{
@@ -134,9 +142,20 @@ struct ProcStat {
 const EXITING: u64 = 0x4;
 
 fn look(pid: u32) -> io::Result<ProcStat> {
+    read(&open(pid)?)
+}
+
+fn open(pid: u32) -> io::Result<File> {
     // Of its first thread only: the process-wide file sums over all threads, which takes longer the more there are.
-    let stat = fs::read(format!("/proc/{pid}/task/{pid}/stat"))?;
-    let stat = String::from_utf8_lossy(&stat);
+    File::open(format!("/proc/{pid}/task/{pid}/stat"))
+}
+
+/// The present content of the file.
+fn read(file: &File) -> io::Result<ProcStat> {
+    // A line of 52 numbers and a name.
+    let mut stat = [0; 2048];
+    let length = file.read_at(&mut stat, 0)?;
+    let stat = String::from_utf8_lossy(&stat[..length]);
     // `123 (its name) S …`; the name may contain anything.
     let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
     let state = fields.next().unwrap_or_default();

@@ -115,7 +115,7 @@ impl Reasons<'_> {
                 self.say("spoiled-input-changed", Args::new().with("path", self.changed(path, differences)))
             }
             Spoiled::InputRewritten { path, seconds } => {
-                let args = args.with("path", self.code(path)).with("seconds", seconds.to_string());
+                let args = Args::new().with("path", self.code(path)).with("seconds", seconds.to_string());
                 self.say("spoiled-input-rewritten", args)
             }
             // Another step wrote into it, and its check removed it.

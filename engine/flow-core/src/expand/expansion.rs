@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Group, Publish, Remark, StepFacts, Unfollowed, Unmapped, build::Agreements, prepare::StepPlan};
 use crate::{
-    DeclaredEnvironment, Foreign, Instance, InstanceId, Machine, Need, Slurm, StepId, Workflow,
+    DeclaredEnvironment, Foreign, Input, Instance, InstanceId, Machine, Need, Slurm, StepId, Workflow,
     expr::Scope,
     paths::{normal, within},
     reason::{Lack, ProfileReason},
