@@ -338,6 +338,10 @@ impl World {
         *self.ids.get(name).unwrap_or_else(|| panic!("no task {name}"))
     }
 
+    pub(super) fn name(&self, id: InstanceId) -> &str {
+        &self.names[id.index()]
+    }
+
     pub(super) fn waits(&self, name: &str) -> Waiting {
         self.scheduler.explain(self.now, self.id(name))
     }
