@@ -34,8 +34,8 @@ pub use driver::{
     Since, Unasked, Unaudited, Unwanted, Update, WithheldFile, WorkReport, absolute_path, accept, audit, audited,
     beside, cancel_jobs, carry, check, done_by_others, end_strays, ended_since, environment, forecast, forget,
     going_on, has_audits, ignored, import, jobs_going_on, jobs_left, jobs_waiting, last_place, listed, named,
-    on_each_model, open, overview, parts, placement_variables, plan, plan_elsewhere, plugin_digests, predict,
-    present_inputs, progress, remake, rules, run, unwanted, work_report,
+    on_each_model, open, overview, parts, plan, plan_elsewhere, plugin_digests, predict, present_inputs, progress,
+    remake, rules, run, unwanted, work_report,
 };
 pub use error::ExecError;
 pub use made::{UnusedEnvironment, clear_environments};

@@ -2,7 +2,7 @@
 
 use std::{fs, io::Write, ops::ControlFlow};
 
-use flow_core::{InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, RunEvent, RunId};
+use flow_core::{InstanceId, JournalLine, Outcome, RunEvent, RunId};
 use flow_store::{End, Follow, RunDir, Status, Store, StoreDir, StoreError, Unread};
 
 use crate::common::{me, scratch};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_exec::{Session, WorkReport};
-use flow_store::{Diagnosis, StoreDir, doctor, free_space};
+use flow_store::{Diagnosis, doctor, free_space};
 
 use super::{Done, gc};
 use crate::args::{About, Global, Selection};

@@ -6,7 +6,7 @@ mod workflow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use flow_core::Span;
 use flow_core::reason::BuiltinFault;
 use flow_core::sched::{Limits, policy};
