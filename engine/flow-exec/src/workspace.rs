@@ -171,7 +171,12 @@ pub(crate) fn normal(path: &Path) -> PathBuf {
 pub(crate) fn real(path: &Path) -> PathBuf {
     let known = path.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
     let Some((above, known)) = known else { return path.to_owned() };
-    path.strip_prefix(above).map_or_else(|_| path.to_owned(), |below| known.join(below))
+    match path.strip_prefix(above) {
+        // `join` would end the path of a file with a slash.
+        Ok(below) if below.as_os_str().is_empty() => known,
+        Ok(below) => known.join(below),
+        Err(_) => path.to_owned(),
+    }
 }
 
 fn refuse(why: Option<String>) -> Result<(), ExecError> {

@@ -208,7 +208,6 @@ proptest! {
             rate: 3.0,
             submit_s: f64::from(submit) / 10.0,
             notice_s: notice.into(),
-            ..at_once()
         };
         let cluster = Cluster { nodes, gpus: 4 };
         let schedule = run_by(policy, &tasks, cluster, slurm).unwrap();

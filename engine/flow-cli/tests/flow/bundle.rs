@@ -169,8 +169,8 @@ fn a_file_that_is_none_changes_nothing() {
         assert!(said.contains(why), "{file}: {said}");
     }
     assert!(!here.path(".flow").exists());
-    let odd = here.flow(["export", "--bundle", "x", "--as", "my lab"]).expect(2).text();
-    assert!(odd.contains("`my lab` is not a valid machine name") && !here.path("x").exists(), "{odd}");
+    let odd = there.flow(["export", "--bundle", "x", "--as", "my lab"]).expect(2).text();
+    assert!(odd.contains("`my lab` is not a valid machine name") && !there.path("x").exists(), "{odd}");
 }
 
 /// A sweep whose report draws a series, with a program of its own.

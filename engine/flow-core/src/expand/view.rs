@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use indexmap::IndexSet;
+
 use super::{Expansion, StepFacts, Uses, fit, resolve};
 use crate::{
     Body, BuiltinInput, Circumstances, Diagnostic, Instance, InstanceId, Outcome, Render, RunId, Settled, StepId,
@@ -99,7 +101,7 @@ impl Expansion {
         Err(match self.steps.iter().find(|s| s.name == step) {
             Some(step) => {
                 let labels: Vec<&str> = step.ids().map(|id| &*self.instances[id.index()].label).collect();
-                Diagnostic::new(format!("`{}` has no instance `{name}`", step.name)).nearest(name, labels)
+                no_instance(&step.name, name, &labels)
             }
             None => Diagnostic::new(format!("there is no step `{step}`"))
                 .nearest(step, self.steps.iter().map(|s| s.name.as_str())),
@@ -192,6 +194,31 @@ impl Expansion {
 
 /// The error for an unknown instance. If one axis value does not exist, the values of that axis help more than instance
 /// names.
+fn no_instance(step: &str, name: &str, labels: &[&str]) -> Diagnostic {
+    const SHOWN: usize = 12;
+    let what = Diagnostic::new(format!("`{step}` has no instance `{name}`"));
+    let pairs = |label: &str| {
+        let inside = label.split_once('[').map_or("", |(_, pairs)| pairs.strip_suffix(']').unwrap_or(pairs)).to_owned();
+        let pairs = inside.split(',').filter_map(|pair| pair.split_once('='));
+        pairs.map(|(axis, value)| (axis.trim().to_owned(), value.trim().to_owned())).collect::<Vec<_>>()
+    };
+    let there: IndexSet<(String, String)> = labels.iter().flat_map(|label| pairs(label)).collect();
+    let Some((axis, _)) = pairs(name).into_iter().find(|pair| !there.contains(pair)) else {
+        return what.nearest(name, labels.iter().copied());
+    };
+    let values: Vec<String> = there.iter().filter(|pair| pair.0 == axis).map(|pair| format!("`{}`", pair.1)).collect();
+    if values.is_empty() {
+        let axes: IndexSet<&str> = there.iter().map(|pair| &*pair.0).collect();
+        return what.label(format!("it has no axis `{axis}`")).nearest(&axis, axes);
+    }
+    let more = match values.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = values.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    what.help(format!("`{axis}` is {shown}{more} here; give a run's `--set` again"))
+}
+
 impl StepFacts {
     /// The ids of its instances, in the order of the matrix.
     pub fn ids(&self) -> impl Iterator<Item = InstanceId> + use<> {

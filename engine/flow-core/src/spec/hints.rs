@@ -3,7 +3,6 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
-use super::spans;
 use crate::Diagnostic;
 
 /// The parser's words without its own idea of line and column.
@@ -42,10 +41,7 @@ pub(super) fn full_width(text: &str) -> Option<String> {
 
 /// The diagnostics for a text that is refused.
 pub(super) fn no_yaml(text: &str, error: &serde_yaml::Error) -> Vec<Diagnostic> {
-    let mut found = if error.to_string().contains("duplicate entry") { spans::repeated(text) } else { Vec::new() };
-    if !found.is_empty() {
-        return found;
-    }
+    let mut found = Vec::new();
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         let bare = line.trim_start_matches([' ', '-']);
@@ -80,7 +76,8 @@ fn refused(text: &str, error: &serde_yaml::Error) -> Diagnostic {
         None => (&*words, None),
     };
     let place: Option<usize> = place.or_else(|| Some(error.location()?.index()));
-    let from = text.floor_char_boundary(place.unwrap_or(0));
+    let place = place.unwrap_or(0).min(text.len());
+    let from = (0..=place).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let begin = text[..from].rfind('\n').map_or(0, |n| n + 1);
     let line = text[begin..].lines().next().unwrap_or_default();
     let what = Diagnostic::new(format!("this is not valid YAML: {words}"));

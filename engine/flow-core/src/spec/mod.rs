@@ -111,8 +111,11 @@ fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml:
 
 /// The value of a YAML text, with its merges applied.
 fn parsed(text: &str, root: &At) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
-    let mut yaml = serde_yaml::from_str(text).map_err(|e| hints::no_yaml(text, &e))?;
-    yaml::merge(&mut yaml, root, 1).map_err(|(at, what)| fatal(text, what, &at))?;
+    let mut yaml = serde_yaml::from_str(text).map_err(|e| {
+        let repeated = if e.to_string().contains("duplicate entry") { spans::repeated(text) } else { Vec::new() };
+        if repeated.is_empty() { hints::no_yaml(text, &e) } else { repeated }
+    })?;
+    yaml::merge(&mut yaml, root, 1).map_err(|wrong| fatal(text, wrong.1, &wrong.0))?;
     Ok(yaml)
 }
 

@@ -17,9 +17,10 @@ const MERGE: &str = "<<";
 /// # Errors
 /// The place of a `<<` that is not a mapping, or of a value that nests too deep: later code recurses over values, and
 /// journals store them as JSON, whose depth is limited.
-pub(super) fn merge(value: &mut Value, at: &At, depth: usize) -> Result<(), (At, Diagnostic)> {
+pub(super) fn merge(value: &mut Value, at: &At, depth: usize) -> Result<(), Box<(At, Diagnostic)>> {
     if depth > DEEPEST {
-        return Err((at.clone(), Diagnostic::new(too_deep()).help("move the deeper part into another file")));
+        let what = Diagnostic::new(too_deep()).help("move the deeper part into another file");
+        return Err(Box::new((at.clone(), what)));
     }
     match value {
         Value::Sequence(list) => {
@@ -38,7 +39,7 @@ pub(super) fn merge(value: &mut Value, at: &At, depth: usize) -> Result<(), (At,
                 let Value::Mapping(named) = named else {
                     let what = Diagnostic::new("`<<` copies the keys of a mapping, but this is not one");
                     let help = "`<<: *name` copies a mapping that begins with `&name`";
-                    return Err((at.key(MERGE), what.help(help)));
+                    return Err(Box::new((at.key(MERGE), what.help(help))));
                 };
                 for (key, value) in named {
                     map.entry(key).or_insert(value);

@@ -62,7 +62,6 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
     let axes: Vec<&str> = first.axes.keys().map(String::as_str).collect();
     let in_series: Vec<StepResult>;
     let with_parts: TableWith;
-    let mut with = with;
     if let Some(along) = Along::of(with, &axes) {
         let series = |at: usize| view.series.get(at).and_then(Option::as_ref);
         let all = || all.iter().enumerate().filter(|(_, result)| meant(result));

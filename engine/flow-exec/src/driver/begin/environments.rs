@@ -246,9 +246,13 @@ impl PresentEnvironment {
         Since { differences: was.differences(&is), is_unseen: was.on_node && was.programs.is_empty() }
     }
 
-    /// How it differs from the one of the last result of an instance, if that is kept.
+    /// How it differs from the one of the last result of an instance, if that is kept. A declared environment is part of
+    /// the fingerprint, so its changes are a reason already.
     pub fn since_last(&mut self, session: &Session, knowledge: &Knowledge, id: InstanceId) -> Option<Since> {
         let (results, expansion) = (knowledge.results()?, &session.expansion);
+        if expansion.environment_of(&expansion.instances[id.index()]).is_some() {
+            return None;
+        }
         let label = expansion.instances[id.index()].label.to_string();
         let last = results.last(&expansion.workflow, &label).ok()??;
         let recorded = results.result(&last.fingerprint).ok()??.circumstances.environment?;
