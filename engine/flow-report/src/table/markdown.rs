@@ -340,7 +340,7 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
     let (kind, args) = fields(note, "note", |name, value| {
         let text = value.as_str()?;
         Some(match name {
-            "label" | "name" | "file" | "nearest" => safe::code(text),
+            "label" | "name" | "file" | "head" | "nearest" => safe::code(text),
             "axis" => text.to_owned(),
             "what" => named(text),
             _ => safe::text(text),

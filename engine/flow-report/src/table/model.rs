@@ -315,6 +315,8 @@ pub enum Note {
     },
     /// A reference whose `when:` is false.
     NoReference { file: String },
+    /// A column of a reference that was not used, and the name that was probably meant.
+    Untaken { file: String, head: String, nearest: String },
     /// Lines of a reference that have the same place as an earlier line.
     Again {
         file: String,

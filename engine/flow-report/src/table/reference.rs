@@ -201,7 +201,19 @@ pub(super) fn results(
         return Err(BuiltinFault::ReferenceOfNothing { file: file(), own, heads: heads() });
     }
     let outcomes = find("outcome")?.map(|column| column.at);
-    let mut notes = Vec::new();
+    let taken: BTreeSet<usize> = columns.iter().flatten().map(|taken| taken.at).chain(outcomes).collect();
+    let used = |at: &usize| {
+        taken.contains(at) || keys.iter().any(|(_, key)| key == at) || only.iter().any(|(column, _)| column == at)
+    };
+    let missing: Vec<&String> =
+        names.iter().filter(|own| !columns.iter().flatten().any(|taken| taken.own == *own)).collect();
+    let unused = sheet.heads.iter().enumerate().filter(|(at, _)| !used(at)).map(|(_, head)| named(head).0);
+    let slips = unused.filter_map(|head| {
+        let meant = |own: &&&String| !reference.columns.contains_key(**own) && is_slip(head, own);
+        let nearest = missing.iter().find(meant)?;
+        Some(Note::Untaken { file: file(), head: head.to_owned(), nearest: (**nearest).clone() })
+    });
+    let mut notes: Vec<Note> = slips.collect();
     let mut matched: Vec<(usize, StepResult)> = Vec::new();
     let mut digits = BTreeMap::new();
     let mut together = Vec::new();
@@ -325,6 +337,13 @@ fn named(head: &str) -> (&str, Option<&str>) {
         Some((name, unit)) => (name.trim(), Some(unit.trim()).filter(|unit| !unit.is_empty())),
         None => (head.trim(), None),
     }
+}
+
+/// Whether one name is a typing error for the other: `los` for `loss`, but not `top1` for `top5`.
+fn is_slip(head: &str, own: &str) -> bool {
+    let letters = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let apart = strsim::damerau_levenshtein(head, own);
+    apart > 0 && apart <= 2 && 3 * apart < own.chars().count() && letters(head) != letters(own)
 }
 
 /// Whether a value is the one in a cell: `16`, `16.0` and `"16"` are the same.
