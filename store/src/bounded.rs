@@ -1,5 +1,5 @@
-//! A file of JSON lines in the folder of a run that only a page reads, so it is not synced. It has few lines, and ends where it
-//! gets long.
+//! A file of JSON lines in the folder of a run that only a page reads, so it is not synced. It has few lines and a
+//! maximum length.
 
 use std::{
     fs::File,
@@ -56,7 +56,7 @@ impl BoundedLog {
     /// # Errors
     /// The disk is full.
     pub(crate) fn append(&mut self, now: u64, line: &impl Serialize) -> Result<()> {
-        // What a full disk left of an earlier line ends here.
+        // Ends a partial line that a full disk left.
         let mut text = b"\n".to_vec();
         serde_json::to_writer(&mut text, line).map_err(|e| self.failed(e.into()))?;
         text.push(b'\n');

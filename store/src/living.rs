@@ -191,7 +191,10 @@ impl RunDir {
     /// The folders in which attempts of root have their own copies of inputs.
     pub(crate) fn copies_of_attempts(&self) -> Vec<PathBuf> {
         let attempts = fs::read_dir(self.path().join("attempts")).into_iter().flatten().flatten();
-        attempts.map(|attempt| attempt.path().join("inputs")).filter(|copies| copies.is_dir()).collect()
+        let inside = attempts.map(|attempt| attempt.path().join("inputs"));
+        let outside = self.own_work().and_then(|work| fs::read_dir(work).ok()).into_iter().flatten().flatten();
+        let outside = outside.map(|attempt| attempt.path().join(".inputs"));
+        inside.chain(outside).filter(|copies| copies.is_dir()).collect()
     }
 
     /// Removes the remains of a killed run.

@@ -125,7 +125,7 @@ impl RunDir {
     }
 
     /// The target of its link, if that is the folder of this run in the folder of this store.
-    fn own_work(&self) -> Option<PathBuf> {
+    pub(crate) fn own_work(&self) -> Option<PathBuf> {
         let target = fs::read_link(self.work()).ok()?;
         let back = fs::canonicalize(target.parent()?.join(STORE)).ok()?;
         let is_own =

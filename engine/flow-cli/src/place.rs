@@ -397,7 +397,7 @@ pub(crate) fn stay_on_slurm(request: &mut SessionRequest, output: &mut Output) -
     // A file that cannot be found is reported when it is opened.
     if workspace.is_ok_and(|workspace| flow_exec::last_place(&workspace) == Some(Place::Slurm)) {
         request.on = Some(Place::Slurm);
-        output.note("on slurm, like the last run; `--on local` is this machine")?;
+        output.note("on slurm, like the last run")?;
     }
     Ok(())
 }

@@ -1,5 +1,4 @@
-//! A policy on jobs that arrive, generated over several seeds or as a trace has them: what `flow simulate --arrivals` and the step
-//! `flow/simulate` do.
+//! A policy on jobs that arrive, generated over several seeds or as a trace has them: what the step `flow/simulate` does.
 
 use flow_core::reason::BuiltinFault;
 use flow_core::sched::contention::Host;

@@ -147,7 +147,7 @@ fn gpus(text: &str) -> Option<Vec<Gpus>> {
 }
 
 /// `infinite`, `30:00`, `12:00:00`, `1-00:00:00`. Outer: whether it is one of these.
-pub(crate) fn time_limit(text: &str) -> Option<Option<Duration>> {
+fn time_limit(text: &str) -> Option<Option<Duration>> {
     if matches!(text, "infinite" | "UNLIMITED" | "n/a") {
         return Some(None);
     }

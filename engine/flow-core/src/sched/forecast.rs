@@ -42,14 +42,14 @@ impl Scheduler {
         future.found
     }
 
-    /// When a running attempt ends by its estimate, which may have passed. `None` without an estimate, and for jobs of a
-    /// batch system, whose start is not known here.
-    pub fn estimated_end(&self, attempt: AttemptId) -> Option<Time> {
+    /// How long a running attempt takes by its estimate. `None` without an estimate, and for jobs of a batch system, whose
+    /// start is not known here.
+    pub fn expected_duration(&self, attempt: AttemptId) -> Option<Span> {
         let core = self.core();
         let live = core.live.get(&attempt)?;
         let node = core.node(live.instance);
         let estimate = node.task.estimate.duration.filter(|_| !node.task.batch)?;
-        Some(live.since + Span(estimate.0.saturating_sub(node.attained.0)))
+        Some(Span(estimate.0.saturating_sub(node.attained.0)))
     }
 }
 

@@ -85,7 +85,7 @@ fn refused(text: &str, error: &serde_yaml::Error) -> Diagnostic {
         _ if words.contains("recursion limit") => {
             Diagnostic::new(super::too_deep()).help("move the deeper part into another file")
         }
-        _ if words.contains("128") => {
+        _ if words.contains("i128") || words.contains("u128") => {
             Diagnostic::new("a whole number is too large").help(format!("{} is the largest", u64::MAX))
         }
         _ if words.contains("repetition limit") => what.help("the aliases expand to too many values"),

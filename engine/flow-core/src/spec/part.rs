@@ -237,10 +237,16 @@ impl Reader<'_> {
     fn axis(&mut self, name: &str, axis: &Template) {
         let what = match &axis.node {
             Node::Const(value) if value.kind() == minijinja::value::ValueKind::Seq => {
-                if value.len() != Some(0) {
-                    return;
+                let only = (value.len() == Some(1)).then(|| value.get_item_by_index(0).ok()).flatten();
+                let is_list = |text: &&str| text.contains('，') && text.chars().all(|c| c.is_ascii() || c == '，');
+                match only.as_ref().and_then(|only| only.as_str()).filter(is_list) {
+                    Some(_) => Diagnostic::new(format!("the axis `{name}` is one text, not several values"))
+                        .help("write `,` for the full-width `，`"),
+                    None if value.len() != Some(0) => return,
+                    None => {
+                        Diagnostic::new(format!("the axis `{name}` is empty")).label("expected at least one value")
+                    }
                 }
-                Diagnostic::new(format!("the axis `{name}` is empty")).label("expected at least one value")
             }
             Node::Const(value) => {
                 Diagnostic::new(format!("the axis `{name}` is {}", crate::expr::value::describe(value)))

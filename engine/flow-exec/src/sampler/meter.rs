@@ -182,12 +182,11 @@ impl Meter {
     }
 }
 
-/// The real path of a process's program, if that is an interpreter with packages of its own.
+/// The real path of a process's program, if that is a Python.
 fn interpreter(pid: i32) -> Option<String> {
     let path: PathBuf = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let name = path.file_name()?.to_str()?;
-    let is_one =
-        ["python", "pypy"].iter().any(|begin| name.starts_with(begin)) || ["R", "julia", "node"].contains(&name);
+    let is_one = ["python", "pypy"].iter().any(|begin| name.starts_with(begin));
     is_one.then(|| path.to_string_lossy().into_owned())
 }
 

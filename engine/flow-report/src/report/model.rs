@@ -34,7 +34,7 @@ use crate::table::{Cell, Content, Reference, Row, Table};
 use crate::verdict::{Member, TOLERANCE, Together, judge};
 
 /// The version of `report.json`.
-pub(crate) const REPORT_FORMAT: u32 = 13;
+pub(crate) const REPORT_FORMAT: u32 = 14;
 
 /// Maximum lines of a chart that the author did not request.
 const LINES: usize = 8;

@@ -35,7 +35,7 @@ pub(super) fn split(with: &TableWith) -> Option<TableWith> {
     let rows = with.rows.list();
     let has_place = rows.iter().chain(&with.split).any(|axis| axis == MACHINE) || with.only.contains_key(MACHINE);
     let of_split = |column: &ColumnWith| matches!(parse_column(column.text()), Ok((Some(Derived::Difference), _)));
-    let needs_split = with.split.is_some() && (with.reference.is_some() || with.columns.iter().any(of_split));
+    let needs_split = with.reference.is_some() || with.split.is_some() && with.columns.iter().any(of_split);
     if !with.machines || has_place || rows.is_empty() || needs_split {
         return None;
     }

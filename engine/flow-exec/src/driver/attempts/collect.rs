@@ -20,7 +20,7 @@ use flow_protocol::{self as protocol, Exit};
 use super::running::Running;
 use crate::{
     attempt::{Folder, Said},
-    clock,
+    clock, declared,
     driver::{
         begin::{context::RunContext, environments, live_sources},
         executor::{Observed, OutcomeOverride, RemoteObservation, RetryAdvice},
@@ -202,7 +202,10 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
         &seen,
     );
     let recorded = result.circumstances.environment;
-    result.circumstances.also_ran = environments::also_ran(seen.samples.programs(), recorded, &context.objects);
+    // The programs of an image are not those of this machine.
+    if !session.expansion.environment_of(instance).is_some_and(declared::is_image) {
+        result.circumstances.also_ran = environments::also_ran(seen.samples.programs(), recorded, &context.objects);
+    }
     let mut notices = Vec::new();
     if let Some(kept) = &mut result.kept {
         let place = |input: &Input| {

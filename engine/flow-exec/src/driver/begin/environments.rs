@@ -169,11 +169,10 @@ pub(crate) fn also_ran(seen: &BTreeSet<String>, recorded: Option<Digest>, object
         return Vec::new();
     };
     let real = |path: &str| fs::canonicalize(path).unwrap_or_else(|_| path.into());
-    let programs: BTreeSet<_> = recorded.programs.values().map(|program| real(&program.path)).collect();
-    let is_known = |path: &&String| {
-        programs.contains(Path::new(path)) || recorded.pythons.keys().any(|prefix| Path::new(path).starts_with(prefix))
-    };
-    seen.iter().filter(|path| !is_known(path)).cloned().collect()
+    let of_prefix = |prefix: &String| ["python", "python3"].map(|name| real(&format!("{prefix}/bin/{name}")));
+    let mut known: BTreeSet<_> = recorded.pythons.keys().flat_map(of_prefix).collect();
+    known.extend(recorded.programs.values().map(|program| real(&program.path)));
+    seen.iter().filter(|path| !known.contains(Path::new(path))).cloned().collect()
 }
 
 /// A recorded environment; `None` if it is gone.

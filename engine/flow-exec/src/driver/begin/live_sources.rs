@@ -168,7 +168,8 @@ impl Session {
             let named = env.iter().map(|(name, value)| (format!("`{name}` under `env:`"), value));
             for (place, text) in named.chain([("`run:`".to_owned(), &line)]) {
                 let ours = text.split(ends_path).filter_map(|word| {
-                    let path = real(&absolute_path(word)?);
+                    let named = absolute_path(word)?;
+                    let path = if named.starts_with(root) { named } else { real(&named) };
                     let is_ours = path.starts_with(root) && path.exists() && !is_environment(root, &path);
                     is_ours.then(|| (step.name.clone(), place.clone(), word.to_owned(), path))
                 });

@@ -117,7 +117,7 @@ pub fn work_report(workspace: &Workspace, session: Option<&Session>, dir: &Store
 /// The danger of a work folder in the project.
 const FINDS: &str = ", so a step may find files that are not under `inputs:`";
 
-const UNSEEN: &str = "Slurm's nodes need not see it";
+const UNSEEN: &str = "Slurm's nodes may not see it";
 
 /// The name of the setting, and the base that the user gave it.
 fn named(by_file: Option<PathBuf>) -> Option<(&'static str, PathBuf)> {

@@ -11,14 +11,16 @@ use flow_store::{ExpectedStart, Running};
 /// Limit of instances in a forecast.
 const MOST: usize = 200;
 
-/// Sets the expected ends of running attempts: by their progress, else by their estimates. `unix` is the same time as
-/// `now`, in milliseconds since 1970.
-pub(crate) fn set_ends(scheduler: &Scheduler, now: Time, running: &mut [Running], unix: u64) {
+/// Sets the expected ends of running attempts: by their progress, else by their estimates. `unix`: now, in milliseconds
+/// since 1970.
+pub(crate) fn set_ends(scheduler: &Scheduler, running: &mut [Running], unix: u64) {
     for one in running.iter_mut().filter(|one| one.queued.is_none()) {
         let so_far = unix.saturating_sub(one.started_at) as f64 / 1e3;
-        let by_progress = one.fraction.and_then(|fraction| Some(left_by_progress(so_far, fraction)? * 1e3));
-        let by_estimate = || Some((scheduler.estimated_end(one.attempt)?.0 as f64 - now.0 as f64) / 1e3);
-        one.ends_at = by_progress.or_else(by_estimate).map(|left| unix.saturating_add_signed(left as i64));
+        let left = one.fraction.and_then(|fraction| left_by_progress(so_far, fraction));
+        let by_progress = left.map(|left| unix.saturating_add_signed((left * 1e3) as i64));
+        // An attempt that this run joined began before.
+        let by_estimate = || Some(one.started_at + scheduler.expected_duration(one.attempt)?.0 / 1_000);
+        one.ends_at = by_progress.or_else(by_estimate);
     }
 }
 
@@ -80,7 +82,7 @@ mod tests {
         };
         let told = |fraction| {
             let mut running = [running(fraction)];
-            set_ends(&scheduler, now, &mut running, 1_002_000);
+            set_ends(&scheduler, &mut running, 1_002_000);
             (running[0].ends_at, of(&scheduler, now, &running, 1_002_000))
         };
         assert_eq!(told(None), (Some(1_010_000), vec![ExpectedStart(InstanceId(1), 8_000, 18_000, vec![0])]));

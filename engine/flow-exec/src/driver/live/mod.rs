@@ -478,7 +478,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let others = (&self.cards, &self.rivals, &self.elsewhere);
         let waiting = waiting::of(&self.scheduler, self.clock.now(), session, known, others);
         let (mut running, counts) = (self.attempts.status(), self.outcomes.counts.clone());
-        forecast::set_ends(&self.scheduler, self.clock.now(), &mut running, clock::unix_millis());
+        forecast::set_ends(&self.scheduler, &mut running, clock::unix_millis());
         self.rivals.tell(self.attempts.jobs(), self.elsewhere.follows(&self.context));
         let written = self.screen.status(|status| {
             (status.running, status.waiting, status.counts, status.ended) = (running, waiting, counts, ended);

@@ -2,8 +2,8 @@
 //! scheduler. It writes its own state before another run decides. Holds no scheduling rule.
 //!
 //! A run that is alone reads one short file per decision, and writes to it when its resources change. If the ledger is
-//! unusable, the run says so once and continues as if it were alone. If another run was stopped during a decision, it does
-//! so after some seconds.
+//! unusable, the run says so once and continues as if it were alone. If another run was stopped during a decision, this
+//! one continues alone after some seconds.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -48,7 +48,7 @@ pub fn overview() -> Result<(Vec<Node>, BTreeMap<String, Load>), NoAnswer> {
     Ok((client.nodes()?.0, client.load()?))
 }
 
-/// What this cluster accepts at once, and which jobs preempt which.
+/// What this cluster accepts at once, and its partitions.
 ///
 /// # Errors
 /// It does not answer.
