@@ -266,16 +266,14 @@ mod tests {
         let nowhere = GpuLock::within(&dir.path().join("nowhere"), "GPU-1").take();
         let Err(Refusal::Unusable(why)) = nowhere else { panic!("there is no folder") };
         said.push(why.replace(&*dir.path().to_string_lossy(), "TMP"));
-        let tail = "FLOW_GPU_LOCKS selects another folder, the same for all that share the GPUs";
-        let owner = format!("{}, who owns it, can remove it, or ", name(Uid::effective()));
-        let said: Vec<&str> =
-            said.iter().map(|said| said.strip_suffix(tail).unwrap().trim_end_matches(&owner).trim_end()).collect();
+        let tail = ", or FLOW_GPU_LOCKS selects another folder, the same for all that share the GPUs";
+        let said: Vec<&str> = said.iter().map(|said| said.strip_suffix(tail).unwrap()).collect();
         insta::assert_snapshot!(said.join("\n"), @r"
-        `TMP/flow-GPU-1.lock` cannot be locked: too many symbolic links encountered;
-        `TMP/flow-GPU-1.lock` cannot be locked: it is not a file of flow;
-        `TMP/flow-GPU-1.lock` cannot be locked: it is not a file of flow;
-        `TMP/flow-GPU-1.lock` cannot be locked: is a directory;
-        `TMP/nowhere/flow-GPU-1.lock` cannot be locked: no such file or directory;
+        `TMP/flow-GPU-1.lock` cannot be locked: it is a link, which flow does not follow; `rm TMP/flow-GPU-1.lock` makes room for a new one
+        `TMP/flow-GPU-1.lock` cannot be locked: the file also has another name; `rm TMP/flow-GPU-1.lock` makes room for a new one
+        `TMP/flow-GPU-1.lock` cannot be locked: it is not a file; `rm TMP/flow-GPU-1.lock` makes room for a new one
+        `TMP/flow-GPU-1.lock` cannot be locked: it is a folder; `rm -r TMP/flow-GPU-1.lock` makes room for a new one
+        `TMP/nowhere/flow-GPU-1.lock` cannot be locked: no such file or directory; check the folder `TMP/nowhere`
         ");
         assert_eq!(fs::read(elsewhere).unwrap(), b"precious");
     }
@@ -325,7 +323,7 @@ mod tests {
         assert_eq!(theirs().unwrap(), "Ok(())", "who may read it can lock it");
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         let refused = theirs().unwrap();
-        let whose = "cannot be locked: permission denied; root, who owns it, can remove it, or FLOW_GPU_LOCKS";
+        let whose = "cannot be locked: permission denied; ask root, who owns it, for `rm TMP/flow-GPU-1.lock`, or FLOW_GPU_LOCKS";
         assert!(refused.contains(whose), "{refused}");
     }
 

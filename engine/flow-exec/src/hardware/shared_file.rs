@@ -79,6 +79,10 @@ pub(super) fn keep_young(file: &File) {
     }
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("/"))
+}
+
 /// A user as people know them.
 pub(super) fn name(user: Uid) -> String {
     User::from_uid(user).ok().flatten().map_or_else(|| format!("user {user}"), |user| user.name)
@@ -86,11 +90,56 @@ pub(super) fn name(user: Uid) -> String {
 
 /// Why a file is of no use and what there is to be done, in words; `what` cannot be done with it, and `whom` it is shared by.
 pub(super) fn unusable(path: &Path, error: &io::Error, what: &str, whom: &str) -> String {
-    let why = error.raw_os_error().map_or(error.to_string(), |errno| Errno::from_raw(errno).desc().to_lowercase());
-    let owner = fs::symlink_metadata(path).map(|found| name(Uid::from_raw(found.uid())));
-    let removed = owner.map_or_else(|_| String::new(), |owner| format!("{owner}, who owns it, can remove it, or "));
-    format!(
-        "`{}` cannot be {what}: {why}; {removed}{LOCKS_VAR} selects another folder, the same for all that share {whom}",
-        path.display()
-    )
+    let shown = path.display();
+    let words = || error.raw_os_error().map_or(error.to_string(), |errno| Errno::from_raw(errno).desc().to_lowercase());
+    let (why, way_out) = match fs::symlink_metadata(path) {
+        Ok(found) => {
+            let kind = found.file_type();
+            let why = if kind.is_symlink() {
+                "it is a link, which flow does not follow".to_owned()
+            } else if kind.is_dir() {
+                "it is a folder".to_owned()
+            } else if !kind.is_file() {
+                "it is not a file".to_owned()
+            } else if found.nlink() > 1 {
+                "the file also has another name".to_owned()
+            } else {
+                words()
+            };
+            let (owner, us) = (Uid::from_raw(found.uid()), Uid::effective());
+            let remove = if kind.is_dir() { "rm -r" } else { "rm" };
+            let way_out = if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
+                format!("`{}` is mounted read-only", folder_of(path).display())
+            } else if owner == us || us.is_root() {
+                format!("`{remove} {shown}` makes room for a new one")
+            } else {
+                format!("ask {}, who owns it, for `{remove} {shown}`", name(owner))
+            };
+            (why, way_out)
+        }
+        Err(_) => (words(), format!("check the folder `{}`", folder_of(path).display())),
+    };
+    let other = format!("{LOCKS_VAR} selects another folder, the same for all that share {whom}");
+    format!("`{shown}` cannot be {what}: {why}; {way_out}, or {other}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_on_a_read_only_file_system_is_not_to_be_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("flow-machine.ledger");
+        let said = |error: Errno| {
+            let said = unusable(&path, &error.into(), "used", "the machine");
+            said.replace(&*dir.path().to_string_lossy(), "TMP")
+        };
+        let other = "or FLOW_GPU_LOCKS selects another folder, the same for all that share the machine";
+        let read_only = "`TMP/flow-machine.ledger` cannot be used: read-only file system";
+        assert_eq!(said(Errno::EROFS), format!("{read_only}; check the folder `TMP`, {other}"));
+        fs::write(&path, "").unwrap();
+        assert_eq!(said(Errno::EROFS), format!("{read_only}; `TMP` is mounted read-only, {other}"));
+        assert!(said(Errno::EIO).contains("; `rm TMP/flow-machine.ledger` makes room for a new one, "));
+    }
 }
