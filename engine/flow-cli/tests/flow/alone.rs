@@ -196,7 +196,7 @@ steps:
     // Each process uses 30% of the multiprocessors, from its first command to its end: a sample before or after the
     // other process counts nothing.
     let shared = result(&space, "shared[n=1]");
-    let others = shared["circumstances"]["gpu_shared"].as_f64().unwrap();
+    let others = shared["circumstances"]["gpu_shared"].as_f64().unwrap_or_else(|| panic!("{shared}"));
     assert!((0.15..=0.3 + 1e-9).contains(&others), "{shared}");
     assert_eq!(shared["usage"]["gpus"][0]["memory_peak"], 100 << 20, "its own, not the card's");
 }

@@ -243,9 +243,7 @@ impl Reader<'_> {
                     Some(_) => Diagnostic::new(format!("the axis `{name}` is one text, not several values"))
                         .help("write `,` for the full-width `，`"),
                     None if value.len() != Some(0) => return,
-                    None => {
-                        Diagnostic::new(format!("the axis `{name}` is empty")).label("expected at least one value")
-                    }
+                    None => Diagnostic::new(format!("the axis `{name}` is empty")).label("expected at least one value"),
                 }
             }
             Node::Const(value) => {

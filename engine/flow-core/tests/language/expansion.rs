@@ -387,7 +387,7 @@ fn targets() {
     assert_eq!(reached(&["c"]), reached(&["c[]"]), "what is not said is free");
     assert_eq!(reached(&[]).map(|all| all.split(' ').count()), Ok(6));
     insta::assert_snapshot!(reached(&["b[v=3]", "d", "aa"]).expect_err("unknown"), @r#"
-    -: `b` has no instance `b[v=3]`; did you mean `b[v=1]`?
+    -: `b` has no instance `b[v=3]`; `v` is `1`, `2` here; give a run's `--set` again
     -: there is no step `d`; there are `a`, `b`, `c`
     -: there is no step `aa`; there are `a`, `b`, `c`
     "#);
