@@ -184,7 +184,7 @@ fn a_group_shares_one_set_of_gpus_or_has_its_own() {
 flow: 1
 name: group
 steps:
-  shared: {matrix: {n: [1, 2]}, run: ./hold.sh 100 3.5, inputs: [hold.sh], gpus: 2, corun: {group: all, gpus: shared}}
+  shared: {matrix: {n: [1, 2]}, run: ./hold.sh 100 8, inputs: [hold.sh], gpus: 2, corun: {group: all, gpus: shared}}
   own: {matrix: {n: [1, 2]}, run: ./hold.sh 100 0.3, inputs: [hold.sh], gpus: 2, corun: {group: all, gpus: own}}
 ",
     );
