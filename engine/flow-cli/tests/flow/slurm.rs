@@ -125,8 +125,9 @@ fn after_a_run_on_slurm_plans_look_there_and_the_next_run_says_that_it_does_not(
     let mut flow = lab.space.start(["run", "w.yaml", "--on", "slurm"]);
     until("one runs", || lab.queue().contains("RUNNING"));
     flow.kill();
-    let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).stdout();
-    assert!(planned.contains("2 instances: 1 running, 1 queued\n"), "{planned}");
+    // Its node takes a moment to start it.
+    let planned = || lab.space.flow(["plan", "w.yaml"]).expect(0).stdout();
+    until("the plan knows", || planned().contains("2 instances: 1 running, 1 queued\n"));
     let said = lab.space.flow(["why", "a"]).expect(0).stdout();
     assert!(said.contains(": queued in Slurm since run"), "{said}");
     let said = lab.space.flow(["status"]).expect(0).stdout();
