@@ -134,7 +134,7 @@ impl Running {
 
     /// The attempt as the status file shows it.
     pub(crate) fn shown(&self, attempt: AttemptId, instance: &Instance) -> flow_store::Running {
-        let fact = |name| self.listener.facts.get(name).cloned();
+        let fact = |name| self.circumstances.facts.get(name).cloned();
         flow_store::Running {
             instance: self.instance,
             label: instance.label.to_string(),
@@ -182,8 +182,8 @@ impl Running {
         circumstances.gpus = gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
         circumstances.gpu_models = gpus.iter().map(|gpu| gpu.name.clone()).collect();
         circumstances.gpu_memory_total = gpus.iter().map(|gpu| gpu.memory).collect();
-        self.listener.facts.insert("node".to_owned(), host);
-        self.listener.facts.extend(job.map(|job| ("slurm_job".to_owned(), job)));
+        circumstances.facts.insert("node".to_owned(), host);
+        circumstances.facts.extend(job.map(|job| ("slurm_job".to_owned(), job)));
     }
 }
 

@@ -134,7 +134,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
     }
     let mut circumstances = end.circumstances;
     circumstances.oom_killed = outcome == Outcome::OutOfMemory && exit.oom_killed;
-    circumstances.facts = std::mem::take(&mut listener.facts);
+    circumstances.facts.append(&mut listener.facts);
     circumstances.corun = end.window;
     let paths = instance.outputs.iter().filter(|output| outputs.contains_key(&output.name));
     let paths = paths.map(|output| (output.name.clone(), output.path.clone())).collect();

@@ -117,7 +117,6 @@ impl Listener {
             self.released(at);
         }
         self.refused = self.refused.take().or(stand_in.refused);
-        self.facts.extend(stand_in.facts);
     }
 
     /// Hides these secrets in all that it reads.
@@ -383,11 +382,10 @@ mod tests {
         let mut aside = listener.lend();
         aside.listen(11.0);
         listener.released(12.0);
-        listener.facts.insert("node".to_owned(), "n1".to_owned());
         listener.take_back(aside);
         fs::write(folder.log(), "warming up\nepoch 1 loss 9\n").unwrap();
         listener.listen_to_the_end(15.0, true);
-        assert_eq!((listener.released, listener.facts["node"].as_str()), (Some(12.0), "n1"));
+        assert_eq!(listener.released, Some(12.0));
         assert_eq!(times(&listener), [(1, 12.0, 15.0)]);
     }
 
