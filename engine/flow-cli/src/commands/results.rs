@@ -29,7 +29,7 @@ of `flow show`. Memory is in bytes, times are in seconds, shares are ratios. A v
 JSON null, never 0. If an attempt resumed from a checkpoint, usage.attempts is the number of attempts in its times, and
 usage.attempts_unmeasured how many are missing from them. Columns `param.NAME` are the parameters of the run; with
 --all, of the run that made the result. With --all, `machine` is the machine that a result was imported from; it is empty
-for your own.")]
+for your own. Results from Slurm have the columns `node` and `slurm_job`.")]
 pub(crate) struct Results {
     /// Only of these steps, or instances such as 'train[lr=0.1]'
     #[arg(value_name = "STEP")]
@@ -165,8 +165,19 @@ impl Results {
 }
 
 /// Common columns, in this order.
-const FIRST: [&str; 9] =
-    ["workflow", "step", "instance", "repetition", "outcome", "run", "machine", "started_at", "ended_at"];
+const FIRST: [&str; 11] = [
+    "workflow",
+    "step",
+    "instance",
+    "repetition",
+    "outcome",
+    "run",
+    "machine",
+    "node",
+    "slurm_job",
+    "started_at",
+    "ended_at",
+];
 
 impl Row {
     /// Its columns and their values.
@@ -180,6 +191,9 @@ impl Row {
             return Map::new();
         };
         row.extend(machine.iter().map(|machine| ("machine".to_owned(), json!(machine))));
+        let facts =
+            result.circumstances.facts.iter().filter(|(name, _)| ["node", "slurm_job"].contains(&name.as_str()));
+        row.extend(facts.map(|(name, value)| (name.clone(), json!(value))));
         row.extend(result.axes.iter().map(|(name, value)| (format!("axis.{name}"), value.clone())));
         row.extend(params.iter().map(|(name, value)| (format!("param.{name}"), value.clone())));
         if !result.caveats.is_empty() {
