@@ -132,6 +132,15 @@ impl Status {
             for (run, jobs) in left_in_slurm(&left) {
                 output.line(in_slurm(&run, jobs))?;
             }
+            for (run, dir) in &left {
+                let ended = flow_exec::ended_since(&place.store, dir).len();
+                if ended > 0 {
+                    let steps = words::count(ended, "step");
+                    output.line(format!(
+                        "{steps} of run {run} ended after it was killed; the next run of its workflow collects the results"
+                    ))?;
+                }
+            }
         }
         if let Some(line) = others {
             output.line(line)?;

@@ -167,7 +167,7 @@ pub(crate) fn plan_line(view: &View) -> Option<String> {
     let going_on = count(|p| matches!(p, Planned::Run { goes_on: Some(_), .. }));
     let parts = [
         (count(|p| matches!(p, Planned::Cached)), "cached"),
-        (going_on, "running"),
+        (going_on, "taken over from a killed run"),
         (count(|p| matches!(p, Planned::Run { goes_on: None, .. })), "to run"),
         (count(|p| matches!(p, Planned::After { .. })), "decided after them"),
         (count(|p| matches!(p, Planned::MayRepeat)), "repeated only if a verdict needs it"),

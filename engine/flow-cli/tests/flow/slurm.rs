@@ -123,9 +123,10 @@ fn after_a_run_on_slurm_plans_look_there_and_the_next_run_says_that_it_does_not(
     };
     step("until [ -e $HOME/on ]; do sleep 0.1; done");
     let mut flow = lab.space.start(["run", "w.yaml", "--on", "slurm"]);
-    until("one runs", || lab.queue().contains("RUNNING"));
+    let status = || lab.space.flow(["status"]).expect(0).stdout();
+    until("its job and its node are shown", || status().contains("_0 on node1"));
+    assert!(lab.space.flow(["why", "a[n=0]"]).expect(0).stdout().contains("_0 on node1"));
     flow.kill();
-    // Its node takes a moment to start it.
     let planned = || lab.space.flow(["plan", "w.yaml"]).expect(0).stdout();
     until("the plan knows", || planned().contains("2 instances: 1 running, 1 queued\n"));
     let said = lab.space.flow(["why", "a"]).expect(0).stdout();
@@ -389,7 +390,7 @@ fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
     let pid = lab.space.journal()[0]["pid"].as_i64().unwrap_or_else(|| panic!("{run}"));
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), Signal::SIGTERM).unwrap();
     let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("it joins both", || flow.said().contains("plan: 2 running"));
+    until("it joins both", || flow.said().contains("plan: 2 taken over"));
     lab.space.write("on", "");
     assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
     assert_eq!(lab.lines("did"), once(2), "{}", flow.said());

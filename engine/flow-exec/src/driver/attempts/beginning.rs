@@ -156,8 +156,17 @@ impl<X: Executor> Attempts<X> {
         }
         if let Some(job) = work.job.as_ref().filter(|job| job.joined) {
             // The same words for every step of a sweep, so that they are shown once.
-            let how = if running.queued.is_some() { "queued" } else { "running" };
-            out.notice(Some(id), format!("{how} since run {}: its job is not submitted again", job.intent.run));
+            let run = &job.intent.run;
+            out.notice(
+                Some(id),
+                match running.queued {
+                    _ if job.intent.has_ended() => {
+                        format!("ended since run {run} was killed: flow collects its result")
+                    }
+                    Some(_) => format!("queued since run {run}: its job is not submitted again"),
+                    None => format!("running since run {run}: its job is not submitted again"),
+                },
+            );
         }
         if let Some(stays) = work.stays.as_ref().filter(|stays| stays.joined) {
             out.notice(Some(id), format!("running since run {}: it is not started again", stays.intent.run));
