@@ -82,10 +82,15 @@ fn choose_in(root: &Path, wanted: &Wanted, dir: &StoreDir) -> Result<WorkPlace, 
     }
     if folders.is_none() && real(dir.path()).starts_with(root) {
         let refused = refused.join(" and ");
-        let others = if wanted.shared.is_some() { "`slurm: {shared: DIR}` or FLOW_WORK" } else { WORK_VAR };
-        warnings.push(format!(
-            "work folders are in the project{FINDS}. flow cannot use {refused}; {others} names another place"
-        ));
+        warnings.push(match wanted.shared {
+            Some(_) => format!(
+                "work folders are in the project{FINDS}. To move them, name a folder outside it that all nodes see: \
+                 `slurm: {{shared: DIR}}` or {WORK_VAR}"
+            ),
+            None => format!(
+                "work folders are in the project{FINDS}. flow cannot use {refused}; {WORK_VAR} names another place"
+            ),
+        });
     }
     let warning = (!warnings.is_empty()).then(|| warnings.join(". "));
     Ok(WorkPlace { folders, warning })
