@@ -217,7 +217,7 @@ impl Logged {
     }
 }
 
-/// A progress text from the latest numbers, `epoch 3: loss 0.5000, top1 91.50 %`; none without numbers.
+/// A progress text from the latest numbers, `epoch 3: loss 0.5, top1 91.50%`; none without numbers.
 pub(crate) fn how_far(printed: &Printed, reported: &Reported) -> Option<String> {
     let (head, numbers) = match (printed.epoch(), printed.place()) {
         (Some((part, epoch)), _) => (format!("epoch {epoch}: "), reported.of_epoch(part, epoch)),
@@ -230,11 +230,21 @@ pub(crate) fn how_far(printed: &Printed, reported: &Reported) -> Option<String> 
     let shown = |(name, value): (&String, &f64)| match units.get(name).map(String::as_str) {
         _ if !value.is_finite() => format!("{name} {value}"),
         Some("ratio") => format!("{name} {:.2}%", value * 100.0),
-        Some(unit) => format!("{name} {value:.4} {unit}"),
-        None => format!("{name} {value:.4}"),
+        Some(unit) => format!("{name} {} {unit}", brief(*value)),
+        None => format!("{name} {}", brief(*value)),
     };
     let numbers: Vec<String> = numbers.iter().map(shown).collect();
     (!numbers.is_empty()).then(|| head + &numbers.join(", "))
+}
+
+/// The number as it was printed, if that is short; otherwise four decimals, or four significant digits below 0.001.
+fn brief(value: f64) -> String {
+    let whole = value.to_string();
+    match value.abs() {
+        _ if whole.len() <= 8 => whole,
+        size if size < 0.001 => format!("{value:.3e}"),
+        _ => format!("{value:.4}"),
+    }
 }
 
 #[cfg(test)]
@@ -253,15 +263,24 @@ mod tests {
         };
         let seen = |ended: &[u32], how_far: &str| (ended.to_vec(), how_far.to_owned());
         assert_eq!(look("epoch,loss", 1.0), seen(&[], ""));
-        assert_eq!(look("epoch,loss\n0,0.5\n1,0.2", 2.0), seen(&[], "epoch 0: loss 0.5000"));
-        assert_eq!(look("epoch,loss\n0,0.5\n1,0.25\n", 3.0), seen(&[0], "epoch 1: loss 0.2500"));
+        assert_eq!(look("epoch,loss\n0,0.5\n1,0.2", 2.0), seen(&[], "epoch 0: loss 0.5"));
+        assert_eq!(look("epoch,loss\n0,0.5\n1,0.25\n", 3.0), seen(&[0], "epoch 1: loss 0.25"));
         assert_eq!(look("epoch,loss\n0,0.5\n1,0.25\n", 4.0), seen(&[], ""), "nothing is new");
         // A logger that meets a new metric writes its file again.
         let rewritten = "epoch,loss,acc\n2,1,9\n";
-        assert_eq!(look(rewritten, 5.0), seen(&[1], "epoch 2: acc 9.0000, loss 1.0000"));
+        assert_eq!(look(rewritten, 5.0), seen(&[1], "epoch 2: acc 9, loss 1"));
         fs::write(dir.path().join("m.jsonl"), "{\"lr\": 3}\nnoise\n").unwrap();
-        assert_eq!(look(rewritten, 6.0), seen(&[], "epoch 2: acc 9.0000, loss 1.0000"));
+        assert_eq!(look(rewritten, 6.0), seen(&[], "epoch 2: acc 9, loss 1"));
         assert_eq!(following.end().map(|(epoch, _)| epoch), Some(2));
+    }
+
+    #[test]
+    fn numbers_are_shown_as_they_were_printed_if_they_are_short() {
+        for (value, text) in
+            [(800.0, "800"), (0.00007, "0.00007"), (1.0 / 3.0, "0.3333"), (1.0 / 30000.0, "3.333e-5"), (-0.5, "-0.5")]
+        {
+            assert_eq!(brief(value), text);
+        }
     }
 
     #[test]
@@ -275,7 +294,7 @@ mod tests {
         };
         assert_eq!(look("epoch,note,loss\n1,\"multi\n7,x,0.001\nend", 1.0), None, "the record is not whole");
         let now = look("epoch,note,loss\n1,\"multi\n7,x,0.001\nend\",0.4\n", 2.0);
-        assert_eq!(now.as_deref(), Some("epoch 1: loss 0.4000"));
+        assert_eq!(now.as_deref(), Some("epoch 1: loss 0.4"));
     }
 
     #[test]
