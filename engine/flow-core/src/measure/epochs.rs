@@ -66,6 +66,9 @@ pub(super) const PRINTED: &str = "what it printed";
 /// Only this many epochs are timed. A program that counts millions of iterations as epochs must not fill the memory.
 pub const MOST_EPOCHS: usize = 100_000;
 
+/// Seconds of all epochs together, below which nobody needs their times.
+const SHORT: f64 = 1.0;
+
 impl Reported {
     /// Empty, with the summaries that the metrics declare.
     pub fn of(metrics: Option<&Metrics>) -> Reported {
@@ -193,11 +196,11 @@ impl Reported {
         // The program may have reported their durations.
         let (unknown, remedy) = match self.metrics.contains_key("epoch_time") {
             true => ("when its epochs ran", ""),
-            false => ("how long its epochs took", ", or print the time and add `{epoch_time:s}` to the pattern"),
+            false => ("how long its epochs took", "; or print the seconds and read them as `{epoch_time:s}`"),
         };
-        let untimed = self.at_once.then(|| {
-            let why = "lines of several epochs came at once, from a buffer or too fast";
-            format!("{unknown} is unknown: {why}; flush the output after each epoch{remedy}")
+        let untimed = (self.at_once && !self.is_short()).then(|| {
+            let why = "several of their lines came at once";
+            format!("{unknown} is unknown, because {why}: flush the output after each epoch{remedy}")
         });
         let twice = self
             .twice
@@ -228,6 +231,12 @@ impl Reported {
             .chain(self.not_summed());
         let of_files = self.columns.iter().flat_map(|(file, columns)| columns.remarks(file));
         of_numbers.chain(self.unread.remarks()).chain(of_files).collect()
+    }
+
+    /// Its epochs are over too soon for anybody to ask how long each took.
+    fn is_short(&self) -> bool {
+        let span = |first: &TimedEpoch, last: &TimedEpoch| last.ended - first.began < SHORT;
+        self.epochs.first().zip(self.epochs.last()).is_some_and(|(first, last)| span(first, last))
     }
 
     /// The numbers of an epoch, by metric.

@@ -51,9 +51,14 @@ fn the_first_epoch_is_the_first_that_was_told() {
 #[test]
 fn of_epochs_whose_lines_came_at_once_only_what_is_not_known_is_said() {
     let mut reported = Reported { at_once: true, ..Reported::default() };
-    assert!(reported.remarks()[0].starts_with("how long its epochs took is unknown: lines of several"));
+    assert!(reported.remarks()[0].starts_with("how long its epochs took is unknown, because several"));
     reported.number(row("epoch_time", 0.2, Some(1), true));
-    assert!(reported.remarks()[0].starts_with("when its epochs ran is unknown: lines of several"));
+    assert!(reported.remarks()[0].starts_with("when its epochs ran is unknown, because several"));
+    let epochs = |seconds| vec![TimedEpoch { part: 0, epoch: 1, began: 5.0, ended: 5.0 + seconds }];
+    for (seconds, remarks) in [(0.3, 0), (30.0, 1)] {
+        let reported = Reported { at_once: true, epochs: epochs(seconds), ..Reported::default() };
+        assert_eq!(reported.remarks().len(), remarks, "{seconds}");
+    }
 }
 
 #[test]
