@@ -18,6 +18,8 @@ const PROGRAMS: usize = 32;
 
 /// The host's CPUs count as saturated from this share on.
 const SATURATED: f64 = 0.95;
+/// Seconds of an attempt below which a sample of its memory may miss the peak: there is one sample, or none.
+const BRIEF: f64 = 1.0;
 
 /// CPU use of an attempt since the previous sample, and its present memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -159,11 +161,13 @@ impl HostSamples {
             windows => mean_over(windows, self.values(|s| Some(s.cpu_s / s.span))),
         };
         let share = |cores: f64| cores / f64::from(host_cpus.max(1));
+        // The exit has the peak of every process that needed more memory than flow itself.
+        let is_brief = whole.wall_s.is_some_and(|wall| wall < BRIEF);
         Usage {
             cpu_util: cpu_cores.map(share),
             cpu_util_peak: self.cores_peak.map(|peak| share(peak.max(cpu_cores.unwrap_or(0.0)))),
             cpu_cores,
-            rss_peak: self.rss_peak.max(whole.rss_peak),
+            rss_peak: self.rss_peak.filter(|_| !is_brief).max(whole.rss_peak),
             samples: self.count,
             sampler_cpu: whole.sampler_cpu.filter(|_| self.count > 0),
             ..whole
@@ -289,6 +293,10 @@ mod tests {
         assert_eq!((usage.samples, usage.sampler_cpu), (1, Some(0.01)));
         assert_eq!((usage.cpu_util_peak, usage.rss_peak), (None, None));
         assert_eq!(short.load(&[]), HostLoad::default());
+        // The one sample shows a shell before or after its program.
+        short.push(100.2, None, &Used { cpu_s: 0.05, rss: 3 << 20 }, None);
+        let peak = |wall_s| short.usage(Usage { wall_s: Some(wall_s), ..Usage::default() }, &[], 4).rss_peak;
+        assert_eq!((peak(0.4), peak(2.0)), (None, Some(3 << 20)));
     }
 
     #[test]
