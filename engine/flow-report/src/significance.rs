@@ -49,7 +49,10 @@ pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
         let differences: Vec<f64> = a.values.iter().zip(&b.values).map(|(a, b)| a - b).collect();
         let n = differences.len() as f64;
         let difference = differences.iter().sum::<f64>() / n;
-        let error = (differences.iter().map(|d| (d - difference).powi(2)).sum::<f64>() / (n - 1.0) / n).sqrt();
+        let variance = differences.iter().map(|d| (d - difference).powi(2)).sum::<f64>() / (n - 1.0);
+        // Printed digits are rounded. Two rounded values differ by an error with at least this variance.
+        let rounding = last_digit(a.values.iter().chain(&b.values)).powi(2) / 6.0;
+        let error = (variance.max(rounding) / n).sqrt();
         let p = p(difference, error, n - 1.0);
         return Some(Tested { p, paired: true, runs: differences.len() as u32, difference, error, freedom: n - 1.0 });
     }
@@ -68,6 +71,15 @@ pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
     let (difference, error) = (a - b, (va + vb).sqrt());
     let p = p(difference, error, freedom);
     Some(Tested { p, paired: false, runs: runs_of_a.min(runs_of_b), difference, error, freedom })
+}
+
+/// The place value of the last decimal digit that any of these values has; 0 for whole numbers.
+fn last_digit<'a>(values: impl Iterator<Item = &'a f64>) -> f64 {
+    let decimals = |value: &f64| value.to_string().split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    match values.map(decimals).max().unwrap_or(0) {
+        0 => 0.0,
+        most => 0.1f64.powi(most as i32),
+    }
 }
 
 impl Tested {
@@ -132,6 +144,14 @@ mod tests {
         let unpaired = test(&cell(&a, false), &cell(&b, false)).expect("a test");
         assert!(paired.paired && paired.p < 0.001 && paired.is_told(4), "{}", paired.p);
         assert!(!unpaired.paired && unpaired.p > 0.5 && !unpaired.is_told(1), "{}", unpaired.p);
+    }
+
+    /// Both seeds differ by two last digits: rounding may hide a spread.
+    #[test]
+    fn rounded_values_have_at_least_the_error_of_rounding() {
+        let tested = test(&cell(&[0.00007, 0.00005], true), &cell(&[0.00009, 0.00007], true)).expect("a test");
+        assert!((0.05..0.2).contains(&tested.p), "{}", tested.p);
+        assert_eq!(last_digit([0.25, 3.0].iter()), 0.010000000000000002);
     }
 
     #[test]
