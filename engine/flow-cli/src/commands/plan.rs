@@ -129,6 +129,11 @@ fn print(
             lines.extend(others.iter().map(|((run, user), labels)| done_twice(run, user, labels)));
             let ended = flow_exec::unwanted(session, knowledge, plan);
             lines.extend(ended.iter().map(|of| format!("{} {}", styled(NOTE, "note:"), left::ends(of, set))));
+            let plugins = flow_exec::to_set_up(session, knowledge, plan);
+            lines.extend((!plugins.is_empty()).then(|| {
+                let what = if plugins.len() == 1 { "plugin" } else { "plugins" };
+                format!("before them, flow sets up the {what} {} once; this may take minutes", words::named(&plugins))
+            }));
             lines.extend(environments(session, knowledge, plan, output.verbose));
             lines.extend(output.verbose.then(|| by_listing(session, plan)).flatten());
         }

@@ -25,6 +25,7 @@ pub use audit::{Audit, Unaudited, audit, audited, has_audits};
 pub use begin::capture::LinkedInput;
 pub use begin::environments::{PresentEnvironment, Since, load as environment};
 pub use begin::live_sources::absolute_path;
+pub use begin::setups::to_set_up;
 pub use begin::work_place::{WorkReport, work_report};
 pub(crate) use executor::intents::Intent;
 pub use executor::slurm::{JobsLeft, NoAnswer, Rules, Unasked, cancel_jobs, jobs_left, overview, rules};

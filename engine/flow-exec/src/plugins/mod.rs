@@ -17,6 +17,7 @@ use flow_protocol::PROTOCOL;
 use crate::trust;
 
 pub use manifest::Manifest;
+pub(crate) use setup::needs_setup;
 pub use setup::{Progress, Setup};
 pub(crate) use setup::{follow, lock};
 

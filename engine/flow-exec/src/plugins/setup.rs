@@ -51,15 +51,18 @@ pub enum Progress<'a> {
     Line(&'a str),
 }
 
+/// True if a plugin with this content must be set up, by the record of its last set-up.
+pub(crate) fn needs_setup(plugin: &Plugin, digest: Digest, record: &Path) -> bool {
+    match (Program::of(&plugin.argv()), Record::read(record)) {
+        (Some(program), Some(record)) => record != Record { digest, program },
+        (Some(_), None) => !plugin.manifest.setup.is_empty(),
+        (None, _) => true,
+    }
+}
+
 impl Setup<'_> {
-    /// True if a set-up is needed.
-    pub fn needed(&self) -> bool {
-        let program = Program::of(&self.plugin.argv());
-        match (program, Record::read(self.record)) {
-            (Some(program), Some(record)) => record != Record { digest: self.digest, program },
-            (Some(_), None) => !self.plugin.manifest.setup.is_empty(),
-            (None, _) => true,
-        }
+    fn needed(&self) -> bool {
+        needs_setup(self.plugin, self.digest, self.record)
     }
 
     /// Sets the plugin up if needed, and checks that its program exists. Returns whether it did anything. Dropping the

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::BTreeSet, fs::File, future::poll_fn, pin::Pin, task::Poll};
 
-use flow_core::{EnvironmentProvider, InstanceId, plan::Plan};
+use flow_core::{Digest, EnvironmentProvider, InstanceId, plan::Plan};
 use flow_store::StoreDir;
 use nix::fcntl::Flock;
 use tokio::runtime::Runtime;
@@ -11,11 +11,12 @@ use super::start;
 use crate::{
     ExecError,
     driver::{
+        plan::Knowledge,
         session::{Session, plugin_of},
         updates::Update,
     },
     made::Make,
-    plugins,
+    plugins::{self, Plugin},
 };
 
 /// A set-up in progress; returns whether anything had to be done.
@@ -31,21 +32,16 @@ pub(crate) fn set_up(
     observe: &mut dyn FnMut(Update),
 ) -> Result<bool, ExecError> {
     session.check_slurm(plan)?;
-    let may_run: BTreeSet<&str> = (plan.items.iter())
-        .filter(|item| item.state.may_run())
-        .filter_map(|item| plugin_of(session, item.id))
-        .collect();
     let (keeper, secrets) = (start::exe()?, session.secrets());
     let observe = RefCell::new(observe);
     let mut begun: Vec<Pin<Box<SetUp<'_>>>> = Vec::new();
-    for plugin in session.plugins.iter().filter(|plugin| may_run.contains(plugin.name())) {
-        let Some(facts) = session.catalogue.plugins.get(plugin.name()) else { continue };
+    for (plugin, digest) in plugins_of(session, plan) {
         let (record, keeper, secrets, observe) = (dir.plugin(plugin.name()), &keeper, &secrets, &observe);
         begun.push(Box::pin(async move {
             let mut said = |progress: plugins::Progress<'_>| {
                 (observe.borrow_mut())(progressed("plugin", plugin.name(), progress));
             };
-            plugins::Setup { plugin, digest: facts.digest, record: &record, keeper, secrets }.ensure(&mut said).await
+            plugins::Setup { plugin, digest, record: &record, keeper, secrets }.ensure(&mut said).await
         }));
     }
     let mut done = false;
@@ -71,6 +67,21 @@ pub(crate) fn set_up(
     });
     event_loop.block_on(all)?;
     Ok(done)
+}
+
+/// The plugins that the next run sets up first.
+pub fn to_set_up<'s>(session: &'s Session, knowledge: &Knowledge, plan: &Plan) -> Vec<&'s str> {
+    let record = |name: &str| knowledge.dir().map(|dir| dir.plugin(name)).unwrap_or_default();
+    let needed = |(plugin, digest): &(&Plugin, Digest)| plugins::needs_setup(plugin, *digest, &record(plugin.name()));
+    plugins_of(session, plan).into_iter().filter(needed).map(|(plugin, _)| plugin.name()).collect()
+}
+
+/// The plugins whose steps may run, and the digests of their content.
+fn plugins_of<'s>(session: &'s Session, plan: &Plan) -> Vec<(&'s Plugin, Digest)> {
+    let may_run = plan.items.iter().filter(|item| item.state.may_run());
+    let names: BTreeSet<&str> = may_run.filter_map(|item| plugin_of(session, item.id)).collect();
+    let used = session.plugins.iter().filter(|plugin| names.contains(plugin.name()));
+    used.filter_map(|plugin| Some((plugin, session.catalogue.plugins.get(plugin.name())?.digest))).collect()
 }
 
 fn progressed(kind: &'static str, name: &str, progress: plugins::Progress<'_>) -> Update {
