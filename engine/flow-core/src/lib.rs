@@ -85,7 +85,7 @@ pub use metrics::{
     event_file, metric_letters,
 };
 pub use outcome::Outcome;
-pub use remaining::{RunningTime, StepTimes, left_by_progress, remaining};
+pub use remaining::{Remaining, RunningTime, StepTimes, left_by_progress, remaining};
 pub use result::{
     Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, Earlier, GPU_LOAD_SPAN, GpuSharing, GpuUsage, Kept,
     KeptInput, Metric, Mode, Point, Revision, Series, StepResult, Stranger, TimedEpoch, Usage,

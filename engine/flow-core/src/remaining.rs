@@ -1,5 +1,7 @@
 //! Estimates how long a run still takes, from ended attempts and the progress of running ones.
 
+use serde::Serialize;
+
 /// Progress below this says nothing about speed.
 const TOO_EARLY: f64 = 0.05;
 
@@ -7,9 +9,20 @@ const TOO_EARLY: f64 = 0.05;
 #[derive(Clone, Debug, Default)]
 pub struct StepTimes {
     pub waiting: usize,
-    /// Attempts that have ended, and their total seconds.
-    pub ended: usize,
-    pub took_s: f64,
+    /// Attempts that have ended, the sum of their seconds and the sum of the squares.
+    ended: usize,
+    sum_s: f64,
+    squares_s2: f64,
+}
+
+/// How long a run still takes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Remaining {
+    pub seconds: f64,
+    /// Some steps are unknown, so that it can only be longer.
+    pub at_least: bool,
+    /// About 95% of such runs end between these. `None` if the scatter of a step is unknown.
+    pub range: Option<(f64, f64)>,
 }
 
 /// A running attempt.
@@ -30,18 +43,32 @@ pub fn left_by_progress(so_far_s: f64, fraction: f64) -> Option<f64> {
 }
 
 impl StepTimes {
+    /// Adds an ended attempt.
+    pub fn add(&mut self, seconds: f64) {
+        self.ended += 1;
+        self.sum_s += seconds;
+        self.squares_s2 += seconds * seconds;
+    }
+
     fn mean(&self) -> Option<f64> {
-        (self.ended > 0).then(|| self.took_s / self.ended as f64)
+        (self.ended > 0).then(|| self.sum_s / self.ended as f64)
+    }
+
+    /// The variance of one attempt, in square seconds.
+    fn variance(&self) -> Option<f64> {
+        let n = self.ended as f64;
+        (self.ended > 1).then(|| ((self.squares_s2 - self.sum_s * self.sum_s / n) / (n - 1.0)).max(0.0))
     }
 }
 
-/// Seconds until the end of the run. The second value is true if some steps are unknown, so that it can only be longer.
-/// `None` if nothing is known.
+/// The time until the end of the run. `None` if nothing is known.
 pub fn remaining<'a>(
     steps: impl IntoIterator<Item = &'a StepTimes>,
     running: impl IntoIterator<Item = RunningTime<'a>>,
-) -> Option<(f64, bool)> {
+) -> Option<Remaining> {
     let (mut count, mut longest, mut sum, mut at_least) = (0_u32, 0.0_f64, 0.0, false);
+    // The variance of the sum, and that of the longest attempt.
+    let (mut variance, mut of_longest) = (Some(0.0), Some(0.0));
     for RunningTime { of, so_far_s, fraction, left_s } in running {
         count += 1;
         let by_progress = fraction.and_then(|fraction| left_by_progress(so_far_s, fraction));
@@ -50,16 +77,65 @@ pub fn remaining<'a>(
             at_least = true;
             continue;
         };
-        longest = longest.max(left);
+        // Progress shows how fast this attempt is.
+        let own = if by_progress.is_some() { Some(0.0) } else { of.and_then(StepTimes::variance) };
+        if left > longest {
+            (longest, of_longest) = (left, own);
+        }
         sum += left;
+        variance = variance.zip(own).map(|(all, own)| all + own);
     }
     for of in steps.into_iter().filter(|of| of.waiting > 0) {
-        match of.mean() {
-            Some(mean) => sum += mean * of.waiting as f64,
-            None => at_least = true,
-        }
+        let Some(mean) = of.mean() else {
+            at_least = true;
+            continue;
+        };
+        let waiting = of.waiting as f64;
+        sum += mean * waiting;
+        // The mean itself is known from few attempts only.
+        let own = of.variance().map(|one| one * waiting * (1.0 + waiting / of.ended as f64));
+        variance = variance.zip(own).map(|(all, own)| all + own);
     }
     // As many run at once as now; the end is never before that of the longest.
-    let left = longest.max(sum / f64::from(count.max(1)));
-    (left > 0.0).then_some((left, at_least))
+    let at_once = f64::from(count.max(1));
+    let (seconds, variance) = match sum / at_once {
+        shared if shared > longest => (shared, variance.map(|all| all / (at_once * at_once))),
+        _ => (longest, of_longest),
+    };
+    let half = variance.map(|variance| 2.0 * variance.sqrt()).filter(|half| *half > 0.0);
+    let range = half.map(|half| ((seconds - half).max(0.0), seconds + half));
+    (seconds > 0.0).then_some(Remaining { seconds, at_least, range })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_range_is_that_of_the_rest() {
+        let times = |seconds: &[f64], waiting| {
+            let mut of = StepTimes { waiting, ..StepTimes::default() };
+            seconds.iter().for_each(|one| of.add(*one));
+            of
+        };
+        let range = |of: &StepTimes| remaining([of], []).map(|left| (left.seconds, left.range));
+        // One more: its own scatter, and that of the mean of four.
+        let four = range(&times(&[8.0, 8.0, 12.0, 12.0], 1)).unwrap();
+        assert_eq!(four.0, 10.0);
+        let sd = (16.0f64 / 3.0 * 1.25).sqrt();
+        assert!(
+            four.1.is_some_and(|(a, b)| (a - (10.0 - 2.0 * sd)).abs() < 1e-9 && (b - (10.0 + 2.0 * sd)).abs() < 1e-9)
+        );
+        assert_eq!(range(&times(&[8.0], 3)), Some((24.0, None)), "one attempt has no scatter");
+        assert_eq!(range(&times(&[8.0, 8.0], 3)), Some((24.0, None)), "no scatter to show");
+    }
+
+    #[test]
+    fn progress_tells_the_end_better_than_the_others_do() {
+        let mut of = StepTimes::default();
+        [8.0, 12.0].into_iter().for_each(|one| of.add(one));
+        let one = |fraction| RunningTime { of: Some(&of), so_far_s: 4.0, fraction, left_s: None };
+        assert_eq!(remaining([&of], [one(Some(0.5))]).map(|left| left.range), Some(None));
+        assert!(remaining([&of], [one(None)]).unwrap().range.is_some_and(|(low, high)| low < 6.0 && high > 6.0));
+    }
 }

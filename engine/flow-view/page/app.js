@@ -2,7 +2,7 @@
 
 import { Fold, OPEN, Run, STATES } from "./fold.js";
 import { drawLanes } from "./draw.js";
-import { Curves, curved, spot } from "./curves.js";
+import { Curves, Range, curved, spot } from "./curves.js";
 import { Card, badge, broken, changed, el, place, reason } from "./card.js";
 import { drawSteps } from "./steps.js";
 import { bytes, day, done, duration, expected, language, moment, number, percent, quantity, said, speak, w } from "./words.js";
@@ -18,13 +18,11 @@ const MARKS = ["loaded", "waited", "others", "barrier", "out_of_memory", "failed
 // The run of the page, and one to compare with.
 const own = new Run(0);
 const live = own.fold;
-let other = null;
-let shown = live;
+let [other, shown] = [null, live];
 // The moment shown, or null for the latest.
 let until = null;
 let lanes = null;
-let sort = { by: null, down: false };
-let few = true;
+let [sort, few] = [{ by: null, down: false }, true];
 const columns = new Map();
 const picked = new Set();
 
@@ -37,8 +35,8 @@ async function ask(path, json) {
 }
 
 const card = new Card($("card"), (path, json) => ask(path, json).catch(() => null), () => show());
-
 const pane = new Curves({ $, ask, tip, open });
+const span = new Range($("lanes"), $("unzoom-lanes"), () => live.began && paintLanes(own.latest()));
 
 async function update() {
   try {
@@ -75,7 +73,6 @@ document.addEventListener("visibilitychange", () => document.hidden || (timer ==
 
 let progress = new Map();
 let trouble = () => "";
-
 // A pane that cannot be drawn does not keep others from it.
 async function guarded(paint) {
   try {
@@ -120,10 +117,11 @@ function head(end, counts) {
   $("state").className = `badge ${kind}`;
   const went = (shown.now - live.began) / 1000;
   const left = own.over() || until !== null ? null : own.last.left;
+  const range = left?.range ? w("range", ...left.range.map(duration)) : duration(left?.seconds);
   const parts = [
     w("run", start.run), day(live.began),
     w(own.over() ? "took" : "for", duration(went)),
-    left ? w(left[1] ? "ends-or-more" : "ends", duration(left[0])) : "",
+    left ? w(left.at_least ? "ends-or-more" : "ends", range) : "",
     own.last.host ? w("from", own.last.host) : "", ...start.about.map(said),
   ];
   text($("about"), parts.filter(Boolean).join(" · "));
@@ -160,7 +158,8 @@ function paintLanes(end) {
   const drawn = [...new Set([...live.attempts.values(), ...ahead].map((attempt) => live.instances.get(attempt.i)?.step))].filter(Boolean);
   const colours = new Map(drawn.map((step, n) => [step, n]));
   const of = (step) => colours.get(step) ?? 0;
-  lanes = drawLanes($("lanes"), { fold: shown, whole: live, until: moment_, end, edge, progress, ahead: ahead.filter((one) => one.from < edge), colourOf: of, chosen: card.i });
+  lanes = drawLanes($("lanes"), { fold: shown, whole: live, until: moment_, end, edge, zoom: span.zoom, drag: span.drag, progress, ahead: ahead.filter((one) => one.from < edge), colourOf: of, chosen: card.i });
+  span.at = lanes.at;
   const names = drawn.slice(0, 12).map((step) => [`s${of(step) % 8}`, step]);
   const all = [...names, ...MARKS.filter((one) => lanes.marks.has(one)).map((one) => [`m-${one}`, w(`mark-${one}`)])];
   if (changed($("legend"), all.join())) $("legend").replaceChildren(...all.map(([kind, name]) => el("span", { class: kind }, el("i"), name)));
@@ -403,7 +402,7 @@ $("lanes").addEventListener("mousemove", (event) => {
   tip([one.label, what.join(" · "), used.join(" · "), ends ? expected({ from: attempt.began, to: ends }) : "", found.ghost ? "" : reason(one, shown.waits)], at);
 });
 $("lanes").addEventListener("mouseleave", () => tip(null));
-$("lanes").addEventListener("click", (event) => open(hit(spot(event, $("lanes")))?.i));
+$("lanes").addEventListener("click", (event) => span.dragged || open(hit(spot(event, $("lanes")))?.i));
 $("axes").addEventListener("click", (event) => open(event.target.closest("[data-i]")?.dataset.i));
 
 function open(i) {
@@ -455,7 +454,7 @@ $("lang").addEventListener("click", () => {
 // The token leaves the address bar.
 if (location.search) history.replaceState(null, "", `/${location.hash}`);
 
-// A link to a moment, in seconds since the start: #at=15&card=3&lang=zh&step=train&form=parallel&zoom=2-8.
+// A link to a moment, in seconds since the start: #at=15&card=3&lang=zh&step=train&form=parallel&zoom=2-8&lanes=10-20.
 const link = new URLSearchParams(location.hash.slice(1));
 speak(link.get("lang") || document.documentElement.lang);
 words();
@@ -468,7 +467,8 @@ turn().then(() => {
   if (link.has("at")) until = Math.min(own.latest(), live.began + 1000 * (Number(link.get("at")) || 0));
   if (link.has("step")) $("step").value = link.get("step");
   if (link.has("form")) $("axes-form").value = link.get("form");
-  if (link.has("zoom")) pane.show(link.get("zoom").split("-").map(Number));
+  if (link.has("zoom")) pane.range.show(link.get("zoom").split("-").map(Number));
+  if (link.has("lanes")) span.show(link.get("lanes").split("-").map((seconds) => live.began + 1000 * Number(seconds)));
   if (link.has("card")) card.open(Number(link.get("card")));
   show();
 });

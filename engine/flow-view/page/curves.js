@@ -18,25 +18,21 @@ export function curved(fold, one) {
   return attempt ? attempt.epochs.length > 0 : Boolean(one.from && one.result && Object.values(one.result.metrics).some((of) => of.n));
 }
 
-export class Curves {
-  // `$` finds elements; `ask` fetches; `tip` shows lines at a place; `open` opens a card.
-  constructor({ $, ask, tip, open }) {
-    Object.assign(this, { $, ask, tip, open, drawn: [], hover: null, zoom: null, drag: null });
-    const place = $("curves");
+// The range of x that a place shows: dragged with the mouse, moved with the wheel, left with a double click or a button.
+export class Range {
+  constructor(place, reset, paint) {
+    Object.assign(this, { reset, paint, zoom: null, drag: null, at: null });
     place.addEventListener("pointerdown", (event) => (this.drag = event.button ? null : [spot(event, place).x, spot(event, place).x]));
     place.addEventListener("pointermove", (event) => {
-      this.hover = spot(event, place);
-      if (this.drag) this.drag[1] = this.hover.x;
+      if (!this.drag) return;
+      this.drag[1] = spot(event, place).x;
       this.paint();
     });
     addEventListener("pointerup", () => {
       const drag = this.drag;
       this.drag = null;
-      if (drag && Math.abs(drag[1] - drag[0]) > 6 && this.at) this.show(drag.map(this.at).sort((a, b) => a - b));
-    });
-    place.addEventListener("pointerleave", () => {
-      this.hover = null;
-      this.paint();
+      this.dragged = Boolean(drag && Math.abs(drag[1] - drag[0]) > 6 && this.at);
+      if (this.dragged) this.show(drag.map(this.at).sort((a, b) => a - b));
     });
     place.addEventListener("wheel", (event) => {
       const by = event.deltaX || (event.shiftKey ? event.deltaY : 0);
@@ -45,14 +41,32 @@ export class Curves {
       const step = (Math.sign(by) * (this.zoom[1] - this.zoom[0])) / 10;
       this.show(this.zoom.map((one) => one + step));
     });
-    for (const [of, event] of [[place, "dblclick"], [$("unzoom"), "click"], [$("axis"), "input"]]) of.addEventListener(event, () => this.show(null));
+    for (const [of, event] of [[place, "dblclick"], [reset, "click"]]) of.addEventListener(event, () => this.show(null));
   }
 
-  // Shows this range of x; `null` is all of it.
+  // Shows this range; `null` is all of it.
   show(zoom) {
     this.zoom = zoom;
-    this.$("unzoom").hidden = !zoom;
+    this.reset.hidden = !zoom;
     this.paint();
+  }
+}
+
+export class Curves {
+  // `$` finds elements; `ask` fetches; `tip` shows lines at a place; `open` opens a card.
+  constructor({ $, ask, tip, open }) {
+    Object.assign(this, { $, ask, tip, open, drawn: [], hover: null });
+    const place = $("curves");
+    this.range = new Range(place, $("unzoom"), () => this.paint());
+    place.addEventListener("pointermove", (event) => {
+      this.hover = spot(event, place);
+      this.paint();
+    });
+    place.addEventListener("pointerleave", () => {
+      this.hover = null;
+      this.paint();
+    });
+    $("axis").addEventListener("input", () => this.range.show(null));
   }
 
   // The points of a curve: its epochs, or the stored series of a reused result, which is fetched once.
@@ -96,11 +110,11 @@ export class Curves {
   }
 
   paint() {
-    const { $, hover, zoom, drag } = this;
+    const { $, hover, range: { zoom, drag } } = this;
     if (!this.drawn.length) return;
     const lines = this.drawn.map((of) => ({ ...of, colour: colour(of.n), chosen: of.i === this.chosen }));
     const { near, at } = drawLines($("curves"), { lines, x: $("axis").value, log: $("log").checked, height: 280, hover: drag ? null : hover, zoom, drag });
-    this.at = at;
+    this.range.at = at;
     if (hover) this.tip(near ? [near.one.name, `${$("metric").value} ${number(near.y)} · ${$("axis").value === "t" ? duration(near.x) : `epoch ${number(near.x)}`}`] : null, hover);
     else if (near === null) this.tip(null);
   }

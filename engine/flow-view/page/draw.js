@@ -96,8 +96,16 @@ function waits({ began, epochs }, x, paint) {
   }
 }
 
-// Draws a run until `end` and its forecast until `edge`, as of the moment `until`. Returns the marks that it used.
-export function drawLanes(place, { fold, whole, until, end, edge, ahead, progress, colourOf, chosen }) {
+// The range that is being dragged.
+function dragged(ink, [a, b], top, bottom) {
+  Object.assign(ink, { globalAlpha: 0.15, fillStyle: css("--accent") });
+  ink.fillRect(Math.min(a, b), top, Math.abs(b - a), bottom - top);
+  ink.globalAlpha = 1;
+}
+
+// Draws a run until `end` and its forecast until `edge`, as of the moment `until`; with `zoom` only that range of times.
+// Returns the marks that it used, and the time at a place.
+export function drawLanes(place, { fold, whole, until, end, edge, zoom, drag, ahead, progress, colourOf, chosen }) {
   const narrow = place.clientWidth < 560;
   const [left, top, bottom, right] = [narrow ? 46 : 58, 6, 22, 10];
   const rows = lanes(fold, whole, end, ahead, progress);
@@ -111,14 +119,16 @@ export function drawLanes(place, { fold, whole, until, end, edge, ahead, progres
   }
   height += bottom;
   const { ink, width } = canvas(place, height);
-  const [plot, { began }] = [width - left - right, whole];
-  const span = Math.max(1000, edge - began);
-  const x = (t) => left + Math.min(1, (t - began) / span) * plot;
+  const plot = width - left - right;
+  const [began, until_] = zoom || [whole.began, edge];
+  const span = Math.max(1000, until_ - began);
+  const x = (t) => left + Math.max(0, Math.min(1, (t - began) / span)) * plot;
   const [text, faint, line, ground, warn, bad] = ["--text", "--faint", "--line", "--ground", "--warn", "--bad"].map(css);
   const lines = hatch(ink, ground);
   ink.textAlign = "center";
-  for (const at of ticks(0, span / 1000, plot / (narrow ? 70 : 90), SECONDS)) {
-    const px = Math.round(x(began + at * 1000)) + 0.5;
+  const since = (began - whole.began) / 1000;
+  for (const at of ticks(since, since + span / 1000, plot / (narrow ? 70 : 90), SECONDS)) {
+    const px = Math.round(x(whole.began + at * 1000)) + 0.5;
     ink.fillStyle = line;
     ink.fillRect(px, top, 1, height - bottom - top);
     ink.fillStyle = faint;
@@ -131,7 +141,7 @@ export function drawLanes(place, { fold, whole, until, end, edge, ahead, progres
     ink.fillText(lane.name, 2, lane.top + Math.min(lane.rows * lane.each, 20) / 2);
     ink.fillStyle = line;
     ink.fillRect(0, lane.top + lane.rows * lane.each + 4, width, 1);
-    for (const bar of lane.bars) {
+    for (const bar of lane.bars.filter((bar) => bar.to >= began && bar.from <= began + span)) {
       const { attempt, ghost } = bar;
       const one = whole.instances.get(attempt.i);
       const [y, h] = [lane.top + bar.row * lane.each, lane.each - (lane.each > 6 ? 3 : 1)];
@@ -202,8 +212,9 @@ export function drawLanes(place, { fold, whole, until, end, edge, ahead, progres
     }
   }
   ink.fillStyle = css("--accent");
-  ink.fillRect(Math.round(x(until)) - 1, 2, 1.5, height - bottom);
-  return { hits, marks, width, left, right, share: (end - began) / span };
+  if (until >= began && until <= began + span) ink.fillRect(Math.round(x(until)) - 1, 2, 1.5, height - bottom);
+  if (drag) dragged(ink, drag, top, height - bottom);
+  return { hits, marks, width, left, right, share: zoom ? 1 : (end - began) / span, at: (place) => began + ((place - left) / plot) * span };
 }
 
 // Lines with a hover: `lines` have a name, a colour and points [x, y]. `zoom` is a range of x. Returns the point near the
@@ -280,11 +291,7 @@ export function drawLines(place, { lines, x: xName, log, height, hover, zoom, dr
     ink.arc(near.px, near.py, 5, 0, 7);
     ink.stroke();
   }
-  if (drag) {
-    Object.assign(ink, { globalAlpha: 0.15, fillStyle: css("--accent") });
-    ink.fillRect(Math.min(...drag), top, Math.abs(drag[1] - drag[0]), height - bottom - top);
-    ink.globalAlpha = 1;
-  }
+  if (drag) dragged(ink, drag, top, height - bottom);
   ink.restore();
   return { near, at };
 }

@@ -14,8 +14,7 @@ export function w(key, ...values) {
   return pair ? pair[at].replace(/\{(\d)\}/g, (_, n) => String(values[n] ?? "")) : key.replaceAll("_", " ");
 }
 
-// A text that the server has in both languages.
-export const said = (pair) => (pair ? pair[at] : "");
+export const said = (pair) => (pair ? pair[at] : ""); // a text that the server has in both languages
 
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "";
@@ -37,10 +36,8 @@ export function clock(seconds, span) {
 
 export const moment = (ms) => new Date(ms).toLocaleTimeString(language() === "zh" ? "zh-CN" : "en-GB");
 export const day = (ms) => new Date(ms).toLocaleString(language() === "zh" ? "zh-CN" : "en-GB", { dateStyle: "medium", timeStyle: "short" });
-
 // The share of a running attempt that is done: as its program reports, else by its expected end.
 export const done = ({ fraction, started_at, ends_at }, now) => fraction ?? (ends_at ? Math.min(0.99, (now - started_at) / Math.max(1, ends_at - started_at)) : 0);
-
 // When the scheduler expects an instance to run, and for how long.
 export const expected = ({ from, to }) => w("expected", moment(from), moment(to), duration((to - from) / 1000));
 

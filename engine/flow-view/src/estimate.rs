@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{AttemptId, InstanceId, JournalLine, Outcome, RunEvent, RunningTime, StepTimes};
+use flow_core::{AttemptId, InstanceId, JournalLine, Outcome, Remaining, RunEvent, RunningTime, StepTimes};
 use flow_store::{Running, Status};
 
 /// A fold over the journal.
@@ -30,9 +30,8 @@ impl Estimate {
                 if let Some((_, began)) = self.running.remove(attempt)
                     && let Some((step, _)) = self.instances.get(instance)
                 {
-                    let of = self.steps.entry(step.clone()).or_default();
-                    of.ended += 1;
-                    of.took_s += line.at.saturating_sub(began) as f64 / 1e3;
+                    let took = line.at.saturating_sub(began) as f64 / 1e3;
+                    self.steps.entry(step.clone()).or_default().add(took);
                 }
                 // Perhaps for the next attempt; otherwise it is settled at once.
                 self.waits(*instance, *outcome == Outcome::Failed);
@@ -52,8 +51,8 @@ impl Estimate {
         *waits = now;
     }
 
-    /// Seconds until the end, and whether it can only be longer. `None` if nothing is known.
-    pub(crate) fn remaining(&self, status: Option<&Status>, now: u64) -> Option<(f64, bool)> {
+    /// The time until the end. `None` if nothing is known.
+    pub(crate) fn remaining(&self, status: Option<&Status>, now: u64) -> Option<Remaining> {
         let known = status.into_iter().flat_map(|status| &status.running);
         let known: BTreeMap<AttemptId, &Running> = known.map(|one| (one.attempt, one)).collect();
         let running = self.running.iter().map(|(attempt, (instance, began))| {
@@ -81,7 +80,7 @@ mod tests {
         let mut add = |at: u64, mut event: serde_json::Value| {
             event["at"] = json!(at);
             estimate.add(&serde_json::from_value(event).unwrap());
-            estimate.remaining(None, at)
+            estimate.remaining(None, at).map(|left| (left.seconds, left.at_least))
         };
         let why = json!({"first": [{"kind": "never_ran"}]});
         for n in 0..4 {

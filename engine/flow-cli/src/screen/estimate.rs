@@ -13,7 +13,8 @@ pub(crate) fn remaining(view: &View) -> Option<(f64, bool)> {
         fraction: attempt.fraction,
         left_s: attempt.ends_at.map(|end| end.saturating_sub(view.now) as f64 / 1e3),
     });
-    flow_core::remaining(view.steps.values().map(|of| &of.times), running)
+    let left = flow_core::remaining(view.steps.values().map(|of| &of.times), running)?;
+    Some((left.seconds, left.at_least))
 }
 
 /// The share of an attempt's work that is done by its expected end. It is never all: only an ended attempt is done.

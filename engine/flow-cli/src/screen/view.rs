@@ -214,8 +214,7 @@ impl View {
                     ended.message = cause.as_ref().map(reasons::cause);
                     ended.wrong_inputs = spoiled.iter().filter(|why| why.is_of_content()).cloned().collect();
                     if let Some(of) = self.steps.get_mut(step).filter(|_| self.running.remove(attempt)) {
-                        of.times.ended += 1;
-                        of.times.took_s += line.at.saturating_sub(ended.began) as f64 / 1e3;
+                        of.times.add(line.at.saturating_sub(ended.began) as f64 / 1e3);
                     }
                 }
                 // Perhaps for the next attempt; otherwise it is settled at once.

@@ -60,9 +60,9 @@ fn a_browser_shows_a_bundle_in_both_languages_and_at_any_moment() {
     ] {
         assert!(page.contains(text), "`{text}` is missing: {page}");
     }
-    let (page, console) = opened(&format!("{}#step=solo&form=parallel&zoom=1-2", server.link()));
+    let (page, console) = opened(&format!("{}#step=solo&form=parallel&zoom=1-2&lanes=2-9", server.link()));
     assert!(console.is_empty(), "{console:#?}");
-    assert!(page.contains("data-w=\"unzoom\">Whole range"), "the curves are zoomed: {page}");
+    assert_eq!(page.matches("data-w=\"unzoom\">Whole range").count(), 2, "curves and lanes are zoomed: {page}");
     for text in ["class=\"row\"", "top1, best epoch</text>", "aria-pressed=\"true\"", "<b>solo_table</b>"] {
         assert!(page.contains(text), "`{text}` is missing: {page}");
     }
