@@ -124,7 +124,10 @@ pub(super) fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String>
 fn measure_again(report: &Report, words: &Words, lang: &str) -> Option<String> {
     let quoted = |name: &String| if name.contains('[') { format!(" -f '{name}'") } else { format!(" -f {name}") };
     let options: String = report.to_repeat.iter().map(quoted).collect();
-    let command = safe::code(&format!("flow run{options}"));
+    let value = |text: &str| shlex::try_quote(text).map_or_else(|_| "…".to_owned(), |quoted| quoted.into_owned());
+    let set: String =
+        report.setup.set.iter().map(|(name, text)| format!(" --set {}", value(&format!("{name}={text}")))).collect();
+    let command = safe::code(&format!("flow run{options}{set}"));
     (!options.is_empty()).then(|| words.text(lang, "remark-measure-again", &Args::new().with("command", command)))
 }
 
