@@ -67,6 +67,11 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// A batch system runs it. Otherwise it uses this machine.
+    pub fn is_batch(&self) -> bool {
+        self.slurm.is_some()
+    }
+
     /// Time limit of an attempt, by its own limit and that of its job.
     pub fn limit(&self) -> Option<Span> {
         self.timeout.into_iter().chain(self.job_limit).min()

@@ -52,7 +52,7 @@ impl Left {
     pub(super) fn progress(&self, expansion: &Expansion, id: InstanceId) -> Progress {
         match self.ended.contains(&id) {
             true => Progress::Ended,
-            false if self.no_slurm && expansion.instances[id.index()].slurm.is_some() => Progress::Unknown,
+            false if self.no_slurm && expansion.instances[id.index()].is_batch() => Progress::Unknown,
             false if self.queued.contains(&id) => Progress::Queued,
             false => Progress::Running,
         }

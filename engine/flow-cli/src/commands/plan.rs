@@ -409,7 +409,7 @@ fn because(expansion: &Expansion, left: &Left, item: &Item) -> Because {
         State::Cached { outcome, .. } => Because::Settled(*outcome, None),
         State::Run(all) => Because::Runs(Why::of(all)),
         State::GoesOn { since, .. } => {
-            let is_job = expansion.instances[item.id.index()].slurm.is_some();
+            let is_job = expansion.instances[item.id.index()].is_batch();
             Because::Words(match left.progress(expansion, item.id) {
                 Progress::Running | Progress::Queued if is_job => {
                     format!("as a job of Slurm since run {since}, and is not started again")

@@ -219,8 +219,7 @@ impl<'a> Reused<'a> {
         let own = &expansion.workflow;
         let has_place = |instance: &&Instance| expansion.command(instance.id).is_some();
         let places = expansion.instances.iter().filter(has_place);
-        let places: BTreeMap<&str, bool> =
-            places.map(|instance| (&*instance.label, instance.slurm.is_some())).collect();
+        let places: BTreeMap<&str, bool> = places.map(|instance| (&*instance.label, instance.is_batch())).collect();
         let mut reused = Reused::default();
         let Some(results) = knowledge.results() else { return Ok(reused) };
         let cached = asked.iter().filter_map(|(label, state)| match state {

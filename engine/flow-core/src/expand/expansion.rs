@@ -67,7 +67,7 @@ pub(crate) struct Late {
 impl Expansion {
     /// The machine on which an instance runs, or an equal one.
     pub fn machine_of(&self, instance: &Instance) -> &Machine {
-        self.node.as_ref().filter(|_| instance.slurm.is_some()).unwrap_or(&self.machine)
+        self.node.as_ref().filter(|_| instance.is_batch()).unwrap_or(&self.machine)
     }
 
     /// The first step that does the same work as this one; itself if there is no other.
@@ -156,6 +156,6 @@ impl Expansion {
 
     /// Whether Slurm runs some instances.
     pub fn has_batch(&self) -> bool {
-        self.instances.iter().any(|instance| instance.slurm.is_some())
+        self.instances.iter().any(|instance| instance.is_batch())
     }
 }

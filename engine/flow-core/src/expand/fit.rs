@@ -15,7 +15,7 @@ pub(super) fn find(
     let mut never: BTreeMap<InstanceId, Lack> = BTreeMap::new();
     // A batch system checks requests against each partition itself. Here only recorded misfits are looked for.
     let recorded = |instance: &Instance| instance.record.contains(&Outcome::DoesNotFit);
-    let known = |instance: &&Instance| instance.slurm.is_none() || request.batch.node.is_some() && recorded(instance);
+    let known = |instance: &&Instance| !instance.is_batch() || request.batch.node.is_some() && recorded(instance);
     let machine = |instance: &Instance| match (&instance.slurm, request.batch.node) {
         (Some(_), Some(node)) => node,
         _ => request.machine,

@@ -32,7 +32,7 @@ pub fn tasks(wanted: &[InstanceId], reused: &BTreeMap<InstanceId, Outcome>, hist
             instance: instance.id,
             needs: instance.needs.clone(),
             request: instance.request,
-            batch: instance.slurm.is_some(),
+            batch: instance.is_batch(),
             exclusive: instance.exclusive,
             corun: instance.corun.as_ref().map(|corun| (corun.group, corun.gpus)),
             continues: instance.corun.as_ref().is_some_and(|corun| corun.continues),

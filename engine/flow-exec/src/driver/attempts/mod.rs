@@ -132,7 +132,7 @@ impl<X: Executor> Attempts<X> {
     /// Number of queued and running jobs in the batch system.
     pub(crate) fn jobs(&self) -> Jobs {
         let mut jobs = Jobs::default();
-        for running in self.running.values().filter(|running| self.context.instance(running.instance).slurm.is_some()) {
+        for running in self.running.values().filter(|running| self.context.instance(running.instance).is_batch()) {
             *(if running.queued.is_some() { &mut jobs.queued } else { &mut jobs.running }) += 1;
         }
         jobs
@@ -265,8 +265,7 @@ impl<X: Executor> Attempts<X> {
             out.tell(Event::Freed { attempt });
         }
         let decided = outcomes.decided(running.instance);
-        let is_unwatched =
-            running.rejoined && there.is_none() && self.context.instance(running.instance).slurm.is_none();
+        let is_unwatched = running.rejoined && there.is_none() && !self.context.instance(running.instance).is_batch();
         Some(Collect {
             attempt,
             fingerprint: decided.map(|decided| decided.fingerprint),

@@ -124,7 +124,7 @@ impl Placements {
 
 /// The placement of an attempt where it runs. For a batch job the scheduler has only its place in the queue.
 pub(crate) fn given(instance: &Instance, placement: Placement) -> Placement {
-    if instance.slurm.is_none() {
+    if !instance.is_batch() {
         return placement;
     }
     let (cpus, memory) = (instance.request.cpus, instance.request.memory.unwrap_or(0));

@@ -222,7 +222,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let mut circumstances = finish::circumstances(expansion, instance, placement);
     circumstances.revision.clone_from(&context.revision);
     if matches!(resolved.body, Body::Command { .. }) {
-        let work = (instance.slurm.is_none()).then(|| folder.work());
+        let work = (!instance.is_batch()).then(|| folder.work());
         // The program's path is stored with the values of its variables.
         let secrets = &expansion.steps[instance.step.index()].secrets;
         let told = launch.env.iter().filter(|(name, _)| !secrets.contains(name));
@@ -350,7 +350,7 @@ fn member(context: &RunContext, filled: &Filled, fill: &Fill) -> Option<Member> 
 /// The intent of an earlier run that this unit can join.
 pub(crate) fn joins(context: &RunContext, unit: &[Fill]) -> Option<Intent> {
     let instance = |fill: &Fill| context.instance(fill.instance);
-    if unit.iter().all(|fill| instance(fill).slurm.is_some()) {
+    if unit.iter().all(|fill| instance(fill).is_batch()) {
         let fingerprints: Option<Vec<Digest>> = unit.iter().map(|fill| fill.fingerprint).collect();
         return context.left.job(&fingerprints?);
     }

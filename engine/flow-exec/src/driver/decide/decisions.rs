@@ -96,7 +96,7 @@ fn end_jobs(context: &RunContext, units: &[(Vec<InstanceId>, Vec<Decision>)]) ->
     let wanted = each.map(|(id, decision)| {
         let instance = context.instance(*id);
         let to_run = match decision {
-            Decision::Run { fingerprint, .. } if instance.slurm.is_some() => Some(*fingerprint),
+            Decision::Run { fingerprint, .. } if instance.is_batch() => Some(*fingerprint),
             _ => None,
         };
         (context.secrets.hide(instance.label.to_string()), to_run)
@@ -126,7 +126,7 @@ pub(crate) fn end_reused<'i>(
 /// ended, and are then `useless`.
 fn goes_on(context: &RunContext, ids: &[InstanceId], decisions: &[Decision], useless: &mut BTreeSet<String>) -> bool {
     let instances = &context.session.expansion.instances;
-    let here = ids.iter().all(|id| instances[id.index()].slurm.is_none());
+    let here = ids.iter().all(|id| !instances[id.index()].is_batch());
     let to_run = |decision: &Decision| match decision {
         Decision::Run { attempt, .. } if here => Some(*attempt),
         _ => None,

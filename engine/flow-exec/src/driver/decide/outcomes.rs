@@ -66,7 +66,7 @@ impl Outcomes {
     pub(crate) fn new(context: Arc<RunContext>) -> Outcomes {
         let instances = context.session.expansion.instances.iter();
         let want_gpus = instances
-            .filter(|instance| instance.request.gpus > 0 && instance.slurm.is_none())
+            .filter(|instance| instance.request.gpus > 0 && !instance.is_batch())
             .map(|instance| instance.id)
             .collect();
         Outcomes {

@@ -36,7 +36,7 @@ pub(crate) fn continued(basis: &Basis, builtins: &dyn Builtins, informs: bool) -
         None => BTreeMap::new(),
     };
     let session = basis.open(builtins, informs, BTreeMap::new())?;
-    let place = |instance: &Instance| if instance.slurm.is_some() { Place::Slurm } else { Place::Local };
+    let place = |instance: &Instance| if instance.is_batch() { Place::Slurm } else { Place::Local };
     let is_elsewhere = |instance: &Instance| left.get(&*instance.label).is_some_and(|left| *left != place(instance));
     if !session.expansion.instances.iter().any(is_elsewhere) {
         return Ok(session);

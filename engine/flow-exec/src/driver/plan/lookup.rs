@@ -369,7 +369,7 @@ impl Lookup for StoreLookup<'_> {
     }
 
     fn goes_on(&mut self, instance: &Instance, fingerprint: &Digest, attempt: &Digest) -> Option<RunId> {
-        let followed = (self.followed)(if instance.slurm.is_some() { fingerprint } else { attempt })?;
+        let followed = (self.followed)(if instance.is_batch() { fingerprint } else { attempt })?;
         let stored = || {
             let results = self.results()?;
             self.kept(results.result(fingerprint)).or_else(|| self.kept(results.of_attempt(attempt)))

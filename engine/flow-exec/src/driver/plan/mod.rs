@@ -141,7 +141,7 @@ pub fn done_by_others(
     for item in plan.items.iter().filter(|item| matches!(item.state, State::Run(_))) {
         let instance = &session.expansion.instances[item.id.index()];
         let label = instance.label.to_string();
-        let result = parts.get(&label).filter(|_| instance.slurm.is_some()).map(Parts::digest);
+        let result = parts.get(&label).filter(|_| instance.is_batch()).map(Parts::digest);
         if let Some(job) = result.and_then(|result| results.get(&result)) {
             found.entry(job.clone()).or_default().push(label);
         }

@@ -60,12 +60,12 @@ pub fn run(
 
 /// Among the Slurm steps.
 fn highest_priority(instances: &[Instance]) -> i64 {
-    instances.iter().filter(|instance| instance.slurm.is_some()).map(|instance| instance.priority).max().unwrap_or(0)
+    instances.iter().filter(|instance| instance.is_batch()).map(|instance| instance.priority).max().unwrap_or(0)
 }
 
 fn outliving(context: &RunContext) -> daemon::Settings {
     let expansion = &context.session.expansion;
-    let wants = expansion.instances.iter().any(|instance| instance.request.gpus > 0 && instance.slurm.is_none());
+    let wants = expansion.instances.iter().any(|instance| instance.request.gpus > 0 && !instance.is_batch());
     let machine = Some(&expansion.machine).filter(|machine| wants && !machine.fake_gpus);
     daemon::Settings {
         exe: context.exe.clone(),

@@ -103,7 +103,7 @@ impl Session {
 
     fn runs_on_nodes(&self, name: &str, wanted: &[InstanceId]) -> bool {
         let mut instances = wanted.iter().map(|id| &self.expansion.instances[id.index()]);
-        instances.any(|instance| instance.slurm.is_some() && instance.environment.as_deref() == Some(name))
+        instances.any(|instance| instance.is_batch() && instance.environment.as_deref() == Some(name))
     }
 }
 

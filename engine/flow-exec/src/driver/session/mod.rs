@@ -260,7 +260,7 @@ impl Session {
     pub(crate) fn check_slurm(&self, plan: &Plan) -> Result<(), ExecError> {
         let Some(unasked) = &self.unasked else { return Ok(()) };
         let begins = |item: &Item| {
-            let there = self.expansion.instances[item.id.index()].slurm.is_some();
+            let there = self.expansion.instances[item.id.index()].is_batch();
             // Jobs that already run there need no new start.
             there && item.state.may_run() && !matches!(item.state, State::GoesOn { .. })
         };
