@@ -103,6 +103,9 @@ fn plugins_are_set_up_at_the_same_time() {
         space.write(format!("plugins/{one}/plugin.yaml"), &yaml).script(format!("plugins/{one}/program"), &program);
     }
     space.write("both.yaml", "flow: 1\nname: both\nsteps: {a: {uses: left/one}, b: {uses: right/one}}\n");
+    let planned = || space.flow(["plan", "both.yaml"]).expect(0).stdout();
+    assert!(planned().contains("flow sets up the plugins left, right once"), "{}", planned());
     let said = space.flow(["run", "both.yaml"]).expect(0).text();
     assert_eq!(said.matches("setting up plugin").count(), 2, "{said}");
+    assert!(!planned().contains("sets up"), "{}", planned());
 }
