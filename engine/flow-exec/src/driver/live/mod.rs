@@ -5,6 +5,7 @@
 //! the database if results are recorded. The scheduler is told only after that commit.
 
 pub(super) mod aside;
+mod events;
 mod forecast;
 mod tidy;
 mod wait;
@@ -357,102 +358,6 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             let to_claim = self.elsewhere.starts(&unit);
             self.aside.fill(unit, to_claim);
         }
-    }
-
-    fn on_event(&mut self, event: executor::Event) {
-        if matches!(event, executor::Event::Ended { .. }) {
-            self.watch(true);
-        }
-        let (attempts, outcomes, out) = (&mut self.attempts, &mut self.outcomes, &mut self.out);
-        match event {
-            executor::Event::Started { attempt, node } => attempts.on_started(attempt, node, out),
-            executor::Event::SpawnFailed { attempt, reason } => {
-                attempts.on_spawn_failed(attempt, reason, outcomes, out);
-            }
-            executor::Event::Waits { attempt, queued } => attempts.waits(attempt, queued),
-            executor::Event::Notice(text) => out.notice(None, text),
-            executor::Event::Ended { attempt, end } => {
-                attempts.closes(attempt, &end, &mut self.cards, out);
-                if end.exit.code != Some(0) {
-                    self.cards.doubt(attempt, &attempts.gpus_of(attempt));
-                }
-                self.ended.push((attempt, end));
-            }
-        }
-    }
-
-    /// Starts to collect ended attempts.
-    fn see_to_ends(&mut self) {
-        if self.aside.is_listening() {
-            return;
-        }
-        for (attempt, end) in std::mem::take(&mut self.ended) {
-            if !self.cards.is_sure(attempt) {
-                self.ended.push((attempt, end));
-                continue;
-            }
-            let (outcomes, cards, out) = (&self.outcomes, &mut self.cards, &mut self.out);
-            if let Some(ended) = self.attempts.on_exited(attempt, *end, outcomes, cards, out) {
-                self.tell_gpus();
-                self.aside.collect(ended);
-            }
-        }
-    }
-
-    fn on_done(&mut self, done: Done) -> Result<(), ExecError> {
-        let given_up = self.context.activity.is_ended();
-        match done {
-            // The scheduler does not wait for it any more.
-            Done::LookedUp(_) | Done::Elsewhere(_) | Done::NotClaimed(_) if given_up => {}
-            Done::LookedUp(mut answers) => {
-                self.elsewhere.wait_for(std::mem::take(&mut answers.elsewhere), &mut self.out);
-                self.outcomes.looked_up(answers, &mut self.recorder, &mut self.out)?;
-            }
-            Done::Filled(filled) => {
-                let (outcomes, history) = (&mut self.outcomes, &self.history);
-                let builtins = self.attempts.start(filled, outcomes, &mut self.cards, history, &mut self.out)?;
-                builtins.into_iter().for_each(|builtin| self.aside.run_builtin(builtin));
-            }
-            Done::Elsewhere(attempts) => {
-                let instances = attempts.iter().filter_map(|attempt| self.attempts.take_back(*attempt));
-                instances.for_each(|instance| self.elsewhere.taken_back(instance));
-                // The first attempt represents its unit.
-                self.out.events.extend(attempts.first().map(|&attempt| Event::Elsewhere { attempt }));
-            }
-            Done::NotClaimed(error) => return Err(error.into()),
-            Done::Collected(collected) => {
-                // The scheduler decides what happens to it next.
-                if !self.attempts.collected(&collected) {
-                    return Ok(());
-                }
-                let (attempt, ending) = (collected.attempt, self.scheduler.is_ending());
-                let (result, goes_on) = self.ends.tell(*collected, ending, &mut self.history, &mut self.out);
-                self.outcomes.ended(attempt, result, goes_on);
-            }
-            Done::Heard(heard) => self.attempts.heard(heard, &self.cards, &mut self.out),
-            Done::Learned(of, refits) => {
-                refits.into_iter().for_each(|refit| self.history.take_in(refit));
-                self.out.events.extend(self.history.tell(of, self.outcomes.want_gpus()));
-            }
-            Done::Unjoined(text) => text.into_iter().for_each(|text| self.out.notice(None, text)),
-            Done::Earlier(to_record, earlier) => self.record(to_record, earlier?)?,
-        }
-        Ok(())
-    }
-
-    /// The first Ctrl-C or `flow cancel`: no new starts, and running steps get the grace period. The second one kills
-    /// them.
-    fn interrupt(&mut self, end: End) {
-        let again = std::mem::replace(&mut self.interrupted, true);
-        let grace = if again || end == End::Now { Span(0) } else { GRACE };
-        self.attempts.executor.hurry();
-        if !again && self.context.left.has_jobs() {
-            self.aside.end_jobs(None);
-        }
-        self.out.say(RunEvent::Interrupted { grace: Some(grace).filter(|grace| grace.0 > 0), again });
-        self.out.tell(Event::Cancel { grace });
-        let up = self.clock.now() + grace + LAST;
-        self.gives_up_at = Some(self.gives_up_at.map_or(up, |at| at.min(up)));
     }
 
     /// Reports what is safely written, in the order in which it happened: to the screen and to the scheduler.
