@@ -27,6 +27,7 @@ use crate::{place, words};
 Examples:
   flow export --bundle h200.bundle           the last run, for another machine to import
   flow export 20260208-153012-3f2a --bundle h200.bundle --as lab4
+  flow export --bundle h200.bundle --inputs  with the scripts, so that `flow diff` shows changed lines
 
 A bundle carries a whole run: its results, journal and tables, its series (at most 300 points each), the workflow file,
 and the digests of commands and input files. It has no logs and no artifacts, no names of machines or people, and only
@@ -42,6 +43,9 @@ pub(crate) struct Export {
     /// name]
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
+    /// Add the text of the run's scripts and other inputs: each text file of at most 256 KiB
+    #[arg(long)]
+    inputs: bool,
     #[command(flatten)]
     about: WorkflowArg,
 }
@@ -194,7 +198,7 @@ impl Export {
             text: &|text| hide(text, &gpus, &host),
             file: &|text| without_home(&without_word(text, &host), &place.workspace.root),
         };
-        let run = flow_exec::carry(&dir, &start.run, &found, session.as_ref(), &private)?;
+        let run = flow_exec::carry(&dir, &start.run, &found, session.as_ref(), &private, self.inputs)?;
         let bundle = Bundle::of(origin, run);
         if bundle.results.is_empty() {
             return Err(CliError::usage(format!("run {} has no result to export", bundle.origin.run)));
@@ -227,8 +231,12 @@ impl Export {
             styled(GOOD, "exported"),
             words::bytes(bytes.len() as u64)
         ))?;
-        output
-            .line("  with the workflow file; of scripts and data only digests: send the scripts too, else a colleague sees that they differ, but not where")?;
+        output.line(match self.inputs {
+            true => "  with the workflow file and the text of its inputs",
+            false => {
+                "  with the workflow file; of scripts only digests: with --inputs, `flow diff` shows a colleague their lines"
+            }
+        })?;
         if let Some(how) = unfinished(&view, dir.lives().is_some(), bundle.results.len()) {
             output.note(format!("{} run {run} {how}", styled(NOTE, "note:")))?;
         }

@@ -348,6 +348,30 @@ fn frozen(file: &str) -> std::path::PathBuf {
 fn the_first_bundle_of_format_3_is_read_for_ever() {
     let here = space();
     fs::copy(frozen("format-3.bundle"), here.path("in.bundle")).unwrap();
+    #[test]
+    fn a_bundle_with_the_text_of_inputs_shows_changed_lines() {
+        let (there, here) = reported();
+        here.write("w.yaml", REPORTED).write("train.py", &TRAIN.replace("1 - lr", "2 - lr"));
+        let (_, id) = import(&here, "x.bundle");
+        let without = here.flow(["diff", &id, "now"]).expect(0).text();
+        assert!(
+            without.contains("; the imported run has no text of it: `flow export --inputs` adds it\n"),
+            "{without}"
+        );
+        here.flow(["forget", "lab4"]).expect(0);
+        there.flow(["export", "--bundle", "y.bundle", "--inputs"]).expect(0);
+        fs::copy(there.path("y.bundle"), here.path("y.bundle")).unwrap();
+        let (_, id) = import(&here, "y.bundle");
+        here.flow(["run", "w.yaml"]).expect(0);
+        let own = here.journal()[0]["run"].as_str().unwrap().to_owned();
+        let lines = "  train.py changed\n    @@ -2,4 +2,4 @@\n     lr = float(sys.argv[1])\n     for epoch in (1, 2, 3):\n         \
+                 print(f'Epoch {epoch}: loss {lr / epoch:.3f}')\n    -print('acc', 1 - lr)\n    +print('acc', 2 - lr)\n";
+        for after in ["now", &own] {
+            let differ = here.flow(["diff", &id, after]).expect(0).text();
+            assert!(differ.contains(lines), "{differ}");
+        }
+    }
+
     import(&here, "in.bundle");
     let said = |args: &[&str]| here.flow(args).expect(0).text();
     assert!(said(&["show", "train[lr=0.1]"]).contains("python3 train.py 0.1"));

@@ -20,6 +20,9 @@ use crate::{reasons, words};
 /// A longer value, or one of several lines, is shown as a diff of lines.
 const LONGEST: usize = 40;
 
+/// Follows a changed input whose lines are unknown.
+const NO_TEXT: &str = "; the imported run has no text of it: `flow export --inputs` adds it";
+
 /// The differences between the steps as written.
 pub(super) fn workflow(before: &Side, after: &Side) -> Vec<String> {
     if before.written.is_empty() || after.written.is_empty() {
@@ -100,7 +103,13 @@ pub(super) fn inputs(before: &Side, after: &Side, objects: &Objects) -> (Vec<Str
                     out.push(format!("  {name} changed"));
                     out.extend(hunks(&unified(&was, &is)));
                 }
-                _ => out.push(format!("  {name} changed: was {}, is {}", about(was), about(is))),
+                texts => {
+                    let lacks = |side: &Side, input: &KeptInput, text: Option<String>| {
+                        side.origin.is_some() && input.text && text.is_none()
+                    };
+                    let way = if lacks(before, was, texts.0) || lacks(after, is, texts.1) { NO_TEXT } else { "" };
+                    out.push(format!("  {name} changed: was {}, is {}{way}", about(was), about(is)));
+                }
             },
             (None, Some(is)) => out.push(format!("  {name} is new: {}", about(is))),
             (Some(was), None) => out.push(format!("  {name} is gone: was {}", about(was))),

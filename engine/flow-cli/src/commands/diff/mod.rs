@@ -237,7 +237,10 @@ fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliErr
     let kept = |(label, result): (&String, &StepResult)| Some((label.clone(), result.kept.as_ref()?.inputs.clone()));
     let inputs = results.iter().filter_map(kept).collect();
     let (written, origin) = (view.written, view.imported);
-    Ok(Side { start, settled, results, recorded, parts, inputs, texts: BTreeMap::new(), written, origin })
+    // The store of an import is inside its workspace.
+    let workspace = store.path().parent().filter(|_| origin.is_some());
+    let texts = workspace.map(flow_exec::input_texts).unwrap_or_default();
+    Ok(Side { start, settled, results, recorded, parts, inputs, texts, written, origin })
 }
 
 /// The known parts of an imported run.

@@ -28,6 +28,10 @@ const SCHEDULE: &str = "schedule.json";
 /// The file next to a plugin's description that has the plugin's digest.
 const PLUGIN_DIGEST: &str = "digest";
 
+/// The folder of a bundle's workspace with the texts of inputs, each named by the digest of the original. Their own digests
+/// may differ, because names of folders and of the machine are replaced.
+const INPUT_TEXTS: &str = ".inputs";
+
 /// How texts are made fit for other people.
 pub struct Private<'a> {
     /// Rewrites a text of the journal or of a result.
@@ -37,7 +41,8 @@ pub struct Private<'a> {
 }
 
 /// Collects a run: its journal, its results with their series and the output of flow's own steps, and the workspace
-/// files that its reports are made from. No workspace files if the workflow cannot be opened.
+/// files that its reports are made from. No workspace files if the workflow cannot be opened. `inputs`: also the kept texts
+/// of its inputs.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -47,6 +52,7 @@ pub fn carry(
     results: &[StepResult],
     session: Option<&Session>,
     private: &Private<'_>,
+    inputs: bool,
 ) -> Result<Carried, ExecError> {
     let mut carried = Carried::default();
     let mut made_by_flow = BTreeSet::new();
@@ -96,7 +102,30 @@ pub fn carry(
     if let Some(session) = session {
         carried.files = workspace(session, private);
     }
+    if inputs {
+        carried.files.extend(kept_texts(&objects, results, private));
+    }
     Ok(carried)
+}
+
+/// The stored texts of the results' inputs, as files of the workspace. A text with a secret is never stored.
+fn kept_texts(objects: &Objects, results: &[StepResult], private: &Private<'_>) -> BTreeMap<String, String> {
+    let inputs = results.iter().filter_map(|result| result.kept.as_ref()).flat_map(|kept| kept.inputs.values());
+    let digests: BTreeSet<Digest> = inputs.filter(|input| input.text).map(|input| input.digest).collect();
+    let text = |digest: Digest| {
+        let text = String::from_utf8(objects.read_private(&digest)?).ok()?;
+        Some((format!("{INPUT_TEXTS}/{digest}"), (private.file)(&text)))
+    };
+    digests.into_iter().filter_map(text).collect()
+}
+
+/// The texts of inputs in the workspace of an imported run, by the digest of the original.
+pub fn input_texts(workspace: &Path) -> BTreeMap<Digest, String> {
+    let text = |entry: std::fs::DirEntry| {
+        let digest = entry.file_name().to_str()?.parse().ok()?;
+        Some((digest, text::read(&entry.path(), LONGEST).ok()?))
+    };
+    std::fs::read_dir(workspace.join(INPUT_TEXTS)).into_iter().flatten().flatten().filter_map(text).collect()
 }
 
 /// A schedule that a report shows: its step, and its point.
@@ -225,4 +254,37 @@ pub fn plugin_digests(folder: &Path) -> BTreeMap<String, Digest> {
         Some((entry.file_name().into_string().ok()?, digest.parse().ok()?))
     };
     std::fs::read_dir(folder).into_iter().flatten().flatten().filter_map(digest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io::Write, ops::ControlFlow};
+
+    use flow_store::{Holder, ProcessIdentity, Store};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_of_inputs_are_found_by_the_digest_of_the_original() {
+        let dir = tempfile::tempdir().unwrap();
+        let me = Holder { process: ProcessIdentity::own(), doing: "t".into(), run: None, since: String::new() };
+        let store = Store::open(&dir.path().join(".flow"), &me, |_| ControlFlow::Break(())).unwrap();
+        let original = store.objects().store_private(|file| file.write_all(b"cd /home/kim\n")).unwrap();
+        let input = |digest, text| json!({"digest": digest, "bytes": 13, "text": text});
+        let inputs = json!({"a.sh": input(original, true), "gone.sh": input(Digest::of(b"gone"), true),
+            "a.bin": input(Digest::of(b"data"), false)});
+        let result = json!({"fingerprint": original, "workflow": "w", "step": "a", "label": "a", "axes": {}, "outcome": "ok",
+            "run": "r", "started_at": 0, "ended_at": 0, "kept": {"attempt": original, "inputs": inputs}});
+        let results = [serde_json::from_value(result).unwrap()];
+        let hide = |text: &str| text.replace("/home/kim", "~");
+        let texts = kept_texts(&store.objects(), &results, &Private { text: &hide, file: &hide });
+        for (path, text) in &texts {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        assert_eq!(input_texts(dir.path()), [(original, "cd ~\n".to_owned())].into());
+        assert_eq!(input_texts(&dir.path().join("none")), BTreeMap::new());
+    }
 }
