@@ -113,7 +113,7 @@ impl Format {
 
     /// The format with no more decimals than the values have, because 0.5 was not measured as 0.5000. Shares keep
     /// theirs.
-    pub(crate) fn no_finer_than(self, values: impl Iterator<Item = f64>) -> Self {
+    pub fn no_finer_than(self, values: impl Iterator<Item = f64>) -> Self {
         if self.unit == "%" {
             return self;
         }

@@ -40,13 +40,14 @@ Examples:
 After `flow accept`, use `flow diff now` to see the accepted edits: `flow diff` compares results, and kept results are
 the same in both runs.
 
-Repetitions of a point, and the points over which a table averages, share a line with mean ± standard deviation. Many
-instances of a step share a line, with the minimum and maximum of their numbers. -v prints each.")]
+Repetitions of a point, and the points over which a table averages, share a line with mean ± standard deviation. If a
+step has more than 8 instances, they share a line with the minimum and maximum of their numbers. -v prints each.")]
 pub(crate) struct Diff {
-    /// A run, by its id or the end of it; `now` alone compares the last run with the present files;
-    /// without it, the last two runs are compared
+    /// The earlier run, by its id or the end of it. Without BEFORE and AFTER, flow compares the last
+    /// two runs. `flow diff now` compares the last run with the present files
     before: Option<String>,
-    /// Another run, or `now`: the present workflow, files and settings [default: now]
+    /// The later run, or `now`: the present workflow, files and settings. BEFORE alone is compared
+    /// with `now`
     after: Option<String>,
     #[command(flatten)]
     about: WorkflowArg,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 
 use flow_core::{Metric, StepResult};
+use flow_report::Format;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
@@ -12,9 +13,11 @@ use crate::words;
 
 /// The measured time of a step.
 const WALL: &str = "wall";
+/// Measured times, which come after the numbers of programs.
+const TIMES: [&str; 2] = ["epoch_time", WALL];
 
 /// Maximum instances of a step with a row each.
-const FEW: usize = 3;
+const FEW: usize = 8;
 
 /// Outcomes and numbers: of each instance, or in one row for a step with many. Numbers of repetitions are averaged.
 pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
@@ -63,8 +66,15 @@ pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
     let ends = alike(ends, |_| if each { usize::MAX } else { FEW });
     let row = |(what, (was, is), _): (String, (String, String), Vec<()>)| vec![what, was, is];
     section(&mut out, "instances", ends.into_iter().map(row).collect());
+    metrics.sort_by_key(|(_, of, _)| TIMES.contains(&&*of.name));
+    let formats = formats(&metrics);
     let numbers = alike(metrics, |of| if each { usize::MAX } else { of.most_rows() });
-    section(&mut out, "results", numbers.into_iter().map(|(what, of, both)| row_of(&what, &of, &both)).collect());
+    let is_range = numbers.iter().any(|(.., both)| both.len() > 1);
+    section(
+        &mut out,
+        "results",
+        numbers.into_iter().map(|(what, of, both)| row_of(&what, &of, &both, &formats)).collect(),
+    );
     out.extend(same.into_iter().filter(|(_, (equal, _))| *equal > 0).map(|((step, name), (equal, all))| {
         let at = match (equal, all) {
             (1, 1) => "in both runs".to_owned(),
@@ -73,7 +83,29 @@ pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
         };
         format!("  {step} {name}: the same {at}")
     }));
+    out.extend(is_range.then(|| "  -v shows each instance".to_owned()));
     out
+}
+
+/// The format of a step's numbers of one name and unit.
+type Formats = BTreeMap<(String, String, String), Format>;
+
+fn formats(metrics: &[(String, Quantity, Both)]) -> Formats {
+    let mut all: BTreeMap<_, Vec<&Metric>> = BTreeMap::new();
+    for (label, of, (was, is)) in metrics {
+        for metric in [was, is].into_iter().flatten().filter(|metric| metric.value.is_finite()) {
+            all.entry((step_of(label).to_owned(), of.name.clone(), metric.unit.clone())).or_default().push(metric);
+        }
+    }
+    let format = |(key, of): ((String, String, String), Vec<&Metric>)| {
+        let sd = |metric: &Metric| metric.sd.unwrap_or(0.0);
+        // The means decide how many digits, so a standard deviation has no more.
+        let values = of.iter().flat_map(|metric| [metric.value, metric.value + sd(metric)]);
+        let digits = of.iter().flat_map(|metric| [metric.value, sd(metric)]);
+        let format = Format::for_unit(&key.2, values).no_finer_than(digits);
+        (key, format)
+    };
+    all.into_iter().map(format).collect()
 }
 
 /// What a row is about.
@@ -96,8 +128,19 @@ impl Quantity {
     }
 }
 
-fn row_of(what: &str, of: &Quantity, both: &[Both]) -> Vec<String> {
-    let side = |of: fn(&Both) -> &Option<Metric>| span(both.iter().filter_map(|both| of(both).as_ref()));
+fn row_of(what: &str, of: &Quantity, both: &[Both], formats: &Formats) -> Vec<String> {
+    let step = what.split([' ', '[']).next().unwrap_or(what);
+    let word = |value: f64, unit: &str| {
+        let format = formats.get(&(step.to_owned(), of.name.clone(), unit.to_owned()));
+        match format.filter(|_| value.is_finite()) {
+            Some(format) => match format.head() {
+                Some(unit) => format!("{} {unit}", format.number(value)),
+                None => format.cell(value).replace(" %", "%"),
+            },
+            None => words::metric(value, unit),
+        }
+    };
+    let side = |of: fn(&Both) -> &Option<Metric>| span(both.iter().filter_map(|both| of(both).as_ref()), &word);
     let means = if of.averaged && both.len() > 1 { " (means)" } else { "" };
     let change = if of.is_count { String::new() } else { changed(both) };
     vec![format!("{what} {}{means}", of.name), side(|both| &both.0), side(|both| &both.1), change]
@@ -167,14 +210,14 @@ fn alike<K: Eq + Hash + Clone, V>(all: Vec<(String, K, V)>, most: impl Fn(&K) ->
 }
 
 /// One number with its standard deviation if it is a mean, or the minimum and maximum of several.
-fn span<'a>(metrics: impl Iterator<Item = &'a Metric>) -> String {
+fn span<'a>(metrics: impl Iterator<Item = &'a Metric>, word: &dyn Fn(f64, &str) -> String) -> String {
     let mut all: Vec<&Metric> = metrics.collect();
     all.sort_by(|a, b| a.value.total_cmp(&b.value));
-    let word = |metric: &Metric| words::metric(metric.value, &metric.unit);
-    match (all.first().map(|metric| word(metric)), all.last().map(|metric| word(metric))) {
+    let value = |metric: &&Metric| word(metric.value, &metric.unit);
+    match (all.first().map(value), all.last().map(value)) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
         (Some(one), _) => match &all[..] {
-            [Metric { sd: Some(sd), unit, .. }] => format!("{one} ± {}", words::metric(*sd, unit)),
+            [Metric { sd: Some(sd), unit, .. }] => format!("{one} ± {}", word(*sd, unit)),
             _ => one,
         },
         (None, _) => "—".to_owned(),
@@ -283,7 +326,7 @@ mod tests {
         };
         let (before, after) = (run("a", 1.0), run("b", 2.0));
         let rows = [
-            "eval[lr=2] loss 4.5 ± 0.7071 9 ± 1.4142 +100.0%",
+            "eval[lr=2] loss 4.500 ± 0.707 9.000 ± 1.414 +100.0%",
             "train[lr=1] loss 2 ± 1 4 ± 2 +100.0%",
             "eval loss: the same at 1 of 2 points of both runs",
         ];
@@ -319,7 +362,31 @@ mod tests {
         };
         let of = |points| compared(&run("a", 1.0, points), &run("b", 2.0, points), false);
         assert_eq!(of(12).len(), 12);
-        assert_eq!(of(13), ["train × 13 loss (means) 1 to 13 2 to 26 +100.0%"]);
+        assert_eq!(of(13), ["train × 13 loss (means) 1 to 13 2 to 26 +100.0%", "-v shows each instance"]);
+    }
+
+    #[test]
+    fn few_instances_have_a_row_each_in_one_format_and_measured_times_are_last() {
+        let run = |run, by: f64, n: usize| {
+            let labels: Vec<String> = (0..n).map(|n| format!("train[n={n}]")).collect();
+            let numbers: Vec<[(&str, f64); 2]> =
+                (0..n).map(|n| [("epoch_time", 1.0 + by + n as f64), ("loss", by * [7e-5, 0.01034][n % 2])]).collect();
+            let all: Vec<(&str, &[(&str, f64)])> =
+                labels.iter().zip(&numbers).map(|(label, numbers)| (&**label, &numbers[..])).collect();
+            side(run, &all)
+        };
+        let of = |n| compared(&run("a", 1.0, n), &run("b", 2.0, n), false);
+        let rows = [
+            "train[n=0] loss 0.00007 0.00014 +100.0%",
+            "train[n=1] loss 0.01034 0.02068 +100.0%",
+            "train[n=0] epoch_time 2 3 +50.0%",
+            "train[n=1] epoch_time 3 4 +33.3%",
+        ];
+        assert_eq!(of(2), rows);
+        assert_eq!(of(8).len(), 16);
+        let loss = "train × 9 loss 0.00007 to 0.01034 0.00014 to 0.02068 +100.0%";
+        let time = "train × 9 epoch_time 2 to 10 3 to 11 +10.0% to +50.0%";
+        assert_eq!(of(9), [loss, time, "-v shows each instance"]);
     }
 
     #[test]
