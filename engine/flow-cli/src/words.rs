@@ -1,6 +1,6 @@
 //! Formats numbers, times and lists for people.
 
-use flow_core::{Outcome, Revision};
+use flow_core::{Outcome, Revision, RunId};
 use jiff::{Timestamp, tz::TimeZone};
 
 use crate::terminal;
@@ -48,6 +48,11 @@ pub(crate) fn time_of_day(unix_millis: u64, zone: &TimeZone) -> String {
 /// `1 step`, `3 steps`.
 pub(crate) fn count(n: usize, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{} {singular}s", thousands(n)) }
+}
+
+/// The end of a run's id, which commands take too: `3f2a`.
+pub(crate) fn end(run: &RunId) -> &str {
+    run.0.rsplit('-').next().unwrap_or(&run.0)
 }
 
 /// `1a2b3c4, with changes not committed`.

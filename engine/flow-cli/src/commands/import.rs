@@ -64,8 +64,7 @@ impl Import {
         };
         output.line(format!("{} {what}: {id}", styled(GOOD, "imported")))?;
         output.line(format!("  it was run {run} there; commands take this id too"))?;
-        let end = id.to_string();
-        let end = end.rsplit('-').next().unwrap_or(&end);
+        let end = words::end(&id);
         output.line(format!("  `flow report {end}` prints it, `flow diff {end} now` compares it with your files"))?;
         let (dir, view) = place::view_of(store.dir(), &id)?;
         let file = view.start.map(|start| start.file).filter(|file| !workspace.root.join(file).is_file());

@@ -39,6 +39,7 @@ pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod view;
 pub(crate) mod why;
+mod why_live;
 mod why_then;
 
 use std::{path::PathBuf, process::ExitCode};

@@ -5,25 +5,28 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::plan::{Force, State};
-use flow_core::{Digest, Expansion, Instance, InstanceId, JournalLine, RunEvent, RunId, StepResult};
+use flow_core::{Digest, Expansion, Instance, InstanceId, RunId, StepResult};
 use flow_exec::{Knowledge, PresentEnvironment, Session, Since, clock};
-use flow_store::{RunDir, Status, StoreDir};
+use flow_store::StoreDir;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
 use super::left::{self, Left, Progress};
+use super::why_live::{going_on, later, lines, live};
+use super::why_then::step_of;
 use super::{Done, audit, why_then};
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
+use crate::place::StoreLocation;
 use crate::reasons::{self, Because};
-use crate::screen::View;
 use crate::{place, words};
 
 /// Arguments of `flow why`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  flow why                               every step of the workflow
   flow why solo                          every instance of the step
   flow why 'solo[version=v7,batch=16]'   one of them
   flow why solo --set lr=0.1             the effect of this change
@@ -32,8 +35,8 @@ Examples:
 Of a long value it shows the first difference, and with -v the whole value. During a run, it shows what a step waits
 for.")]
 pub(crate) struct Why {
-    /// A step, or an instance such as 'solo[batch=16]'
-    #[arg(required = true, value_name = "STEP")]
+    /// A step, or an instance such as 'solo[batch=16]' [default: every step]
+    #[arg(value_name = "STEP")]
     steps: Vec<String>,
     #[command(flatten)]
     about: WorkflowArg,
@@ -52,13 +55,12 @@ impl Why {
         let request = place::session(global, &self.about, &self.selection, output)?;
         let session = place::open(&request, output)?;
         let wanted = session.wanted(&self.steps)?;
-        let Force::Only(asked) = Force::named(&session.expansion, &self.steps).map_err(|d| session.wrong(d))? else {
-            return Ok(ExitCode::SUCCESS);
-        };
+        let force = Force::named(&session.expansion, &self.steps).map_err(|d| session.wrong(d))?;
+        let is_asked = |id: &InstanceId| self.steps.is_empty() || matches!(&force, Force::Only(of) if of.contains(id));
         let knowledge = place::knowledge(&session, output)?;
         let plan = flow_exec::plan(&session, &knowledge, &wanted, &Force::Nothing)?;
         let label = |id: InstanceId| &*session.expansion.instances[id.index()].label;
-        let mut asked: Vec<_> = plan.items.iter().filter(|item| asked.contains(&item.id)).collect();
+        let mut asked: Vec<_> = plan.items.iter().filter(|item| is_asked(&item.id)).collect();
         for living in going_on(&knowledge, &session.expansion)? {
             let labels: IndexSet<&str> = asked.iter().map(|item| label(item.id)).collect();
             let mut told = live(&living.status, &living.named(), &labels, clock::unix_millis());
@@ -110,11 +112,15 @@ impl Why {
         let as_it_was: Vec<Asked<'_>> = asked.iter().filter(|(label, _)| !is_accepted(label)).copied().collect();
         let progress =
             |label: &str| id_of.get(label).map_or(Progress::Running, |id| left.progress(&session.expansion, *id));
-        for line in answer(&as_it_was, output.verbose, &progress, &mut since) {
+        let steps = as_it_was.chunk_by(|(a, _), (b, _)| step_of(a) == step_of(b));
+        let lines: Vec<String> =
+            steps.flat_map(|of_step| answer(of_step, output.verbose, &progress, &mut since)).collect();
+        for line in lines {
             output.line(line)?;
         }
+        let mut changed_in = None;
         if let Some(dir) = knowledge.dir() {
-            why_then::since(dir, &asked, output)?;
+            changed_in = why_then::since(dir, &asked, output)?;
             audits(&session, &knowledge, dir, &ids, output)?;
         }
         let may_be_kept = |(_, state): &(_, &State)| matches!(state, State::Cached { .. } | State::After(_));
@@ -153,6 +159,16 @@ impl Why {
         if !ignored.is_empty() {
             let paths: Vec<String> = ignored.iter().map(|path| path.display().to_string()).collect();
             output.line(format!("{} {}", styled(NOTE, "not inputs:"), paths.join(", ")))?;
+        }
+        // `flow diff` knows no other parameters than those of the file.
+        let is_edited = |state: &State| matches!(state, State::Run(reasons) if why_then::has_lines(reasons));
+        if asked.iter().any(|(_, state)| is_edited(state)) {
+            let selection = &self.selection;
+            if selection.set.is_empty() && selection.params.is_empty() && selection.profile.is_none() {
+                why_then::refer("now", self.about.workflow.as_deref(), output)?;
+            }
+        } else if let Some(run) = changed_in {
+            why_then::refer_to_run(&StoreLocation::find(global, Some(&request.file))?, &run, output)?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -239,108 +255,13 @@ impl<'a> Reused<'a> {
                 }
                 accepted.into_iter().for_each(|reason| reused.accepted.entry(reason).or_default().push(label));
                 if made_as != *label {
-                    let of = label.split('[').next().unwrap_or(label);
-                    let by = (of, step, (workflow != *own).then_some(workflow));
+                    let by = (step_of(label), step, (workflow != *own).then_some(workflow));
                     reused.others.entry(by).or_default().push((label, made_as));
                 }
             }
         }
         Ok(reused)
     }
-}
-
-/// The present state of an active run.
-struct Living {
-    status: Status,
-    dir: RunDir,
-    /// Its owner, if that is another user.
-    owner: Option<String>,
-}
-
-impl Living {
-    fn named(&self) -> String {
-        match &self.owner {
-            Some(owner) => format!("run {} of {owner}", self.status.run),
-            None => format!("run {}", self.status.run),
-        }
-    }
-
-    /// Labels of its unsettled instances. Its status holds the reasons of the first waiting ones.
-    fn open(&self) -> Result<Vec<String>, CliError> {
-        let mut view = View::default();
-        self.dir.read_journal(|line| view.event(&line))?;
-        Ok(view.instances.into_values().filter(|shown| shown.state.is_open()).map(|shown| shown.label).collect())
-    }
-}
-
-/// The active runs of a workflow with the same parameters: with others, its steps would be others.
-fn going_on(knowledge: &Knowledge, of: &Expansion) -> Result<Vec<Living>, CliError> {
-    let Some(dir) = knowledge.dir() else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
-    for run in dir.living()?.into_iter().filter_map(|holder| holder.run) {
-        let dir = dir.run(&run);
-        let is_of = |line: JournalLine| match line.event {
-            RunEvent::RunStarted(start) => (start.workflow, start.params) == (of.workflow.clone(), of.params.clone()),
-            _ => false,
-        };
-        if !dir.first_line()?.is_some_and(is_of) {
-            continue;
-        }
-        let status = dir.status()?;
-        found.extend(status.map(|status| Living { status, owner: dir.others(), dir }));
-    }
-    Ok(found)
-}
-
-/// What an active run says of an instance.
-struct LiveLine<'a> {
-    label: &'a str,
-    /// That it runs, or the reason of its wait.
-    text: String,
-    /// The same for many.
-    alike: String,
-}
-
-fn live<'a>(status: &Status, run: &str, labels: &IndexSet<&'a str>, now: u64) -> Vec<LiveLine<'a>> {
-    let waiting = status.waiting.iter().filter_map(|waiting| {
-        let text = format!("{} in {run}: {}", styled(NOTE, "waits"), reasons::waits(&waiting.reason, now));
-        Some(LiveLine { label: labels.get(&*waiting.label)?, alike: text.clone(), text })
-    });
-    let running = status.running.iter().filter_map(|running| {
-        let label = labels.get(&*running.label)?;
-        let since = words::duration(now.saturating_sub(running.started_at) as f64 / 1e3);
-        let (text, alike) = match &running.queued {
-            Some(queued) => {
-                let by = format!("{} by {run}", styled(NOTE, "queued"));
-                (format!("{by}: {}", reasons::queued(queued)), format!("{by}: {}", reasons::queued_alike(queued)))
-            }
-            None => {
-                let how = format!("{} in {run}", styled(GOOD, "runs"));
-                let place = reasons::slurm_place(running).map(|place| format!(", {place}")).unwrap_or_default();
-                (format!("{how}{place}, for {since}"), how)
-            }
-        };
-        Some(LiveLine { label, text, alike })
-    });
-    waiting.chain(running).collect()
-}
-
-/// Its turn has not come.
-fn later<'a>(living: &Living, label: &'a str) -> LiveLine<'a> {
-    let text = format!("{} in {}: queued, or waiting for a dependency", styled(NOTE, "waits"), living.named());
-    LiveLine { label, alike: text.clone(), text }
-}
-
-/// Each by itself; many with the same message as one.
-fn lines(told: &[LiveLine<'_>], each: bool) -> Vec<String> {
-    const SHOWN: usize = 24;
-    let mut alike: IndexMap<&str, Vec<&str>> = IndexMap::new();
-    for one in told {
-        let text = if each || told.len() <= SHOWN { &one.text } else { &one.alike };
-        alike.entry(text).or_default().push(one.label);
-    }
-    let lines = alike.into_iter().map(|(text, of)| format!("{}: {text}", named(&of)));
-    lines.collect()
 }
 
 /// The label of an instance, and its planned outcome.

@@ -1,9 +1,10 @@
 //! Why steps ran in an ended run, from its journal.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use flow_core::fingerprint::PartKind;
 use flow_core::plan::State;
 use flow_core::why::Reason;
 use flow_core::{Digest, RunId};
@@ -32,21 +33,54 @@ pub(super) fn of_run(
     let (_, view) = place.view(Some(run))?;
     let mut past = Past::of(&place.store);
     let mut told: IndexMap<(&str, String), Vec<(&Shown, Because)>> = IndexMap::new();
-    let mut known = BTreeSet::new();
+    let mut found: Vec<&Shown> = if steps.is_empty() { view.instances.values().collect() } else { Vec::new() };
     for step in steps {
-        for shown in find(&view, step)? {
-            if known.insert(&shown.label) {
-                let (how, because) = then(shown, &mut past);
-                told.entry((&shown.step, how)).or_default().push((shown, because));
-            }
+        found.extend(find(&view, step)?);
+    }
+    let (mut known, mut changed_in) = (BTreeSet::new(), None);
+    for shown in found.into_iter().filter(|shown| known.insert(&shown.label)) {
+        let (how, because) = then(shown, &mut past);
+        if changed_in.is_none() && matches!(&because, Because::Runs(why) if has_lines(&why.first)) {
+            changed_in = match &shown.state {
+                InstanceState::Cached(_, from) => Some(from.clone()),
+                _ => view.start.as_ref().map(|start| start.run.clone()),
+            };
         }
+        told.entry((&shown.step, how)).or_default().push((shown, because));
     }
     for ((step, how), of) in told {
         for line in lines(step, &how, of, output.verbose) {
             output.line(line)?;
         }
     }
+    if let Some(run) = changed_in {
+        refer_to_run(&place, &run, output)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether `flow diff` shows the lines of one of these changes.
+pub(super) fn has_lines(reasons: &[Reason]) -> bool {
+    let is_shown =
+        |reason: &Reason| matches!(reason, Reason::Input(..) | Reason::Value { kind: PartKind::Command, .. });
+    reasons.iter().any(is_shown)
+}
+
+/// Names the command that shows the changed lines.
+pub(super) fn refer(between: &str, workflow: Option<&Path>, output: &mut Output) -> Result<(), CliError> {
+    let file = workflow.map(|file| format!(" -w {}", file.display())).unwrap_or_default();
+    Ok(output.line(format!("`flow diff {between}{file}` shows the changed lines"))?)
+}
+
+/// The same for a change between a run and the one before it.
+pub(super) fn refer_to_run(place: &StoreLocation, run: &RunId, output: &mut Output) -> Result<(), CliError> {
+    let runs = place.runs()?;
+    let Some(at) = runs.iter().position(|(id, _)| id == run) else { return Ok(()) };
+    let earlier = runs[..at].iter().rfind(|(_, start)| start.file == runs[at].1.file);
+    match earlier {
+        Some((before, _)) => refer(&format!("{} {}", words::end(before), words::end(run)), None, output),
+        None => Ok(()),
+    }
 }
 
 /// The result of an instance in its run, and the reason.
@@ -84,8 +118,17 @@ fn lines(step: &str, how: &str, of: Vec<(&Shown, Because)>, each: bool) -> Vec<S
     reasons::alike(of.into_iter()).iter().map(line).collect()
 }
 
-/// Why the present results were made, unless each was the first of its instance.
-pub(super) fn since(store: &StoreDir, asked: &[(&str, &State)], output: &mut Output) -> Result<(), CliError> {
+pub(super) fn step_of(label: &str) -> &str {
+    label.split('[').next().unwrap_or(label)
+}
+
+/// Why the present results were made, unless each was the first of its instance. Returns the last run in which an input or
+/// a command had changed.
+pub(super) fn since(
+    store: &StoreDir,
+    asked: &[(&str, &State)],
+    output: &mut Output,
+) -> Result<Option<RunId>, CliError> {
     /// A journal is read for each.
     const RUNS: usize = 8;
     let mut runs: IndexMap<&RunId, Vec<(&str, &Digest)>> = IndexMap::new();
@@ -94,22 +137,25 @@ pub(super) fn since(store: &StoreDir, asked: &[(&str, &State)], output: &mut Out
             runs.entry(from).or_default().push((label, fingerprint));
         }
     }
-    let mut past = Past::of(store);
+    let (mut past, mut changed_in) = (Past::of(store), None);
     for (run, of) in runs.into_iter().take(RUNS) {
-        let because = of.into_iter().filter_map(|(label, fingerprint)| {
-            let because = past.reason(run, fingerprint, label)?;
-            let is_first = matches!(&because, Because::Runs(why) if why.first == [Reason::NeverRan]);
-            (!is_first).then_some((label, because))
-        });
-        for form in reasons::alike(because) {
-            let step = form.of.split('[').next().unwrap_or(form.of);
-            let who = if form.count == 1 {
-                form.of.to_owned()
-            } else {
-                format!("{step} × {}", words::thousands(form.count))
-            };
-            output.line(format!("{}: ran in run {run}: {}", styled(STRONG, who), form.words()))?;
+        for of_step in of.chunk_by(|(a, _), (b, _)| step_of(a) == step_of(b)) {
+            let because = of_step.iter().filter_map(|(label, fingerprint)| {
+                let because = past.reason(run, fingerprint, label)?;
+                if matches!(&because, Because::Runs(why) if has_lines(&why.first)) {
+                    changed_in = changed_in.max(Some(run));
+                }
+                let is_first = matches!(&because, Because::Runs(why) if why.first == [Reason::NeverRan]);
+                (!is_first).then_some((*label, because))
+            });
+            for form in reasons::alike(because) {
+                let who = match form.count {
+                    1 => form.of.to_owned(),
+                    count => format!("{} × {}", step_of(form.of), words::thousands(count)),
+                };
+                output.line(format!("{}: ran in run {run}: {}", styled(STRONG, who), form.words()))?;
+            }
         }
     }
-    Ok(())
+    Ok(changed_in.cloned())
 }

@@ -130,13 +130,17 @@ inputs
     // Nothing to do, and it is known why it ran.
     run();
     let told = said(&["why", "train", "--run", &second]);
-    assert_eq!(told, format!("train × 4: ran: {why}; the others alike\n"));
+    let end = |run: &str| run.rsplit('-').next().unwrap_or_default().to_owned();
+    let lines = format!("`flow diff {} {}` shows the changed lines\n", end(&first), end(&second));
+    assert_eq!(told, format!("train × 4: ran: {why}; the others alike\n{lines}"));
+    assert_eq!(said(&["why", "--run", &second]), told, "it is the only step");
     assert_eq!(said(&["why", "train", "--run", &first]), "train × 4: ran: its first run\n");
     assert!(said(&["status", &second]).contains(why), "{}", said(&["status", &second]));
     let now = said(&["why", "train"]);
     assert!(
         now.contains("cached, no declared input, command or parameter changed")
-            && now.contains(&format!("ran in run RUN: {why}")),
+            && now.contains(&format!("ran in run RUN: {why}"))
+            && now.ends_with(&lines),
         "{now}"
     );
     let shown = said(&["show", "train[lr=1,seed=0]"]);
