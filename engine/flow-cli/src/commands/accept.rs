@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::plan::{Accepted, AcceptedDifferences, NotAccepted};
+use flow_core::plan::{Accepted, AcceptedDifferences, Force, NotAccepted, State};
 use flow_core::why::Why;
 use flow_core::{InstanceId, RunId, StepId};
-use flow_exec::ExecError;
+use flow_exec::{ExecError, Session};
 use flow_store::Rebuilt;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
 use super::Done;
@@ -37,9 +37,9 @@ pub(crate) struct Accept {
     /// Keep results whose only difference is the packages of their declared environment; without STEP, all of the file
     #[arg(long)]
     environments: bool,
-    /// Why the old results are still valid
+    /// Why the old results are still valid (required)
     #[arg(long, value_name = "TEXT")]
-    reason: String,
+    reason: Option<String>,
     /// Also keep results of another command, parameter or variable
     #[arg(long, conflicts_with = "environments")]
     other_settings: bool,
@@ -51,8 +51,11 @@ pub(crate) struct Accept {
 
 impl Accept {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        if self.reason.trim().is_empty() {
-            return Err(CliError::usage("the reason is empty: reports show it to their readers"));
+        let reason = self.reason.as_deref().unwrap_or_default().trim();
+        if reason.is_empty() {
+            let what = if self.steps.is_empty() { "--environments".to_owned() } else { self.steps.join(" ") };
+            return Err(CliError::usage("`--reason TEXT` is missing: reports show it to their readers")
+                .hint(format!("`flow accept {what} --reason 'only a comment changed'`")));
         }
         let request = place::session(global, &self.about, &self.selection, output)?;
         let session = place::open(&request, output)?;
@@ -68,7 +71,6 @@ impl Accept {
             (false, true) => AcceptedDifferences::All,
             (false, false) => AcceptedDifferences::Files,
         };
-        let reason = self.reason.trim();
         let accepted = flow_exec::accept(&session, &self.steps, reason, kind, |_| ControlFlow::Break(()), mended)?;
         place::mended(rebuilt.as_ref(), output)?;
         let store = session.workspace.existing_store()?;
@@ -117,6 +119,30 @@ impl Accept {
             };
             output.line(format!("{how} {what}{why}{differ}"))?;
         }
+        let is_kept = |one: &&Accepted| matches!(one, Accepted::Kept { .. });
+        let kept: IndexSet<StepId> = accepted.iter().filter(is_kept).map(|one| step_of(one, &session)).collect();
+        if !kept.is_empty() {
+            let names: Vec<&str> = kept.iter().map(|step| &*session.expansion.steps[step.index()].name).collect();
+            let file = self.about.workflow.map(|file| format!(" -w {}", file.display())).unwrap_or_default();
+            let back = format!("`flow forget {}{file} --accepted` takes it back", names.join(" "));
+            let next = next(&session, output)?;
+            output.line(format!("  {}{back}", next.map(|next| format!("{next}; ")).unwrap_or_default()))?;
+        }
         Ok(ExitCode::from(u8::from(refused)))
     }
+}
+
+fn step_of(one: &Accepted, session: &Session) -> StepId {
+    let (Accepted::Kept { id, .. } | Accepted::Cached(id) | Accepted::Not(id, _)) = one;
+    session.expansion.instances[id.index()].step
+}
+
+/// The steps that the next run still runs.
+fn next(session: &Session, output: &mut Output) -> Result<Option<String>, CliError> {
+    let knowledge = place::knowledge(session, output)?;
+    let plan = flow_exec::plan(session, &knowledge, &session.wanted(&[])?, &Force::Nothing)?;
+    let runs = plan.items.iter().filter(|item| matches!(item.state, State::Run(_) | State::After(_)));
+    let steps: IndexSet<StepId> = runs.map(|item| session.expansion.instances[item.id.index()].step).collect();
+    let names: Vec<&str> = steps.iter().map(|step| &*session.expansion.steps[step.index()].name).collect();
+    Ok((!names.is_empty()).then(|| format!("the next run runs {}", words::named(&names))))
 }
