@@ -261,7 +261,7 @@ fn from_folder(file: &str, path: &str) -> String {
     }
 }
 
-/// The text of a report for a terminal: without charts, and with nothing folded.
+/// The text of a report for a terminal: without charts and links to files beside it, and with nothing folded.
 pub(crate) fn for_terminal(text: &str) -> String {
     let text = without_charts(text);
     let unfolded = text.lines().filter_map(|line| {
@@ -269,9 +269,22 @@ pub(crate) fn for_terminal(text: &str) -> String {
         if matches!(line, "<details>" | "</details>") || inside("<a id=\"", "\"></a>").is_some() {
             return None;
         }
-        Some(inside("<summary>", "</summary>").map_or_else(|| line.to_owned(), |title| format!("**{title}**")))
+        inside("<summary>", "</summary>").map_or_else(|| without_links(line), |title| Some(format!("**{title}**")))
     });
     without_double_blanks(unfolded.collect::<Vec<_>>().iter().map(String::as_str))
+}
+
+/// A line without links to files beside the report; `None` if it has nothing else.
+fn without_links(line: &str) -> Option<String> {
+    let mut out = line.to_owned();
+    for begin in ["](charts/", "](report."] {
+        while let Some(at) = out.find(begin) {
+            let (Some(from), Some(length)) = (out[..at].rfind('['), out[at..].find(')')) else { break };
+            let from = out[..from].strip_suffix(" · ").map_or(from, str::len);
+            out.replace_range(from..=at + length, "");
+        }
+    }
+    (line.is_empty() || !out.is_empty()).then_some(out)
 }
 
 /// The text of a report without its charts and their captions, for a place that does not have them.

@@ -368,3 +368,10 @@ fn a_page_of_another_language_is_in_the_folder_of_the_report() {
     assert!(text("feb08.md").contains("](feb08/zh.md)"), "{}", text("feb08.md"));
     assert_eq!(text("feb08/zh.md"), "# T\n\n[En](../feb08.md)\n\n![x](t.zh.svg)\n");
 }
+
+#[test]
+fn a_terminal_shows_no_links_to_files_beside_the_report() {
+    let text = "# T\n\n2 CPUs · 6 results · [中文](report.zh.md) · [data](charts/a%20b.csv)\n\n[data](charts/t.csv)\n\n\
+                [T](#t) [paper](https://x.org/a.csv)\n";
+    assert_eq!(for_terminal(text), "# T\n\n2 CPUs · 6 results\n\n[T](#t) [paper](https://x.org/a.csv)\n");
+}
