@@ -192,7 +192,7 @@ pub(crate) fn view_of(store: &StoreDir, run: &RunId) -> Result<(RunDir, View), C
     let mut view = View::default();
     if let Some((_, inside)) = dir.imported()? {
         if let Some(JournalLine { event: RunEvent::Imported { origin, .. }, .. }) = dir.first_line()? {
-            view.imported = Some(*origin);
+            (view.imported, view.import) = (Some(*origin), Some(run.clone()));
         }
         dir = inside;
     }

@@ -160,9 +160,10 @@ pub(super) fn asked(
     let machine = &start.machine;
     let cpus = format!("{} {}", words::count(machine.cpus as usize, "CPU"), machine.cpu_model);
     let what = machine.gpus.first().map_or(cpus, |gpu| format!("{} × {}", machine.gpus.len(), gpu.name));
-    output.note(format!("for {} ({what}), from imported run {}", origin.host, start.run))?;
+    let run = view.id_here(&start.run).clone();
+    output.note(format!("for {} ({what}), from imported run {run}", origin.host))?;
     let knowledge = Knowledge::of(dir.store(), &place::doing())?;
-    let (run, own) = (start.run.clone(), place.workspace.root.join(&start.file));
+    let own = place.workspace.root.join(&start.file);
     let here = named.map(Path::to_path_buf).or_else(|| own.is_file().then_some(own));
     // Only the answer matters: a workflow here that cannot be read is none.
     let differs = here.and_then(|file| diff::since_import(global, (&place, &dir, view), &file, output).ok());
@@ -186,9 +187,8 @@ pub(super) fn remind(session: &Session, output: &mut Output) -> Result<(), CliEr
     let Some(store) = session.workspace.existing_store()? else { return Ok(()) };
     let mut imports = store.imports()?;
     imports.retain(|import| import.origin.workflow == session.expansion.workflow);
-    let Some(Import { origin, .. }) = imports.pop() else { return Ok(()) };
-    let (run, host) = (&origin.run, &origin.host);
-    let text = format!("run {run} of it was imported from {host}: `--run {run}` answers for that machine");
+    let Some(Import { id, origin, .. }) = imports.pop() else { return Ok(()) };
+    let text = format!("run {id} of it was imported from {}: `--run {id}` answers for that machine", origin.host);
     Ok(output.note(format!("{} {text}", styled(NOTE, "note:")))?)
 }
 

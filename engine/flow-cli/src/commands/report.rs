@@ -125,7 +125,12 @@ impl Report {
             return Ok(ExitCode::SUCCESS);
         }
         let text = self.text(&|file| files.get(file).cloned(), global.lang.as_deref());
-        self.emit(&text.map_err(CliError::usage)?.unwrap_or_default(), output)
+        let mut text = text.map_err(CliError::usage)?.unwrap_or_default();
+        // A file may go to other people, who know the run by the id of the machine that made it.
+        if let (Some(origin), Some(id), None) = (&view.imported, &view.import, &self.output) {
+            text = text.replace(&origin.run.0, &id.0);
+        }
+        self.emit(&text, output)
     }
 
     /// The page, the answers or the text of a report, by its files.

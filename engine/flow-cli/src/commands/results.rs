@@ -115,9 +115,10 @@ impl Results {
             }
             for import in place.imports()? {
                 let (_, there) = place.view(Some(&import.id.0))?;
-                let params = Rc::new(there.start.map(|start| start.params).unwrap_or_default());
-                for Foreign { host, result } in place.store.imported(&[import])? {
+                let params = Rc::new(there.start.as_ref().map(|start| start.params.clone()).unwrap_or_default());
+                for Foreign { host, mut result } in place.store.imported(&[import])? {
                     if wanted(&result.label) {
+                        result.run = there.id_here(&result.run).clone();
                         found.push(Row { result, params: params.clone(), machine: Some(host) });
                     }
                 }
@@ -152,7 +153,12 @@ impl Results {
                     without.push(&*shown.label);
                 }
                 // Its step may have had another name then.
-                let named = |result| StepResult { step: shown.step.clone(), label: shown.label.clone(), ..result };
+                let named = |result: StepResult| StepResult {
+                    step: shown.step.clone(),
+                    label: shown.label.clone(),
+                    run: view.id_here(&result.run).clone(),
+                    ..result
+                };
                 found.extend(result.map(named).map(|result| Row { result, params: params.clone(), machine: None }));
                 Ok(())
             },

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::{ArtifactKind, Digest, Environment, FRAMEWORKS, GpuUsage, Mode, StepResult};
+use flow_core::{ArtifactKind, Digest, Environment, FRAMEWORKS, GpuUsage, Mode, RunId, StepResult};
 use flow_report::measured;
 use flow_store::{Objects, RunDir, StoreDir};
 use jiff::tz::TimeZone;
@@ -71,6 +71,8 @@ impl Show {
                 Some(result) if self.json => output.json(&with_start(&result, &mut past, shown)?)?,
                 Some(result) => {
                     let began = Began {
+                        run: view.id_here(&result.run).clone(),
+                        is_imported: view.imported.is_some(),
                         how: past.as_run(&result),
                         why: why_it_ran(&result, &mut past, shown),
                         work: work_folder(&place, &view, shown).map(|(_, work)| work),
@@ -99,6 +101,8 @@ impl Show {
 
 /// How the attempt began that made a result, and where.
 struct Began {
+    run: RunId,
+    is_imported: bool,
     how: AsRun,
     why: Option<String>,
     /// Its work folder, if that was kept.
@@ -230,7 +234,7 @@ fn card(label: &str, result: &StepResult, began: &Began, objects: &Objects, zone
     if let Some(reason) = &result.accepted {
         row("accepted", reason.clone());
     }
-    row("run", format!("{}, {}", result.run, words::date(result.started_at, zone)));
+    row("run", format!("{}, {}", began.run, words::date(result.started_at, zone)));
     if let Some(revision) = &result.circumstances.revision {
         row("commit", words::revision(revision));
     }
@@ -267,7 +271,9 @@ fn card(label: &str, result: &StepResult, began: &Began, objects: &Objects, zone
             let packages = words::count(python.packages.len(), "package");
             format!("Python {version}{}, {packages}  ", known.collect::<String>())
         });
-        row("environment", python.or(unknown).unwrap_or_default() + &place(digest));
+        let file = if began.is_imported { String::new() } else { place(digest) };
+        let known = python.or(unknown).unwrap_or_default() + &file;
+        row_of("environment", [Some(known.trim_end().to_owned()).filter(|known| !known.is_empty())], &mut row);
     }
     if !result.circumstances.also_ran.is_empty() {
         row("also ran", result.circumstances.also_ran.join(", "));
@@ -291,7 +297,8 @@ fn card(label: &str, result: &StepResult, began: &Began, objects: &Objects, zone
         };
         row("kept log", place(&record) + &cut);
     }
-    if let Some(series) = &result.series {
+    // The path inside an import is long and names nothing.
+    if let Some(series) = result.series.as_ref().filter(|_| !began.is_imported) {
         row("series", place(series));
     }
     out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));

@@ -81,7 +81,7 @@ impl Status {
             output.json(&status)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let run = view.start.as_ref().map(|start| start.run.clone());
+        let run = view.start.as_ref().map(|start| view.id_here(&start.run).clone());
         let alive = living.iter().position(|one| Some(&one.run) == run.as_ref()).map(|at| living.remove(at));
         let goes_on = alive.is_some() || !living.is_empty();
         match (status, alive) {

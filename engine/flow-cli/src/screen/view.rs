@@ -51,6 +51,8 @@ pub(crate) struct View {
     pub(crate) written: WrittenSteps,
     /// Set for an imported run: its results belong to this run.
     pub(crate) imported: Option<Origin>,
+    /// The id of the import.
+    pub(crate) import: Option<RunId>,
 }
 
 /// Instances of a step and its attempts, counted.
@@ -276,6 +278,14 @@ impl View {
             | RunEvent::Ready { .. }
             | RunEvent::Released { .. }
             | RunEvent::Epoch { .. } => {}
+        }
+    }
+
+    /// The id of a run in this store. An imported run had another one where it was made.
+    pub(crate) fn id_here<'a>(&'a self, run: &'a RunId) -> &'a RunId {
+        match (&self.imported, &self.import) {
+            (Some(origin), Some(import)) if origin.run == *run => import,
+            _ => run,
         }
     }
 

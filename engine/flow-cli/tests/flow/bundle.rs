@@ -220,6 +220,15 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
     let all = said(&["results", "train", "--all"]);
     let (names, first) = (all.lines().next().unwrap_or_default(), all.lines().nth(1).unwrap_or_default());
     assert!(names.contains("run,machine,") && first.contains(",lab4,") && all.lines().count() == 3, "{all}");
+    // One id names it everywhere.
+    let raw = |args: &[&str]| String::from_utf8_lossy(here.flow(args).expect(0).raw()).into_owned();
+    for args in
+        [&["results", "train", "--all"][..], &["results", "train"], &["status"], &["show", "table"], &["report"]]
+    {
+        assert!(raw(args).contains(&id), "{args:?}: {}", raw(args));
+    }
+    let shown = said(&["show", "train[lr=0.1]"]);
+    assert!(!shown.contains("/objects/") && shown.contains("  environment  Python"), "{shown}");
     // The very page that was published there, with its charts.
     here.flow(["report", "--to", "out/report.md"]).expect(0);
     for file in ["out/report.md", "out/report/table-chart-1.svg", "out/report/table.csv"] {
@@ -339,6 +348,27 @@ fn another_script_on_another_machine_is_told() {
     assert!(differ.contains("train env.SCALE: 1 → 2"), "{differ}");
 }
 
+#[test]
+fn a_bundle_with_the_text_of_inputs_shows_changed_lines() {
+    let (there, here) = reported();
+    here.write("w.yaml", REPORTED).write("train.py", &TRAIN.replace("1 - lr", "2 - lr"));
+    let (_, id) = import(&here, "x.bundle");
+    let without = here.flow(["diff", &id, "now"]).expect(0).text();
+    assert!(without.contains("; the imported run has no text of it: `flow export --inputs` adds it\n"), "{without}");
+    here.flow(["forget", "lab4"]).expect(0);
+    there.flow(["export", "--bundle", "y.bundle", "--inputs"]).expect(0);
+    fs::copy(there.path("y.bundle"), here.path("y.bundle")).unwrap();
+    let (_, id) = import(&here, "y.bundle");
+    here.flow(["run", "w.yaml"]).expect(0);
+    let own = here.journal()[0]["run"].as_str().unwrap().to_owned();
+    let lines = "  train.py changed\n    @@ -2,4 +2,4 @@\n     lr = float(sys.argv[1])\n     for epoch in (1, 2, 3):\n         \
+                 print(f'Epoch {epoch}: loss {lr / epoch:.3f}')\n    -print('acc', 1 - lr)\n    +print('acc', 2 - lr)\n";
+    for after in ["now", &own] {
+        let differ = here.flow(["diff", &id, after]).expect(0).text();
+        assert!(differ.contains(lines), "{differ}");
+    }
+}
+
 fn frozen(file: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frozen").join(file)
 }
@@ -348,30 +378,6 @@ fn frozen(file: &str) -> std::path::PathBuf {
 fn the_first_bundle_of_format_3_is_read_for_ever() {
     let here = space();
     fs::copy(frozen("format-3.bundle"), here.path("in.bundle")).unwrap();
-    #[test]
-    fn a_bundle_with_the_text_of_inputs_shows_changed_lines() {
-        let (there, here) = reported();
-        here.write("w.yaml", REPORTED).write("train.py", &TRAIN.replace("1 - lr", "2 - lr"));
-        let (_, id) = import(&here, "x.bundle");
-        let without = here.flow(["diff", &id, "now"]).expect(0).text();
-        assert!(
-            without.contains("; the imported run has no text of it: `flow export --inputs` adds it\n"),
-            "{without}"
-        );
-        here.flow(["forget", "lab4"]).expect(0);
-        there.flow(["export", "--bundle", "y.bundle", "--inputs"]).expect(0);
-        fs::copy(there.path("y.bundle"), here.path("y.bundle")).unwrap();
-        let (_, id) = import(&here, "y.bundle");
-        here.flow(["run", "w.yaml"]).expect(0);
-        let own = here.journal()[0]["run"].as_str().unwrap().to_owned();
-        let lines = "  train.py changed\n    @@ -2,4 +2,4 @@\n     lr = float(sys.argv[1])\n     for epoch in (1, 2, 3):\n         \
-                 print(f'Epoch {epoch}: loss {lr / epoch:.3f}')\n    -print('acc', 1 - lr)\n    +print('acc', 2 - lr)\n";
-        for after in ["now", &own] {
-            let differ = here.flow(["diff", &id, after]).expect(0).text();
-            assert!(differ.contains(lines), "{differ}");
-        }
-    }
-
     import(&here, "in.bundle");
     let said = |args: &[&str]| here.flow(args).expect(0).text();
     assert!(said(&["show", "train[lr=0.1]"]).contains("python3 train.py 0.1"));

@@ -179,7 +179,7 @@ fn last_two(place: &StoreLocation, output: &mut Output) -> Result<(RunId, Option
         return Err(CliError::usage("there is no earlier run of the same workflow to compare with")
             .hint("`flow diff now` shows your edits since the last run"));
     };
-    let Origin { run: imported, host, workflow, .. } = import.origin;
+    let Import { id: imported, origin: Origin { host, workflow, .. }, .. } = import;
     let own = place.runs()?.into_iter().rfind(|(_, start)| start.workflow == workflow).map(|(run, _)| run);
     let then = own.as_ref().map_or_else(|| "your files".to_owned(), |run| format!("run {run}"));
     output.line(format!("run {imported}, imported from {host}, then {then}"))?;
@@ -204,7 +204,7 @@ impl Side {
 
 /// The last imported run.
 fn imported(place: &StoreLocation) -> Result<Option<RunId>, CliError> {
-    Ok(place.imports()?.pop().map(|import| import.origin.run))
+    Ok(place.imports()?.pop().map(|import| import.id))
 }
 
 fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliError> {
@@ -237,6 +237,7 @@ fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliErr
     }
     let kept = |(label, result): (&String, &StepResult)| Some((label.clone(), result.kept.as_ref()?.inputs.clone()));
     let inputs = results.iter().filter_map(kept).collect();
+    let start = RunStart { run: view.id_here(&start.run).clone(), ..start };
     let (written, origin) = (view.written, view.imported);
     // The store of an import is inside its workspace.
     let workspace = store.path().parent().filter(|_| origin.is_some());
