@@ -241,6 +241,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_column_has_one_format_with_no_more_digits_than_its_values() {
+        let column = |values: &[f64], digits: &[f64]| {
+            let format = Format::for_unit("", values.iter().copied()).no_finer_than(digits.iter().copied());
+            digits.iter().map(|value| format.cell(*value)).collect::<Vec<_>>().join(" ")
+        };
+        let losses = [7e-5, 0.01034, 1.4e-4, 0.02068];
+        assert_eq!(column(&losses, &losses), "0.00007 0.01034 0.00014 0.02068");
+        // Two means, each with its standard deviation.
+        let (mean, sd) = (4.5, 0.5_f64.sqrt());
+        assert_eq!(
+            column(&[mean, mean + sd, 9.0, 9.0 + 2.0 * sd], &[mean, sd, 9.0, 2.0 * sd]),
+            "4.500 0.707 9.000 1.414"
+        );
+        assert_eq!(column(&[2.0, 3.0, 4.0, 6.0], &[2.0, 1.0, 4.0, 2.0]), "2 1 4 2");
+    }
+
+    #[test]
     fn numbers_are_shown_as_people_write_them() {
         let of = |unit: &str, values: &[f64], v: f64| Format::for_unit(unit, values.iter().copied()).cell(v);
         let cases = [

@@ -18,7 +18,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{BAD, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Because};
-use crate::screen::{InstanceState, Shown, View, came_to, each_result, is_failure};
+use crate::screen::{InstanceState, Shown, came_to, each_result, is_failure};
 use crate::terminal::Paint;
 use crate::{place, words};
 
@@ -47,7 +47,7 @@ impl Show {
         let mut left = None;
         if view.exit.is_none() && dir.lives().is_none() {
             // It may have ended after its journal was read.
-            view = View::default();
+            view = view.unread();
             dir.read_journal(|line| view.event(&line))?;
             left = view.exit.is_none().then(|| Left::of(&place.store, &dir));
         }

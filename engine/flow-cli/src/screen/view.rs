@@ -152,6 +152,11 @@ pub(crate) struct Attempt {
 }
 
 impl View {
+    /// The same run, before its first event.
+    pub(crate) fn unread(self) -> View {
+        View { imported: self.imported, import: self.import, ..View::default() }
+    }
+
     /// Applies a line of the journal.
     pub(crate) fn event(&mut self, line: &JournalLine) {
         self.now = self.now.max(line.at);

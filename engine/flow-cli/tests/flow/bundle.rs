@@ -228,7 +228,10 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
         assert!(raw(args).contains(&id), "{args:?}: {}", raw(args));
     }
     let shown = said(&["show", "train[lr=0.1]"]);
-    assert!(!shown.contains("/objects/") && shown.contains("  environment  Python"), "{shown}");
+    assert!(
+        !shown.contains("/objects/") && shown.contains("  environment  ") && shown.contains("torch 2.1.0"),
+        "{shown}"
+    );
     // The very page that was published there, with its charts.
     here.flow(["report", "--to", "out/report.md"]).expect(0);
     for file in ["out/report.md", "out/report/table-chart-1.svg", "out/report/table.csv"] {
