@@ -44,6 +44,7 @@ pub(crate) struct Export {
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
     /// Add the text of the run's scripts and other inputs: each text file of at most 256 KiB
+    /// that has no secret
     #[arg(long)]
     inputs: bool,
     #[command(flatten)]
@@ -234,7 +235,7 @@ impl Export {
         output.line(match self.inputs {
             true => "  with the workflow file and the text of its inputs",
             false => {
-                "  with the workflow file; of scripts only digests: with --inputs, `flow diff` shows a colleague their lines"
+                "  with the workflow file, without the text of scripts: `--inputs` adds it, and `flow diff` shows changed lines"
             }
         })?;
         if let Some(how) = unfinished(&view, dir.lives().is_some(), bundle.results.len()) {

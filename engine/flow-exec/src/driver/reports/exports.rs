@@ -15,6 +15,7 @@ use super::builtin::files;
 use crate::{
     ExecError,
     driver::{begin::environments, session::Session},
+    secrets::Secrets,
     text,
 };
 
@@ -103,17 +104,24 @@ pub fn carry(
         carried.files = workspace(session, private);
     }
     if inputs {
-        carried.files.extend(kept_texts(&objects, results, private));
+        let secrets = session.map(Session::secret_values).transpose()?.unwrap_or_default();
+        carried.files.extend(kept_texts(&objects, results, private, &secrets));
     }
     Ok(carried)
 }
 
-/// The stored texts of the results' inputs, as files of the workspace. A text with a secret is never stored.
-fn kept_texts(objects: &Objects, results: &[StepResult], private: &Private<'_>) -> BTreeMap<String, String> {
+/// The stored texts of the results' inputs, as files of the workspace. A text with a secret of its run is never stored;
+/// these are the present secrets.
+fn kept_texts(
+    objects: &Objects,
+    results: &[StepResult],
+    private: &Private<'_>,
+    secrets: &Secrets,
+) -> BTreeMap<String, String> {
     let inputs = results.iter().filter_map(|result| result.kept.as_ref()).flat_map(|kept| kept.inputs.values());
     let digests: BTreeSet<Digest> = inputs.filter(|input| input.text).map(|input| input.digest).collect();
     let text = |digest: Digest| {
-        let text = String::from_utf8(objects.read_private(&digest)?).ok()?;
+        let text = String::from_utf8(objects.read_private(&digest)?).ok().filter(|text| !secrets.stand_in(text))?;
         Some((format!("{INPUT_TEXTS}/{digest}"), (private.file)(&text)))
     };
     digests.into_iter().filter_map(text).collect()
@@ -278,7 +286,10 @@ mod tests {
             "run": "r", "started_at": 0, "ended_at": 0, "kept": {"attempt": original, "inputs": inputs}});
         let results = [serde_json::from_value(result).unwrap()];
         let hide = |text: &str| text.replace("/home/kim", "~");
-        let texts = kept_texts(&store.objects(), &results, &Private { text: &hide, file: &hide });
+        let private = Private { text: &hide, file: &hide };
+        let secret = Secrets::new(vec!["/home/kim".into()]);
+        assert!(kept_texts(&store.objects(), &results, &private, &secret).is_empty());
+        let texts = kept_texts(&store.objects(), &results, &private, &Secrets::default());
         for (path, text) in &texts {
             let path = dir.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
