@@ -224,7 +224,7 @@ fn what_is_no_bundle_is_told_in_words() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn no_cut_and_no_changed_byte_passes(at in any::<prop::sample::Index>(), byte in any::<u8>()) {

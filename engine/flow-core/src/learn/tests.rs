@@ -107,7 +107,7 @@ fn observation(expansion: &Expansion, seen: Seen) -> (usize, Observation) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
     /// The index narrows; what an observation says decides.
     #[test]
     fn observations_are_those_that_a_look_at_all_of_them_finds(all in prop::collection::vec(seen(), 0..60)) {

@@ -287,7 +287,7 @@ fn parts_that_follow_one_another_are_as_sure_as_their_sum() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(32) })]
     #[test]
     fn whatever_was_measured_an_interval_holds_its_value(
         measured in prop::collection::vec((prop::collection::vec(0..6u8, 3), 1e-6..1e9f64), 0..60),

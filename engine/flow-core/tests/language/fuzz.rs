@@ -18,7 +18,7 @@ use flow_core::{Diagnostic, Expansion, Render, Source, parse};
 use super::{expand_on, late::ended, machine};
 
 /// What a build for development gets through in some seconds.
-const FEW: u64 = 1500;
+const FEW: u64 = 400;
 /// For one text; a busy machine is slow.
 const LONG: Duration = Duration::from_secs(60);
 

@@ -203,7 +203,7 @@ steps:
     run: sh -c 'echo after > out.txt'
     outputs: [out.txt]
   fails: {run: sh -c 'exit 3', retries: 0}
-  hangs: {run: sleep 600, retries: 0, timeout: 500ms}
+  hangs: {run: sleep 600, retries: 0, timeout: 100ms}
 ";
 
 fn fault() -> impl Strategy<Value = Fault> {
@@ -213,7 +213,7 @@ fn fault() -> impl Strategy<Value = Fault> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
     #[test]
     fn every_step_has_its_result_once_whatever_the_executor_tells(faults in prop::collection::vec(fault(), 1..8)) {
         let _alone = alone();
@@ -290,7 +290,7 @@ fn interrupted(faults: Vec<Fault>, nth: usize, deaf: bool, grouped: bool) -> Vec
 
 #[test]
 fn ctrl_c_ends_all_at_once_whatever_the_executor_tells() {
-    let mut runner = TestRunner::new(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) });
+    let mut runner = TestRunner::new(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(12) });
     let lateness = Mutex::new(Vec::new());
     let cases = (prop::collection::vec(fault(), 1..8), 1..6usize, any::<bool>(), any::<bool>());
     let outcome = runner.run(&cases, |(faults, nth, deaf, grouped)| {

@@ -359,7 +359,7 @@ fn in_its_shift_a_run_follows_what_ended_by_as_much_of_its_own() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
     #[test]
     fn runs_of_one_machine_all_end_and_nobody_is_passed(
         sketches in prop::collection::vec(

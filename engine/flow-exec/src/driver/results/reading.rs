@@ -260,7 +260,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
+        #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
         fn what_is_read_again_is_what_was_read_live(pieces in prop::collection::vec(piece(), 1..25), released in any::<bool>(), earlier in any::<bool>()) {
             let dir = tempfile::tempdir().unwrap();
