@@ -5,12 +5,12 @@ mod common;
 
 use std::{collections::BTreeSet, sync::OnceLock};
 
-use common::{With, add_table, feb08, input, result, run, text, view};
+use common::{REPORTS, With, add_table, feb08, input, result, run, text, view};
 use flow_core::reason::{Cause, ProfileReason, Spoiled, Texts};
 use flow_core::{
     BuiltinInput, BuiltinOutput, Builtins, GpuFacts, Machine, PublishJob, PublishWhat, Replace, StepResult,
 };
-use flow_report::{Bar, Gantt, Reports};
+use flow_report::{Bar, Gantt};
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag};
 use serde_json::{Value, json};
@@ -251,7 +251,7 @@ fn harmless(by: &str) -> Result<(), TestCaseError> {
 }
 
 fn page(out: &BuiltinOutput, lang: Option<&str>) -> String {
-    Reports::new().page(|file| out.files.get(file).cloned(), lang).expect("a page").expect("a report")
+    REPORTS.page(|file| out.files.get(file).cloned(), lang).expect("a page").expect("a report")
 }
 
 /// The structure of a page: elements with their attributes and link targets. It loads and runs nothing.
@@ -298,7 +298,7 @@ fn published(files: &std::collections::BTreeMap<String, Vec<u8>>, by: &str) -> R
         replace: Replace::Alike,
     };
     let publish = |existing: &str| {
-        let files = Reports::new().publish(&job(existing)).expect("published").files;
+        let files = REPORTS.publish(&job(existing)).expect("published").files;
         String::from_utf8(files[0].bytes.clone()).expect("UTF-8")
     };
     let readme = "# Lab\n\n## What's New\n\nOlder words.\n\n```\ncode\n```\n\n## Usage\n";

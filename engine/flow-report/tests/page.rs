@@ -4,9 +4,8 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{With, add_table, feb08, input, result, run, view, whole};
+use common::{REPORTS, With, add_table, feb08, input, result, run, view, whole};
 use flow_core::BuiltinInput;
-use flow_report::Reports;
 use roxmltree::Node;
 use serde_json::{Value, json};
 
@@ -40,7 +39,7 @@ fn a_page_of_html_holds_together() {
     for (input, with) in reports() {
         let out = run("report", with, &input).expect("a report");
         for lang in [None, Some("en"), Some("zh")] {
-            let page = Reports::new().page(|file| out.files.get(file).cloned(), lang);
+            let page = REPORTS.page(|file| out.files.get(file).cloned(), lang);
             let page = page.expect("a page").expect("a report");
             let body = page.split_once("<body>").expect("a body").1.trim_end().trim_end_matches("</html>");
             let xml = format!("<body>{body}").replace("<br>", "<br/>");

@@ -4,7 +4,10 @@
 pub(crate) mod analyses;
 pub(crate) mod feb08;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 use flow_core::{
     BuiltinInput, BuiltinOutput, Builtins, Circumstances, CorunGpus, CorunWindow, Digest, GpuUsage, Key, Metric, Mode,
@@ -187,10 +190,13 @@ pub(crate) fn input(steps: Vec<(&str, StepView)>) -> BuiltinInput {
     }
 }
 
+/// One for all tests, because it reads the catalogues once.
+pub(crate) static REPORTS: LazyLock<Reports> = LazyLock::new(Reports::new);
+
 pub(crate) fn run(name: &str, with: Value, input: &BuiltinInput) -> Result<BuiltinOutput, String> {
     let mut input = input.clone();
     input.with = with.as_object().expect("a map").clone();
-    Reports::new().run(name, &input).map_err(|fault| fault.to_string())
+    REPORTS.run(name, &input).map_err(|fault| fault.to_string())
 }
 
 /// Runs `flow/table` and adds it to the steps, as the engine does.
