@@ -236,7 +236,7 @@ fn happens() -> impl Strategy<Value = Happens> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn whatever_happens_the_database_is_what_the_journals_say(all in prop::collection::vec(happens(), 1..60)) {
         let dir = scratch();

@@ -75,31 +75,6 @@ fn a_simulation_takes_limits_from_the_cluster() {
 
 #[test]
 #[ignore = "needs Slurm"]
-fn a_simulation_refuses_a_partition_that_the_cluster_has_not() {
-    let cluster = Cluster::start_with(1, 0, "PartitionName=high Nodes=ALL State=UP");
-    let mut space = space();
-    space.on(&cluster);
-    let said = |whole: &str, step: &str| {
-        space.write(
-            "w.yaml",
-            &format!(
-                "flow: 1\nname: w\non: slurm\nslurm: {{partition: {whole}}}\nsteps:\n  a: {{run: 'true', slurm: {{partition: {step}}}}}\n"
-            ),
-        );
-        let args = ["simulate", "-w", "w.yaml", "--gpus", "4 x H100, 80000 MiB", "--slurm", "cluster"];
-        let said = space.flow(args).expect(2).stderr();
-        assert_eq!(said, space.flow(["plan", "w.yaml"]).expect(2).stderr());
-        said
-    };
-    let whole = said("hig", "high");
-    assert!(whole.contains("error: Slurm has no partition `hig`; it has high, main\n --> w.yaml:4:20"), "{whole}");
-    // A job may come to one of several, and has to be one that all of them could take.
-    let step = said("high", "'main,mian'");
-    assert!(step.contains("error: `a`: Slurm has no partition `mian`; it has high, main\n --> w.yaml:6:39"), "{step}");
-}
-
-#[test]
-#[ignore = "needs Slurm"]
 fn a_cluster_that_cannot_be_asked_is_said() {
     let mut space = space();
     let cluster = Cluster::start_with(1, 0, FOUR_SECONDS);

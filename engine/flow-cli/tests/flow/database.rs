@@ -11,7 +11,7 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::space;
 
 /// Without `FLOW_TEST_KILLS`.
-const KILLS: u64 = 30;
+const KILLS: u64 = 10;
 
 /// `count` files and one of all, of a kind that can be changed without changing what they hold.
 fn workflow(count: u64, comment: u64) -> String {

@@ -218,22 +218,22 @@ fn a_gpu_goes_to_the_run_that_waits_longest() {
     second.gpus("").set("");
     second.env("FAKE_NVML", &first.path("gpus.txt").to_string_lossy());
     second.beside(&first);
-    let sweep = |n: &str, seconds: f64| {
+    let sweep = |n: &str, end: &str| {
         format!(
-            "flow: 1\nname: a\nsteps:\n  a: {{matrix: {{n: [{n}]}}, run: \"./hold.sh 100 {seconds} # ${{{{ n }}}}\", \
+            "flow: 1\nname: a\nsteps:\n  a: {{matrix: {{n: [{n}]}}, run: \"./hold.sh 100 {end} # ${{{{ n }}}}\", \
              inputs: [hold.sh], gpus: 1}}\n"
         )
     };
-    first.script("hold.sh", HOLD).write("a.yaml", &sweep("1, 2, 3", 1.5));
-    second.script("hold.sh", HOLD).write("a.yaml", &sweep("1", 0.1));
+    let go = first.path("go").display().to_string();
+    first.script("hold.sh", &hold_until()).write("a.yaml", &sweep("1, 2, 3", &go));
+    second.script("hold.sh", HOLD).write("a.yaml", &sweep("1", "0.1"));
     let mut one = first.start(["run", "a.yaml"]);
     until("the first is on the GPU", || gpus.text().contains("memory=100MiB"));
     let mut two = second.start(["run", "a.yaml"]);
     until("the second has its place", || second.flow(["queue"]).text().contains("1 GPU  "));
     until("it is said for whom it is kept", || first.flow(["status"]).text().contains("GPU 0 is reserved for run "));
-    assert!(two.wait().success(), "{}", two.said());
-    assert!(one.is_alive(), "it had the GPU between two steps of the first");
-    assert!(one.wait().success(), "{}", one.said());
+    first.write("go", "");
+    assert!(two.wait().success() && one.wait().success(), "{}\n{}", two.said(), one.said());
     let ended = |space: &TestSpace, label: &str| result(space, label)["ended_at"].as_u64().unwrap();
     let served = ended(&second, "a[n=1]");
     let before = (1..=3).filter(|n| ended(&first, &format!("a[n={n}]")) < served).count();

@@ -1,4 +1,4 @@
-//! `flow` killed with SIGKILL at any moment, twenty times: nothing is lost, nothing is falsely cached, nobody is left alive.
+//! `flow` killed with SIGKILL at any moment, ten times: nothing is lost, nothing is falsely cached, nobody is left alive.
 
 use std::{
     fs,
@@ -15,8 +15,8 @@ use flow_testkit::{Running, TestSpace, files_below, until};
 
 use crate::space;
 
-const ROUNDS: u64 = 20;
-const COPIES: usize = 40;
+const ROUNDS: u64 = 10;
+const COPIES: usize = 20;
 
 /// A step writes its output in two halves, so that an early death leaves something that must not be taken for a result.
 const WORKFLOW: &str = r#"
@@ -24,7 +24,7 @@ flow: 1
 name: copies
 steps:
   copy:
-    matrix: {n: "${{ range(40) }}"}
+    matrix: {n: "${{ range(20) }}"}
     run: sh copy.sh ${{ n }} out/copy.txt
     inputs: [copy.sh]
     outputs: [out/copy.txt]

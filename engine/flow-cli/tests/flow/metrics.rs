@@ -34,12 +34,6 @@ fn result(space: &TestSpace, step: &str) -> Value {
     result
 }
 
-/// What does not depend on where the metrics are declared to be.
-fn numbers(result: &Value) -> Vec<Value> {
-    let fields = ["outcome", "run", "started_at", "metrics", "usage", "circumstances", "series", "outputs"];
-    fields.iter().map(|field| result[*field].clone()).collect()
-}
-
 /// Processes that the newest run started.
 fn started(space: &TestSpace) -> usize {
     space.journal().iter().filter(|line| line["event"] == "started").count()
@@ -85,30 +79,6 @@ fn a_pattern_that_matches_nothing_is_mended_without_a_training() {
     space.flow(["doctor"]).expect(0);
     assert!(space.flow(["plan", "m.yaml"]).expect(0).stdout().contains("4 cached"));
     assert_eq!(result(&space, "train"), mended);
-}
-
-#[test]
-fn what_is_read_again_is_what_would_have_been_read_live() {
-    let space = space();
-    write(&space, "{stdout: 'Epoch {epoch}: loss {loss}, acc {top1:%}'}", "");
-    space.flow(["run", "m.yaml"]).expect(0);
-    let live = result(&space, "train");
-    assert!(live["usage"]["samples"].as_u64() > Some(0) && live["metrics"]["epoch_time"]["value"].as_f64() > Some(0.3));
-    // The older runs go, and with them the results that were read before; what was kept stays with the newer one.
-    for (metrics, like_live) in [
-        ("{stdout: 'nothing {like} that'}", false),
-        ("{stdout: 'Epoch {epoch}:  loss {loss},  acc {top1:%}'}", true),
-        ("{json: model.pt}", false),
-        ("{stdout: 'Epoch {epoch}: loss {loss}, acc {top1:%}'}", true),
-    ] {
-        write(&space, metrics, "");
-        space.flow(["run", "m.yaml"]).expect(0);
-        assert_eq!(started(&space), 0, "{metrics}");
-        let again = result(&space, "train");
-        assert_eq!(numbers(&again) == numbers(&live), like_live, "{again}\n{live}");
-        space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
-    }
-    assert_eq!(result(&space, "train"), live);
 }
 
 /// The workflow of both runs has the new pattern, so it is no difference between them.

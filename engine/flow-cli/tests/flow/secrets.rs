@@ -349,7 +349,7 @@ flow: 1
 name: times
 steps:
   a:
-    run: sh -c 'for n in 1 2 3 4; do sleep 0.3; echo epoch $n loss 0.$n; done; echo $TOKEN'
+    run: sh -c 'for n in 1 2 3 4; do sleep 0.5; echo epoch $n loss 0.$n; done; echo $TOKEN'
     metrics: {stdout: 'epoch {epoch} loss {loss}'}
     secrets: [TOKEN]
 ";

@@ -45,7 +45,7 @@ fn the_second_interrupt_kills() {
 }
 
 /// Hashing its output takes minutes, also where no byte of it is read.
-const HUGE: &str = "flow: 1\nname: huge\nsteps:\n  huge: {run: 'echo ran >> RAN; truncate -s 1T huge', outputs: [huge], timeout: 2s}\n";
+const HUGE: &str = "flow: 1\nname: huge\nsteps:\n  huge: {run: 'echo ran >> RAN; truncate -s 1T huge', outputs: [huge], timeout: 1s}\n";
 
 #[test]
 fn the_second_interrupt_leaves_hashing_and_the_next_run_takes_it_up() {
@@ -55,14 +55,14 @@ fn the_second_interrupt_leaves_hashing_and_the_next_run_takes_it_up() {
     let output = || attempt().map(|run| run.path().join("attempts/0/work/huge")).filter(|path| path.exists());
     let mut flow = space.start(["run", "huge.yaml"]);
     until("its output is hashed", || output().is_some() && flow.said().contains("started"));
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    std::thread::sleep(std::time::Duration::from_millis(1500));
     assert!(flow.is_alive(), "its time limit is over, and bounds its program only: {}", flow.said());
     flow.signal(Signal::SIGINT);
     until("it says that it waits", || flow.said().contains("a second Ctrl-C"));
     let begin = std::time::Instant::now();
     flow.signal(Signal::SIGINT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
-    assert!(begin.elapsed().as_secs() < 3, "it does not wait for the hash");
+    assert!(begin.elapsed().as_secs() < 20, "it does not wait for the hash");
     assert!(!space.journal().iter().any(|line| line["event"] == "recorded"), "nothing is recorded as done");
     until("the keeper has ended as well", || space.alive().is_empty());
     // What takes no time is enough for the rest.

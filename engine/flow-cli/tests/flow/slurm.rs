@@ -341,10 +341,10 @@ fn what_is_cancelled_leaves_no_job() {
 #[test]
 #[ignore = "needs Slurm"]
 fn an_array_begins_in_the_schedulers_order() {
-    let lab = Lab::new(1, 1, &sweep(12, 0, "gpus: 1"));
+    let lab = Lab::new(1, 1, &sweep(5, 0, "gpus: 1"));
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
     let began: Vec<String> = lab.space.read("began").lines().map(str::to_owned).collect();
-    assert_eq!(began, (0..12).map(|n| n.to_string()).collect::<Vec<_>>(), "{text}");
+    assert_eq!(began, (0..5).map(|n| n.to_string()).collect::<Vec<_>>(), "{text}");
     let planned = lab.space.flow(["run", "w.yaml", "-n", "-f"]).expect(0).stdout();
     assert!(planned.contains(", plus waiting in Slurm's queue"), "{planned}");
 }

@@ -84,7 +84,7 @@ fn what_stands_is_what_a_look_at_everything_says() {
     (0..4).for_each(|n| _ = space.write(format!("from/{n}"), "0").write(format!("tree/{n}"), "0"));
     space.flow(["run", "w.yaml"]).expect(0);
     let mut trusted = 0;
-    for round in 0..20 {
+    for round in 0..8 {
         let mut random = fastrand::Rng::with_seed(round);
         let said = edit(&space, &mut random);
         let set = ["word=a", "word=b"][usize::from(random.u32(..6) == 0)];
@@ -101,5 +101,5 @@ fn what_stands_is_what_a_look_at_everything_says() {
         assert!(again.contains(" 0 ran") || !again.contains(" ran in "), "round {round}: {said}\n{ran}\n{again}");
         assert_eq!(fingerprints(&space), stood, "round {round}: {said}\n{ran}\n{again}");
     }
-    assert!(trusted > 3, "{trusted}");
+    assert!(trusted > 1, "{trusted}");
 }

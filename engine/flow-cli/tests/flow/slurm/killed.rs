@@ -14,12 +14,12 @@ use super::{HEAD, Lab};
 use crate::counted::{COUNT_ONCE_ON, once, sweep};
 
 /// So many times; and so many steps, so that some are left for the last run.
-const KILLS: u32 = 20;
-const STEPS: u32 = 32;
+const KILLS: u32 = 8;
+const STEPS: u32 = 16;
 
 #[test]
 #[ignore = "needs Slurm"]
-fn flow_killed_at_twenty_random_moments_does_every_step_once() {
+fn flow_killed_at_random_moments_does_every_step_once() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
     let seed = std::env::var("FLOW_TEST_SEED").map_or(u64::from(now) | 1, |seed| seed.parse().unwrap());
     let mut state = seed;
@@ -74,26 +74,6 @@ fn tasks_that_wait_and_that_an_edit_makes_useless_are_ended_and_no_others_of_the
     lab.expect_no_job();
 }
 
-#[test]
-#[ignore = "needs Slurm"]
-fn what_waits_since_an_earlier_run_is_cancelled_by_one_call() {
-    let mut lab = Lab::new(1, 0, &sweep(40, 60, ""));
-    let said = lab.space.path("cancels").display().to_string();
-    let script = format!("#!/bin/sh\necho asked >> {said}\nPATH=${{PATH#*:}}\nexec scancel \"$@\"\n");
-    lab.first_on_the_path("scancel", &script);
-    lab.scontrol(["update", "nodename=node1", "state=drain", "reason=test"]);
-    let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("all wait", || lab.queue().lines().count() == 40);
-    flow.kill();
-    let mut flow = lab.space.start(["run", "w.yaml"]);
-    let why = || lab.space.flow(["why", "count[n=39]"]).expect(0).stdout();
-    until("it has taken up the last of them", || why().contains("queued by run"));
-    flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
-    lab.expect_no_job();
-    assert_eq!(lab.lines("cancels").get("asked"), Some(&1), "{}", flow.said());
-}
-
 /// The same workspace, and a run of it that was killed while so many jobs wait in its cluster's queue, whose nodes take none.
 fn left_waiting(lab: &Lab, jobs: usize) {
     lab.scontrol(["update", "nodename=node1", "state=drain", "reason=test"]);
@@ -106,7 +86,7 @@ fn left_waiting(lab: &Lab, jobs: usize) {
 #[ignore = "needs Slurm"]
 fn whenever_a_run_is_told_to_end_no_job_of_a_killed_one_is_left() {
     let lab = Lab::new(1, 0, &sweep(40, 60, ""));
-    for after in [0, 5, 20, 80] {
+    for after in [0, 20] {
         left_waiting(&lab, 40);
         let mut flow = lab.space.start(["run", "w.yaml"]);
         until("it says what it is about to do", || flow.said().contains("40 running"));
@@ -281,24 +261,4 @@ fn jobs_of_a_killed_run_that_was_forced_are_collected_by_the_next_run_forced_or_
         let text = lab.space.flow(["run", "w.yaml"]).expect(0).stdout();
         assert!(text.contains("nothing to do: 2 results cached"), "{text}");
     }
-}
-
-#[test]
-#[ignore = "needs Slurm"]
-fn what_an_edit_made_useless_runs_where_on_says_now() {
-    let lab = Lab::new(1, 0, "");
-    let write = |seconds: u32| {
-        let steps = sweep(2, seconds, "");
-        lab.space.write("w.yaml", &(HEAD.replace("on: slurm\n", "") + &steps));
-    };
-    write(60);
-    let mut flow = lab.space.start(["run", "w.yaml", "--on", "slurm"]);
-    until("both run", || lab.lines("began") == once(2));
-    flow.kill();
-    write(0);
-    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert!(!text.contains("queued"), "{text}");
-    assert!(text.contains("ended work of a killed run that this run does not need: count[n=0], count[n=1]"), "{text}");
-    assert_eq!(lab.lines("did"), once(2), "{text}");
-    lab.expect_no_job();
 }

@@ -225,25 +225,23 @@ fn what_its_nodes_prolog_keeps_from_beginning_is_tried_again() {
 #[test]
 #[ignore = "needs Slurm"]
 fn what_finds_its_folder_gone_is_tried_again() {
-    let cases = [
-        // Slurm cannot write the log of a job that is no array.
-        (1, "Slurm could not start job "),
-        (2, "with exit code 97 before flow started on its node: "),
-    ];
-    at_once(cases, |(instances, said)| {
-        let lab = Lab::new(1, 1, &sweep(instances, 0, "gpus: 1"));
-        lab.cluster.run("sbatch", ["--gres=gpu:1", "--output=/dev/null", "--wrap=sleep 1000"]);
-        let mut flow = lab.space.start(["run", "w.yaml"]);
-        until("all are submitted", || lab.jobs().len() == 1 + instances as usize);
-        let runs = std::fs::read_dir(lab.space.path(".flow/runs")).unwrap();
-        let run = runs.flatten().next().unwrap().path();
-        std::fs::remove_dir_all(run.join("attempts/0")).unwrap();
-        lab.cluster.run("scancel", ["1"]);
-        assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-        assert!(flow.said().contains(said) && flow.said().contains("it is retried"), "{}", flow.said());
-        assert_eq!(lab.lines("did"), once(instances));
-        lab.expect_no_job();
-    });
+    let lab = Lab::new(1, 1, &sweep(2, 0, "gpus: 1"));
+    lab.cluster.run("sbatch", ["--gres=gpu:1", "--output=/dev/null", "--wrap=sleep 1000"]);
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("all are submitted", || lab.jobs().len() == 3);
+    let runs = std::fs::read_dir(lab.space.path(".flow/runs")).unwrap();
+    let run = runs.flatten().next().unwrap().path();
+    std::fs::remove_dir_all(run.join("attempts/0")).unwrap();
+    lab.cluster.run("scancel", ["1"]);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert!(
+        flow.said().contains("with exit code 97 before flow started on its node: ")
+            && flow.said().contains("it is retried"),
+        "{}",
+        flow.said()
+    );
+    assert_eq!(lab.lines("did"), once(2));
+    lab.expect_no_job();
 }
 
 #[test]
