@@ -92,15 +92,14 @@ fn every_image_is_trained_on_whatever_the_batch() {
 fn the_seed_decides() {
     let data = tempfile::tempdir().unwrap();
     shapes(data.path(), "v7", 60);
-    let train = |cpus, seed| {
-        let report = run(harness(data.path()).with("epochs", 2).with("model", "mobilenet_v2").cpus(cpus).seed(seed));
+    let train = |seed| {
+        let report = run(harness(data.path()).with("epochs", 2).with("model", "mobilenet_v2").cpus(2).seed(seed));
         report.expect_ok();
         (report.series("train_loss"), report.series("valid_loss"), fs::read(report.output("model")).unwrap())
     };
-    for cpus in [1, 2] {
-        assert!(train(cpus, 5) == train(cpus, 5), "the same seed gives the same losses and weights, bit for bit");
-    }
-    assert!(train(1, 5).0 != train(1, 6).0, "another seed gives others");
+    let first = train(5);
+    assert!(first == train(5), "the same seed gives the same losses and weights, bit for bit");
+    assert!(first.0 != train(6).0, "another seed gives others");
 }
 
 #[test]
