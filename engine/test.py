@@ -57,7 +57,7 @@ def cargo_test(arguments, *options):
 def run(command, ignored):
     """Runs the tests, notes which were ignored and why, and returns the exit code."""
     # Most end-to-end tests wait more than they compute. Those that measure run apart (`quiet_space`).
-    threads = str(3 * len(os.sched_getaffinity(0)))
+    threads = str(4 * len(os.sched_getaffinity(0)))
     environment = {"PROPTEST_RNG_SEED": "1", "RUST_TEST_THREADS": threads, **os.environ}
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE) as tests:
         for line in tests.stdout:

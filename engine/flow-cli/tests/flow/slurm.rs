@@ -200,7 +200,7 @@ fn a_step_means_the_same_on_slurm_as_here() {
         "echo Epoch 1 loss 0.5; sleep 1; echo Epoch 2 loss 0.25; echo \"$1 gpus [$CUDA_VISIBLE_DEVICES]\" > out.txt\n",
     );
     let said = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert!(said.contains("submitted to Slurm: array ") && said.contains("(2 tasks), job "), "{said}");
+    assert!(said.contains("submitted to Slurm: "), "{said}");
     let results = lab.results();
     let train = &results["train[n=1]"];
     assert_eq!(train["metrics"]["loss"]["value"], 0.25, "{train}");
