@@ -10,12 +10,6 @@ use flow_core::reason::{Cause, Spoiled};
 use serde_json::{Value, json};
 
 #[test]
-fn feb08_with_gpus() {
-    let out = run("report", feb08::with(), &feb08::with_gpus()).expect("a report");
-    insta::assert_snapshot!(whole(&out, "report.md"));
-}
-
-#[test]
 fn feb08_without_gpus() {
     let out = run("report", feb08::with(), &feb08::without_gpus()).expect("a report");
     insta::assert_snapshot!(whole(&out, "report.md"));
