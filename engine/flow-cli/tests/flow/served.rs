@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 
 use crate::space;
 
-/// A file of eight gigabytes, to hash and not to write, handed over when it is told to, and beside that on one CPU: a step whose end
+/// A file of four gigabytes, to hash and not to write, handed over when it is told to, and beside that on one CPU: a step whose end
 /// is followed by the next, whose time is up, and is followed by one that is interrupted. A barrier cannot be due meanwhile: a
 /// co-run group has nothing of ours beside it.
 const WORKFLOW: &str = "\
@@ -15,7 +15,7 @@ flow: 1
 name: served
 steps:
   large:
-    run: truncate -s 8G out.bin; touch $T/filled; until [ -e $T/go ]; do sleep 0.002; done
+    run: truncate -s 4G out.bin; touch $T/filled; until [ -e $T/go ]; do sleep 0.002; done
     outputs: [out.bin]
     env: {T: TELL}
   first:
@@ -58,7 +58,8 @@ fn stored_later() -> f64 {
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     let journal = space.journal();
     let stored = journal.iter().find(|line| line["event"] == "recorded" && line["result"]["step"] == "large");
-    stored.map_or(0.0, |line| line["at"].as_u64().unwrap() as f64 / 1e3) - asked
+    // Ten seconds after Ctrl-C flow gives up what it still stores.
+    stored.map_or(f64::INFINITY, |line| line["at"].as_u64().unwrap() as f64 / 1e3 - asked)
 }
 
 #[test]

@@ -308,7 +308,7 @@ fn a_barrier_opens_while_a_large_output_is_stored() {
     env: {T: TELL}
   large:
     on: local
-    run: truncate -s 8G out.bin; touch $T/filled; until [ -e $T/go ]; do sleep 0.002; done
+    run: truncate -s 4G out.bin; touch $T/filled; until [ -e $T/go ]; do sleep 0.002; done
     outputs: [out.bin]
     env: {T: TELL}
 ";

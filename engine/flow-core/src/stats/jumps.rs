@@ -12,7 +12,7 @@
 //! "Transformation and Weighting in Regression", Chapman and Hall 1988). Its correlation from point to point, an
 //! autoregression of first order, counts as an explanation like others.
 //!
-//! The prices were set by simulation, and the tests here repeat it. With independent noise, at most 10 of 1,000 sweeps
+//! The prices were set by simulation, and the tests here repeat a part of it. With independent noise, at most 10 of 1,000 sweeps
 //! without a jump have one found. Of 4,000 other sweeps, 1 to 6 in 1,000 have. With noise that correlates by 0.5 it is
 //! 10 in 1,000, and 18 to 23 with 0.7 and 0.9. Of 6,000 sweeps with jumps of three noise widths at the multiples of 16,
 //! flow finds the jumps in 95.8%. These sweeps have 70 points. With fewer points everything has a higher price
