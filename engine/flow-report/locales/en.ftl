@@ -330,6 +330,8 @@ computed-sign-test = p of the sign test of { $column }
 computed-f-test = F-test of { $column } over { $axis }: p, with Holm's correction for all F-tests of the section
 computed-pair-test = p of the t-test of { $column }
 computed-t-test = Best { $column } against { $at }: p, with Bonferroni's correction for all other points
+computed-lead = Best { $column } against { $at }: distance
+computed-value-at = { $column } at { $at }
 computed-furthest = Largest difference of { $column } from the best among points within its noise
 computed-axis-mean = Mean of { $column } at { $at }
 computed-axis-way = Means of { $column } over { $axis }, highest minus lowest
@@ -952,7 +954,7 @@ best-difference = Difference from the best
 best-p = p (t-test, corrected)
 best-told = Worse than the best?
 best-told-yes = yes
-best-told-no = not shown
+best-told-no = not distinguished
 best-told-unknown = unknown
 best-nothing = No point has { $column }.
 best-point = { $goal ->
@@ -962,20 +964,26 @@ best-point = { $goal ->
     [mean] {" "}(mean)
     [median] {" "}(median)
    *[single] {""}
-} is { $value }, at { $point }.
+} is { $value }, at { $point }{ $order ->
+    [below] , { $by } below the next, { $second } at { $next }
+    [above] , { $by } above the next, { $second } at { $next }
+    [rounded] . The next, equal in these digits, is at { $next }
+   *[none] {""}
+}.
 best-same = The same at { $points }.
-best-tied = Next { $value } at { $next }, { $worse ->
-    [yes] worse by more than noise
-    [unknown] noise unknown
-   *[no] not shown to be worse
-} ({ $paired ->
+best-tied = { $next ->
+    [worse] The next is worse by more than noise.{" "}
+   *[other] {""}
+}{ $tied ->
+    [1] { $next ->
+        [tied] The next is
+       *[other] One point is
+    }
+   *[other] { $tied } points are
+} not distinguished from the best ({ $paired ->
     [yes] paired t-tests
    *[no] t-tests
-}).{ $others ->
-    [0] {""}
-    [1] {" "}One other point is not distinguished from the best.
-   *[other] {" "}{ $others } other points are not distinguished from the best.
-}
+}).
 best-clear = Every other point is worse by more than noise ({ $paired ->
     [yes] paired t-tests
    *[no] t-tests
@@ -994,10 +1002,19 @@ best-note = { $paired ->
    *[other] {" "}with Bonferroni's correction for { $comparisons } comparisons
 }. A point is worse if p is at most 0.05.
 best-note-medians = The table shows medians and their differences; p compares means.
-best-more = { $more ->
-    [1] One more point is
-   *[other] { $more } more points are
-} worse and not shown.
+best-more = Not listed: { $points }.
+best-more-yes = { $n ->
+    [1] 1 worse point
+   *[other] { $n } worse points
+}
+best-more-no = { $n ->
+    [1] 1 point
+   *[other] { $n } points
+} not distinguished from the best
+best-more-unknown = { $n ->
+    [1] 1 point
+   *[other] { $n } points
+} with unknown noise
 
 ## Earlier figures
 reference-earlier = earlier
@@ -1085,20 +1102,22 @@ finding-winner = Best { $column }{ $center ->
     [mean] {" "}(mean)
     [median] {" "}(median)
    *[single] {""}
-}: { $value } at { $point }; { $same ->
-    [yes] the same at { $next }
-    [rounded] next, equal in these digits, at { $next }
-   *[no] next { $second } at { $next }
+}: { $value } at { $point }{ $order ->
+    [same] ; the same at { $next }
+    [rounded] ; next, equal in these digits, at { $next }
+    [below] , { $by } below the next, { $second } at { $next }
+   *[above] , { $by } above the next, { $second } at { $next }
 }.
 finding-winner-worst = Best { $column }{ $center ->
     [mean] {" "}(mean)
     [median] {" "}(median)
    *[single] {""}
-}: { $value } at { $point }; { $same ->
-    [yes] the same at { $next }
-    [rounded] next, equal in these digits, at { $next }
-   *[no] next { $second } at { $next }
-}, worst { $last } at { $worst }.
+}: { $value } at { $point }{ $order ->
+    [same] ; the same at { $next }
+    [rounded] ; next, equal in these digits, at { $next }
+    [below] , { $by } below the next, { $second } at { $next }
+   *[above] , { $by } above the next, { $second } at { $next }
+}; worst { $last } at { $worst }.
 finding-depends = { $column } depends most on { $axis }: on average { $value } at { $best }, { $other } at { $worst }; { $second } changes it by { $by }.
 finding-winner-once = Each point ran once, so the run-to-run spread is unknown: `repeat: 3`{ $command ->
     [yes] , with `${"{{"} seed {"}}"}` in the command,

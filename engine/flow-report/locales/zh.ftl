@@ -326,6 +326,8 @@ computed-sign-test = { $column }符号检验的 p 值
 computed-f-test = { $column }对{ $axis }的 F 检验 p 值，对本节全部 F 检验作 Holm 校正
 computed-pair-test = { $column } t 检验的 p 值
 computed-t-test = 最佳{ $column }与 { $at } 相比的 p（按全部其他点做 Bonferroni 校正）
+computed-lead = 最佳{ $column }与 { $at } 的差距
+computed-value-at = { $at } 时的{ $column }
 computed-furthest = 无法与最佳区分的点中，{ $column }与最佳的最大差值
 computed-axis-mean = { $at } 时{ $column }的均值
 computed-axis-way = { $column }对{ $axis }各取值均值的最大差
@@ -1229,19 +1231,26 @@ best-point = { $column }{ $center ->
 }{ $goal ->
     [min] 最小
    *[max] 最大
-}为 { $value }，取值为 { $point }。
+}为 { $value }，取值为 { $point }{ $order ->
+    [below] ，比其次的 { $second }（{ $next }）低 { $by }
+    [above] ，比其次的 { $second }（{ $next }）高 { $by }
+    [rounded] 。其次为 { $next }，按所示精度相同
+   *[none] {""}
+}。
 best-same = 数值相同的还有 { $points }。
-best-tied = 其次为 { $value }，取值为 { $next }，{ $worse ->
-    [yes] 更差，且差距超出噪声
-    [unknown] 噪声未知
-   *[no] 尚无法认定更差
-}（{ $paired ->
+best-tied = { $next ->
+    [worse] 其次的点更差，且差距超出噪声。
+   *[other] {""}
+}{ $tied ->
+    [1] { $next ->
+        [tied] 其次的点
+       *[other] 有 1 个点
+    }
+   *[other] 有 { $tied } 个点
+}尚无法与最优点区分（{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
-}）。{ $others ->
-    [0] {""}
-   *[other] 另有 { $others } 个点尚无法与最优点区分。
-}
+}）。
 best-clear = 其余各点都更差，且差距超出噪声（{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
@@ -1260,7 +1269,10 @@ best-note = { $paired ->
    *[other] ，按 { $comparisons } 次比较做 Bonferroni 校正
 }；p 不超过 0.05 时视为更差。
 best-note-medians = 表中所示为中位数及其差，p 比较的是均值。
-best-more = 另有 { $more } 个更差的点未列出。
+best-more = 未列出：{ $points }。
+best-more-yes = { $n } 个更差的点
+best-more-no = { $n } 个尚无法与最优点区分的点
+best-more-unknown = { $n } 个噪声未知的点
 
 ## 先前的数值
 reference-earlier = 先前
@@ -1340,20 +1352,22 @@ finding-winner = { $column }{ $center ->
     [mean] （均值）
     [median] （中位数）
    *[single] {""}
-}最佳为 { $value }（{ $point }）；{ $same ->
-    [yes] { $next } 与之相同
-    [rounded] 其次为 { $next }，按所示精度相同
-   *[no] 其次为 { $second }（{ $next }）
+}最佳为 { $value }（{ $point }）{ $order ->
+    [same] ；{ $next } 与之相同
+    [rounded] ；其次为 { $next }，按所示精度相同
+    [below] ，比其次的 { $second }（{ $next }）低 { $by }
+   *[above] ，比其次的 { $second }（{ $next }）高 { $by }
 }。
 finding-winner-worst = { $column }{ $center ->
     [mean] （均值）
     [median] （中位数）
    *[single] {""}
-}最佳为 { $value }（{ $point }）；{ $same ->
-    [yes] { $next } 与之相同
-    [rounded] 其次为 { $next }，按所示精度相同
-   *[no] 其次为 { $second }（{ $next }）
-}，最差为 { $last }（{ $worst }）。
+}最佳为 { $value }（{ $point }）{ $order ->
+    [same] ；{ $next } 与之相同
+    [rounded] ；其次为 { $next }，按所示精度相同
+    [below] ，比其次的 { $second }（{ $next }）低 { $by }
+   *[above] ，比其次的 { $second }（{ $next }）高 { $by }
+}；最差为 { $last }（{ $worst }）。
 finding-depends = { $column }受{ $axis }影响最大：平均而言，{ $best } 时为 { $value }，{ $worst } 时为 { $other }；{ $second }的影响为 { $by }。
 finding-winner-once = 各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出{ $command ->
     [yes] （命令中须用到 `${"{{"} seed {"}}"}`）

@@ -3,7 +3,7 @@
 mod common;
 
 use common::analyses::{add, metric, said};
-use common::{With, add_table, input, number, published, result, text, view};
+use common::{With, add_table, input, number, published, result, run, text, view, whole};
 use serde_json::json;
 
 #[test]
@@ -32,10 +32,11 @@ fn the_best_is_told_from_others_where_repetitions_tell() {
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss", "goal": "min"}));
     assert_eq!((metric(&out, "lr"), metric(&out, "instance"), metric(&out, "tied")), (0.03, 3.0, 1.0));
     let [english, chinese] = said(&input, &["best"]);
-    assert!(english.contains("at lr=0.03. Next 0.32"), "{english}");
-    assert!(english.contains(" at lr=0.1, not shown to be worse (paired t-tests)."), "{english}");
-    assert!(!english.contains("other point"), "{english}");
-    assert!(chinese.contains("取值为 lr=0.03"), "{chinese}");
+    let lead = "is 0.3167, at lr=0.03, 1% below the next, 0.3200 at lr=0.1. \
+                The next is not distinguished from the best (paired t-tests).";
+    assert!(english.contains(lead), "{english}");
+    let lead = "为 0.3167，取值为 lr=0.03，比其次的 0.3200（lr=0.1）低 1%。其次的点尚无法与最优点区分（配对 t 检验）。";
+    assert!(chinese.contains(lead), "{chinese}");
     assert!(!english.contains("by the column's name"), "{english}");
 
     // A loss needs no `goal:`; the text says which direction was assumed.
@@ -73,7 +74,7 @@ fn a_report_tests_two_points_in_one_way() {
 }
 
 #[test]
-fn the_next_point_is_named_and_others_that_are_not_distinguished_are_counted() {
+fn points_that_are_not_distinguished_are_counted() {
     let of = |(model, c): (&'static str, u32)| {
         (0..3).map(move |n| {
             let mut one = result("s", &[("model", json!(model)), ("c", json!(c))], 1);
@@ -86,16 +87,61 @@ fn the_next_point_is_named_and_others_that_are_not_distinguished_are_counted() {
     add_table(&mut input, "t", json!({"from": "s", "rows": ["c", "model"], "columns": ["loss"]}));
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
     let [english, chinese] = said(&input, &["best"]);
-    let others =
-        "at c=2, svm, not shown to be worse (paired t-tests). One other point is not distinguished from the best.";
+    let others = "at c=1, svm. 2 points are not distinguished from the best (paired t-tests).";
     assert!(english.contains(others), "{english}");
-    let others = "取值为 c=2, svm，尚无法认定更差（配对 t 检验）。另有 1 个点尚无法与最优点区分。";
+    let others = "取值为 c=1, svm。有 2 个点尚无法与最优点区分（配对 t 检验）。";
     assert!(chinese.contains(others), "{chinese}");
 
     // The table shows medians, but tests compare means.
     let shown = ["analysis.en.md", "analysis.zh.md"].map(|path| text(&out, path));
     assert!(shown[0].contains("The table shows medians and their differences; p compares means."), "{}", shown[0]);
     assert!(shown[1].contains("表中所示为中位数及其差，p 比较的是均值。"), "{}", shown[1]);
+}
+
+/// Eleven points within the noise and two far beyond it, of which ten are listed.
+#[test]
+fn points_that_are_cut_off_are_called_what_they_are() {
+    let of = |n: usize| {
+        let level = if n < 11 { 0.5 + 0.001 * n as f64 } else { 5.0 + n as f64 };
+        (0..3).map(move |seed| {
+            let noise = [0.0, 0.1, -0.1][(n + seed) % 3] * (1.0 + 0.1 * n as f64);
+            result("s", &[("lr", json!(n)), ("seed", json!(seed))], 1).metric("loss", level + noise, "")
+        })
+    };
+    let mut input = input(vec![("s", view("torch/train", None, (0..13).flat_map(of).collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "seed", "columns": ["loss"]}));
+    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
+    assert_eq!(metric(&out, "tied"), 10.0);
+    let [english, _] = said(&input, &["best"]);
+    assert!(english.contains("10 points are not distinguished from the best"), "{english}");
+    let shown = ["analysis.en.md", "analysis.zh.md"].map(|path| text(&out, path));
+    let cut = "Not listed: 2 worse points and 1 point not distinguished from the best.";
+    assert!(shown[0].contains(cut), "{}", shown[0]);
+    assert!(shown[0].contains("| not distinguished "), "{}", shown[0]);
+    assert!(shown[1].contains("未列出：2 个更差的点和 1 个尚无法与最优点区分的点。"), "{}", shown[1]);
+}
+
+/// The spread is on the first screen too. A difference has no more digits than the two values.
+#[test]
+fn the_table_of_points_has_spreads_and_no_finer_differences() {
+    let losses = [[0.000043, 0.000055, 0.000062], [0.0000441, 0.0000552, 0.0000608]];
+    let of = losses.into_iter().zip([0.01, 0.03]).flat_map(|(losses, lr)| {
+        let of =
+            move |(seed, loss)| result("s", &[("lr", json!(lr)), ("seed", json!(seed))], 1).metric("loss", loss, "");
+        losses.into_iter().enumerate().map(of)
+    });
+    let mut input = input(vec![("s", view("torch/train", None, of.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "seed", "columns": ["loss"]}));
+    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
+    let shown = text(&out, "analysis.en.md");
+    assert!(shown.contains("0.000053 ± 0.000010"), "{shown}");
+    assert!(shown.contains(" 0.000000 |"), "the two read the same: {shown}");
+    let with = json!({"sections": [{"table": "t", "analyses": ["best"]}]});
+    let report = whole(&run("report", with, &input).expect("a report"), "report.md");
+    let screen = report.split("<details>").next().unwrap_or_default();
+    assert!(screen.contains("0.000053 ± 0.000010"), "{report}");
+    // Two values that read the same have two more digits in the answer.
+    assert!(screen.contains("is 0.00005333, at lr=0.01, 0.1% below the next, 0.00005337 at lr=0.03."), "{report}");
 }
 
 #[test]

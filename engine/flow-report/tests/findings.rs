@@ -197,14 +197,14 @@ fn means_over_seeds_are_told_apart_by_a_test_or_not() {
     };
     insta::assert_snapshot!([told([0.0, 0.002, 0.003]), told([0.0, 0.02, 0.04])].join("\n\n"), @r"
     - images does not depend on batch size: 500.
-    - Best top-1 (mean): 70.4% at batch=64; next 70.1% at batch=32, worst 70.1% at batch=16. 4 runs of each cannot distinguish it from one other point, up to 0.3 points away (next: paired t-test, p = 1.00). If the differences stay as they are, about 126 more runs of each would distinguish it from batch=32.
+    - Best top-1 (mean): 70.4% at batch=64, 0.3 points above the next, 70.1% at batch=32; worst 70.1% at batch=16. 4 runs of each cannot distinguish it from one other point, up to 0.3 points away (next: paired t-test, p = 1.00). If the differences stay as they are, about 126 more runs of each would distinguish it from batch=32.
     - images 不随批大小变化，均为 500。
-    - Top-1 准确率（均值）最佳为 70.4%（batch=64）；其次为 70.1%（batch=32），最差为 70.1%（batch=16）。各运行 4 次，尚无法与另外 1 个点区分，相差至多 0.3 个百分点（与其次者：配对 t 检验，p = 1.00）。若差异不变，各再运行约 126 次即可与 batch=32 区分。
+    - Top-1 准确率（均值）最佳为 70.4%（batch=64），比其次的 70.1%（batch=32）高 0.3 个百分点；最差为 70.1%（batch=16）。各运行 4 次，尚无法与另外 1 个点区分，相差至多 0.3 个百分点（与其次者：配对 t 检验，p = 1.00）。若差异不变，各再运行约 126 次即可与 batch=32 区分。
 
     - images does not depend on batch size: 500.
-    - Best top-1 (mean): 74.1% at batch=64; next 71.9% at batch=32, worst 70.1% at batch=16. The lead is larger than the run-to-run spread (paired t-test, p = 0.036).
+    - Best top-1 (mean): 74.1% at batch=64, 2.2 points above the next, 71.9% at batch=32; worst 70.1% at batch=16. The lead is larger than the run-to-run spread (paired t-test, p = 0.036).
     - images 不随批大小变化，均为 500。
-    - Top-1 准确率（均值）最佳为 74.1%（batch=64）；其次为 71.9%（batch=32），最差为 70.1%（batch=16）。领先幅度超出运行间波动（配对 t 检验，p = 0.036）。
+    - Top-1 准确率（均值）最佳为 74.1%（batch=64），比其次的 71.9%（batch=32）高 2.2 个百分点；最差为 70.1%（batch=16）。领先幅度超出运行间波动（配对 t 检验，p = 0.036）。
     ");
 }
 

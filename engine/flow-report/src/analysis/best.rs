@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{Shown, metric};
 use crate::bounds::SIGNIFICANT;
 use crate::columns::point;
+use crate::findings::Lead;
 use crate::format::Format;
 use crate::safe;
 use crate::significance::{repeats_itself, test};
@@ -159,18 +160,27 @@ impl Ranking {
         let say = |key: &str, args: Args| names.words.text(lang, key, &args);
         let about = || Args::new().with("column", names.inline(&self.column, lang));
         let Some(best) = self.points.first() else { return vec![say("best-nothing", about())] };
-        let show = self.refined();
-        let value = best.cell.number().map(|value| names.words.figure(lang, &show, value)).unwrap_or_default();
-        let args = about().with("point", safe::text(&best.name)).with("value", value);
         let goal = if self.goal == Goal::Min { "min" } else { "max" };
-        let told = say("best-point", args.with("goal", goal).with("center", self.center.key()));
-        let tied: Vec<String> = self.tied().map(|point| safe::text(&point.name)).collect();
+        let args = about().with("point", safe::text(&best.name)).with("goal", goal).with("center", self.center.key());
+        let told = say("best-point", self.ahead(args, names.words, lang));
+        let tied: Vec<&Point> = self.tied().collect();
         let tested = self.points.iter().skip(1).filter(|point| point.p.is_some()).count();
         let others = self.points.len() - 1;
         let more = match (tied.is_empty(), tested) {
             _ if others == 0 => None,
-            (false, 0) => Some(say("best-same", Args::new().with("points", names.words.points(lang, &tied)))),
-            (false, _) => self.next(names.words, lang).map(|args| say("best-tied", args)),
+            (false, 0) => {
+                let tied: Vec<String> = tied.iter().map(|point| safe::text(&point.name)).collect();
+                Some(say("best-same", Args::new().with("points", names.words.points(lang, &tied))))
+            }
+            (false, _) => {
+                let next = match self.points.get(1).map(|next| is_worse(next)) {
+                    Some("yes") => "worse",
+                    Some("no") => "tied",
+                    _ => "unknown",
+                };
+                let args = Args::new().with("next", next).with("paired", self.pairing());
+                Some(say("best-tied", args.count("tied", tied.len())))
+            }
             (true, _) if tested == others => Some(say("best-clear", Args::new().with("paired", self.pairing()))),
             (true, _) => None,
         };
@@ -182,19 +192,22 @@ impl Ranking {
         vec![names.words.sentences(lang, &told)]
     }
 
-    /// The point after the best, whether it is worse, and how many others are not distinguished from the best.
-    fn next(&self, words: &Words, lang: &str) -> Option<Args> {
-        let next = self.points.get(1)?;
-        let is_tied = self.tied().any(|point| point.name == next.name);
-        let worse = match next.p {
-            _ if is_tied => "no",
-            Some(_) => "yes",
-            None => "unknown",
+    /// The best value, and its distance from the next one.
+    fn ahead(&self, args: Args, words: &Words, lang: &str) -> Args {
+        let Some(best) = self.points.first().and_then(|best| best.cell.number()) else { return args };
+        let show = self.refined();
+        let next = self.points.get(1).and_then(|next| Some((next, next.cell.number()?)));
+        let Some((next, second)) = next.filter(|(_, second)| *second != best) else {
+            return args.with("value", words.figure(lang, &show, best)).with("order", "none");
         };
-        let value = words.figure(lang, &self.refined(), next.cell.number()?);
-        let args = Args::new().with("value", value).with("next", safe::text(&next.name)).with("worse", worse);
-        let others = self.tied().count() - usize::from(is_tied);
-        Some(args.with("paired", self.pairing()).count("others", others))
+        let [value, second, by] = Lead::of(&show, best, second).texts(best, second, words, lang);
+        let order = match self.goal {
+            _ if value == second => "rounded",
+            Goal::Min => "below",
+            Goal::Max => "above",
+        };
+        let args = args.with("value", value).with("second", second).with("by", by).with("order", order);
+        args.with("next", safe::text(&next.name))
     }
 
     /// With enough digits for the differences from the best.
@@ -217,6 +230,8 @@ impl Ranking {
         let column = names.head(&self.column, lang);
         let difference = self.show.difference();
         let show = self.refined();
+        // The difference of the values that the table shows, so that it has no more digits than these.
+        let of_best = |value: f64| difference.cell(show.as_read(value) - show.as_read(best));
         let heads = [("best-place", false), ("best-difference", true), ("best-p", true), ("best-told", false)];
         let [place, apart, p, told] = heads.map(|(key, right)| (words.word(lang, key), right));
         let points = match difference.head() {
@@ -227,7 +242,6 @@ impl Ranking {
             heads: vec![place, (column.clone() + &unit, true), (apart.0 + &points, true), p, told],
             rows: vec![],
         };
-        let tied: Vec<&str> = self.tied().map(|point| point.name.as_str()).collect();
         for (at, point) in self.points.iter().take(SHOWN).enumerate() {
             let Some(value) = point.cell.number() else { continue };
             let told = match (at, point.p) {
@@ -256,10 +270,23 @@ impl Ranking {
         if tested && self.points.iter().any(is_median) {
             notes.push(words.word(lang, "best-note-medians"));
         }
-        let more = self.points.len().saturating_sub(SHOWN);
-        if more > 0 {
-            notes.push(words.text(lang, "best-more", &Args::new().count("more", more)));
+        let count = |told: &&str| self.points.iter().skip(SHOWN).filter(|point| is_worse(point) == *told).count();
+        let left_out = ["yes", "no", "unknown"].into_iter().map(|told| (told, count(&told))).filter(|(_, n)| *n > 0);
+        let left_out =
+            left_out.map(|(told, n)| words.text(lang, &format!("best-more-{told}"), &Args::new().count("n", n)));
+        let left_out: Vec<String> = left_out.collect();
+        if !left_out.is_empty() {
+            notes.push(words.text(lang, "best-more", &Args::new().with("points", words.list(lang, &left_out))));
         }
         vec![Shown { title, grid, notes }]
+    }
+}
+
+/// Whether a point is shown to be worse than the best, as a word for messages.
+fn is_worse(point: &Point) -> &'static str {
+    match point.p {
+        None => "unknown",
+        Some(p) if p > SIGNIFICANT => "no",
+        Some(_) => "yes",
     }
 }

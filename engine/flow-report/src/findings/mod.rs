@@ -43,6 +43,7 @@ pub(crate) use ledger::{Computed, SectionFigures, What};
 pub(crate) use load::load;
 pub(crate) use order::order_of;
 pub(crate) use packed::{AllPacked, Member, Packed, PackedPart, packed};
+pub(crate) use phrases::Lead;
 pub(crate) use repeated::{is_noise, repeated};
 pub(crate) use schedule::schedules;
 pub(crate) use trainings::Trainings;

@@ -7,6 +7,8 @@ use crate::words::{Args, Words};
 
 /// Maximum labels in a sentence.
 const FEW: usize = 3;
+/// Further digits of values that otherwise read the same.
+const CLOSE: u8 = 2;
 
 /// A list of labels. A long list has the first ones and the number of the others.
 pub(super) fn few(labels: &[String], words: &Words, lang: &str) -> String {
@@ -46,6 +48,36 @@ pub(super) fn ratios(mut ends: [&Figure; 2], time: bool, words: &Words, lang: &s
     let [from, to] = ends.map(|figure| figure.show.number(figure.value));
     let range = if from == to { to } else { words.text(lang, "range", &Args::new().with("from", from).with("to", to)) };
     words.text(lang, if time { "ratio-of-time" } else { "ratio" }, &Args::new().with("range", range))
+}
+
+/// How far the best value is ahead of the next one.
+pub(crate) struct Lead {
+    /// The format of the two values, with more digits if they otherwise read the same.
+    pub(crate) values: Format,
+    /// The distance, in per cent of the next value. Shares, and values without a ratio, differ by their difference.
+    pub(crate) by: f64,
+    pub(crate) show: Format,
+}
+
+impl Lead {
+    pub(crate) fn of(show: &Format, best: f64, next: f64) -> Lead {
+        let finer = |show: &Format, more| Format { signed: false, decimals: show.decimals + more, ..show.clone() };
+        let values = finer(show, if show.number(best) == show.number(next) { CLOSE } else { 0 });
+        let (show, by) = match show.unit != "%" && best > 0.0 && next > 0.0 {
+            true => (Format::change(), best / next - 1.0),
+            // The difference of the values that the sentence shows.
+            false => (values.difference(), values.as_read(best) - values.as_read(next)),
+        };
+        let is_seen = |more: &u8| !finer(&show, *more).reads_zero(by);
+        let show = finer(&show, (0..CLOSE).find(is_seen).unwrap_or(CLOSE));
+        Lead { values, by: by.abs(), show }
+    }
+
+    /// The best value, the next one, and the distance: `0.053`, `0.057`, `6%`.
+    pub(crate) fn texts(&self, best: f64, next: f64, words: &Words, lang: &str) -> [String; 3] {
+        let [best, next] = [best, next].map(|value| words.figure(lang, &self.values, value));
+        [best, next, words.figure(lang, &self.show, self.by)]
+    }
 }
 
 /// `9% to 23%`, `38.5 to 51.6 points`. One figure if both ends read the same.

@@ -4,7 +4,7 @@
 use flow_core::Best;
 
 use super::held::topic;
-use super::{Finding, Scoped, SectionFigures, What, WinnerTest};
+use super::{Finding, Lead, Scoped, SectionFigures, What, WinnerTest};
 use crate::columns::{is_usage, point};
 use crate::format::Format;
 use crate::significance::{Tested, repeats_itself, test};
@@ -75,6 +75,17 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
     // If all points are the same, none is the best.
     if !repeated && tied.len() == rest.len() {
         return None;
+    }
+    let Lead { values, by, show } = Lead::of(&column.show, best.value, next.value);
+    if best.value != next.value {
+        let what = What::new("lead", [("column", &*column.name), ("at", &*next.name)]);
+        ledger.computed(None, what, by, show);
+    }
+    if values.decimals != column.show.decimals {
+        for point in [best, next] {
+            let what = What::new("value_at", [("column", &*column.name), ("at", &*point.name)]);
+            ledger.computed(None, what, point.value, values.clone());
+        }
     }
     let test = match tests.first().and_then(Option::as_ref).filter(|_| repeated) {
         Some(tested) => {

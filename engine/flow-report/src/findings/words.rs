@@ -4,7 +4,7 @@ use flow_core::Outcome;
 use serde_json::Value;
 
 use super::compare::is_told;
-use super::phrases::{few, named, ratios, sides, span, texts};
+use super::phrases::{Lead, few, named, ratios, sides, span, texts};
 use super::{AllPacked, Among, Borne, Bound, Course, Figure, Finding, PackedPart, Scoped, Side, TiedPart};
 use crate::bounds::SAME;
 use crate::format::term;
@@ -284,16 +284,31 @@ impl Finding {
                 };
                 say(key, pair(pair(args, "from", "first", from), "to", "last", to))
             }
-            Finding::Winner { column, point, value, next, worst, tied, test, identical, command, center, .. } => {
-                let args = || Args::new().with("column", inline(column)).with("point", safe::text(point));
-                let args = || args().with("value", value.text(words, lang)).with("next", safe::text(&next.0));
-                let (best, second) = (value.text(words, lang), next.1.text(words, lang));
-                let same = match (next.1.value == value.value, second == best) {
-                    (true, _) => "yes",
+            Finding::Winner {
+                column,
+                least,
+                point,
+                value,
+                next,
+                worst,
+                tied,
+                test,
+                identical,
+                command,
+                center,
+                ..
+            } => {
+                let lead = Lead::of(&value.show, value.value, next.1.value);
+                let [best, second, by] = lead.texts(value.value, next.1.value, words, lang);
+                let order = match (next.1.value == value.value, second == best) {
+                    (true, _) => "same",
                     (false, true) => "rounded",
-                    (false, false) => "no",
+                    (false, false) if *least => "below",
+                    (false, false) => "above",
                 };
-                let args = || args().with("second", &*second).with("same", same).with("center", center.key());
+                let args = || Args::new().with("column", inline(column)).with("point", safe::text(point));
+                let args = || args().with("value", &*best).with("next", safe::text(&next.0)).with("by", &*by);
+                let args = || args().with("second", &*second).with("order", order).with("center", center.key());
                 let args = || args().count("tied", tied.len());
                 let mut told = vec![match worst {
                     Some((worst, value)) => {
