@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{With, add_table, input, reported, result, run, text, view};
+use common::{With, add_table, input, reported, result, run, text, view, whole};
 use flow_core::{Digest, Foreign, Kept, KeptInput, Outcome, StepResult, Stranger};
 use serde_json::{Value, json};
 
@@ -130,6 +130,50 @@ fn two_machines_are_compared_without_a_word_of_the_workflow() {
     assert!(both.contains("75%"), "{both}");
     let own = answer(false);
     assert!(own.contains("lr=0.1") && !own.contains("lab4"), "{own}");
+}
+
+/// Another version of the program does not hide that all points differ. Without repetitions, only a sign test decides.
+#[test]
+fn machines_with_other_programs_are_compared_and_the_answer_says_so() {
+    let losses = [
+        (0.02, 16, 0.00019, 0.00007),
+        (0.02, 64, 0.01051, 0.01034),
+        (0.05, 16, 0.00067, 0.00024),
+        (0.05, 64, 0.0002, 0.0001),
+        (0.1, 16, 0.00169, 0.00061),
+        (0.1, 64, 0.00035, 0.00013),
+    ];
+    let with_fit = |result: StepResult, file: &[u8]| {
+        let input = KeptInput { digest: Digest::of(file), bytes: 1, text: true };
+        let inputs = [("fit.py".to_owned(), input)].into();
+        let attempt = Digest::of(b"the same");
+        let kept = Kept { attempt, record: None, files: [].into(), absent: [].into(), inputs, cut: 0 };
+        StepResult { kept: Some(kept), ..result }
+    };
+    let answer = |points: usize| {
+        let of = |lr: f64, batch: u32, loss: f64| {
+            let point = result("solo", &[("lr", json!(lr)), ("batch", json!(batch))], 1);
+            point.epoch_time(1.0).metric("val_loss", loss, "")
+        };
+        let own = losses[..points].iter().map(|(lr, batch, loss, _)| with_fit(of(*lr, *batch, *loss), b"one"));
+        let mut view = view("command", None, own.collect());
+        let theirs = losses[..points].iter().map(|(lr, batch, _, loss)| {
+            let mut result = with_fit(of(*lr, *batch, *loss), b"two");
+            result.circumstances.gpu_models = vec!["NVIDIA H200".into()];
+            Foreign { host: "lab4".into(), result }
+        });
+        view.imported = theirs.collect();
+        let mut input = input(vec![("solo", view)]);
+        let with = json!({"from": "solo", "rows": "batch", "split": "lr", "machines": true, "columns": ["val_loss"]});
+        add_table(&mut input, "t", with);
+        input.steps.get_mut("solo").unwrap().imported.clear();
+        let report = whole(&run("report", json!({"sections": [{"table": "t"}]}), &input).unwrap(), "report.md");
+        report.lines().find(|line| line.starts_with("**")).unwrap_or_default().to_owned()
+    };
+    insta::assert_snapshot!([6, 4].map(answer).join("\n"), @"
+    **From NVIDIA TITAN Xp to NVIDIA H200 (lab4), val_loss falls by 2% to 64% in every row (sign test over 6 pairs, p = 0.031). On NVIDIA H200 (lab4), another version of `fit.py` was used. This may cause a difference.**
+    **From NVIDIA TITAN Xp to NVIDIA H200 (lab4), val_loss falls by 2% to 64% in every row. One run on each side, so no test was made. On NVIDIA H200 (lab4), another version of `fit.py` was used. This may cause a difference.**
+    ");
 }
 
 /// Another program is not a point of the sweep, and nothing is averaged over machines.

@@ -13,7 +13,7 @@ use crate::bounds::SIGNIFICANT;
 use crate::columns::point;
 use crate::format::Format;
 use crate::significance::{Tested, repeats_itself};
-use crate::table::{Content, EPOCH, Reading, Row, Table, refine};
+use crate::table::{Content, EPOCH, MACHINE, Reading, Row, Table, refine};
 
 /// From this many rows on, changes of the same sign are not chance: 2 · 0.5⁶ is 3%.
 const ROWS: usize = 6;
@@ -126,6 +126,7 @@ pub(crate) fn compare(
             if seeds { means(&rows) } else { rows.concat() }
         };
         let each = |(_, pairs): &(f64, Pairs)| pairs.iter().map(|(a, b)| of(*a, *b)).collect();
+        let repetitions = of_all(pairs.iter().map(|row| row.as_ref().map(each)).collect());
         all.push(Compared {
             name: column.name.clone(),
             at: [at_a, at_b],
@@ -133,7 +134,8 @@ pub(crate) fn compare(
             relative,
             scale,
             expected: table.body.len() - table.body.iter().filter(nothing).count(),
-            repetitions: of_all(pairs.iter().map(|row| row.as_ref().map(each)).collect()),
+            once: repetitions.is_empty() && trainings.teach(&column.name),
+            repetitions,
             estimates: of_all(by_row.clone()),
             by_row,
             identical: table.body.iter().any(identical),
@@ -147,7 +149,7 @@ pub(crate) fn compare(
         columns: all.iter().map(|column| (column.name.clone(), column.show.clone())).collect(),
         rows: (0..table.body.len()).map(|row| all.iter().map(|column| column.changes[row]).collect()).collect(),
     };
-    let found = found(ledger, &changes.ends(), &all, unlike_gpus, trainings);
+    let found = found(ledger, &changes, &all, unlike_gpus, trainings);
     Ok(Some((changes, found.into_iter().map(|finding| Scoped { scope: None, finding }).collect())))
 }
 
@@ -169,7 +171,7 @@ fn means(rows: &[Vec<f64>]) -> Vec<f64> {
 
 fn found(
     ledger: &mut SectionFigures<'_>,
-    (a, b): &(String, String),
+    of: &Changes,
     all: &[Compared],
     unlike_gpus: bool,
     trainings: &Trainings<'_>,
@@ -177,7 +179,7 @@ fn found(
     let (mut same, mut cheaper, mut findings, mut once) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     // A version that needs more GPUs, or more of any cost in any row, is not free.
     let mut free = !unlike_gpus;
-    let ends = || (a.clone(), b.clone());
+    let ends = || of.ends();
     for (at, column) in all.iter().enumerate() {
         let rows: Vec<(usize, f64)> =
             column.changes.iter().enumerate().filter_map(|(row, change)| Some((row, (*change)?))).collect();
@@ -187,23 +189,28 @@ fn found(
         if 2 * rows.len() <= column.expected && !is_one_of_two {
             continue;
         }
-        let learned = trainings.teach(&column.name);
-        if learned && column.repetitions.is_empty() {
-            let found = by_others(ledger, column, &rows, trainings, ends());
-            match &found {
-                None => once.push(column),
-                Some(finding) => same.extend(no_worse(finding)),
+        let learned = trainings.teach(&column.name) && !column.once;
+        if column.once {
+            if let Some(found) = by_others(ledger, column, &rows, trainings, ends()) {
+                same.extend(no_worse(&found));
+                findings.push(found);
+                continue;
             }
-            findings.extend(found);
-            continue;
+            // Two machines are compared in every column. Without repetitions, only a sign test decides.
+            if of.axis != MACHINE {
+                once.push(column);
+                continue;
+            }
         }
         let bound = column.none_up_to();
         let cost = COST.contains(&column.name.as_str());
         free &= !cost || rows.iter().all(|(_, change)| *change <= bound);
         // The numbers are the same for a reader, and no test contradicts that.
         let is_small = rows.iter().all(|(_, change)| change.abs() <= bound);
-        let is_same = |found: &Finding| {
-            is_small && matches!(found, Finding::Changed { borne: Borne::Two | Borne::Few | Borne::OneRow, .. })
+        let is_same = |found: &Finding| match found {
+            Finding::Changed { borne: Borne::Two | Borne::Few | Borne::OneRow, .. } => is_small,
+            Finding::Changed { borne: Borne::OneRun { .. }, .. } => is_small && column.once,
+            _ => false,
         };
         let moved = changed(ledger, at, column, &rows, ends(), learned).filter(|found| !is_same(found));
         if let Some(changed) = moved {
@@ -319,8 +326,8 @@ fn changed(
             paired: tested.paired,
             p: ledger.computed(None, of("pair_test"), tested.p, Format::p_value(tested.p)),
         },
-        (true, _, None) if pairs.len() == 1 => Borne::OneRow,
-        (true, _, _) | (_, true, _) if one_run => Borne::OneRun {
+        (true, _, None) if pairs.len() == 1 && !column.once => Borne::OneRow,
+        (true, _, _) | (_, true, _) if one_run || column.once && !significant => Borne::OneRun {
             some: count(ledger, of("rows_changed"), some),
             rows: count(ledger, of("rows"), rows.len()),
             median: ledger.computed(None, of("median_change"), median, column.show.clone()),

@@ -30,6 +30,8 @@ pub(super) struct Compared {
     pub(super) estimates: Vec<f64>,
     /// The same estimates by row.
     pub(super) by_row: Vec<Option<Vec<f64>>>,
+    /// A model learns it, and no repetition shows how its trainings differ.
+    pub(super) once: bool,
     /// The repetitions of a row gave exactly the same numbers in both versions.
     pub(super) identical: bool,
 }

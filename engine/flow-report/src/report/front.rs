@@ -103,7 +103,7 @@ pub(super) fn headline(section: &Section, answer: &Answer, words: &Words, lang: 
 }
 
 /// That results come from different environments or programs, and the limits of each of several groups.
-pub(super) fn limits(section: &Section, words: &Words, lang: &str) -> Vec<String> {
+pub(super) fn limits(section: &Section, answer: &Answer, words: &Words, lang: &str) -> Vec<String> {
     let several = section.together.len() > 1;
     let groups = section.together.iter().filter(|_| several);
     let said = groups.filter_map(|group| {
@@ -111,9 +111,17 @@ pub(super) fn limits(section: &Section, words: &Words, lang: &str) -> Vec<String
             Args::new().with("scope", safe::text(&group.group)).with("text", judged::limits(group, words, lang)?);
         Some(words.text(lang, "scoped", &args))
     });
-    let is_mixed = |note: &&Note| matches!(note, Note::Environments { .. }) || note.is_other_program();
+    let is_mixed = |note: &&Note| {
+        let is_said = answers_with_programs(section) && !answer.lead.is_empty();
+        matches!(note, Note::Environments { .. }) || note.is_other_program() && !is_said
+    };
     let mixed = section.table.notes.iter().filter(is_mixed).take(LIMITS).map(|note| worded(note, words, lang));
     mixed.chain(said.take(LIMITS)).collect()
+}
+
+/// Whether the answer itself says that the other machine ran another program: if it compares the two.
+fn answers_with_programs(section: &Section) -> bool {
+    section.with.answer.is_none() && section.with.compares_machines() && section.changes.is_some()
 }
 
 fn together_said<'s>(
@@ -125,7 +133,10 @@ fn together_said<'s>(
     let (said, beside): (Vec<String>, Vec<Option<&Beside>>) = said.unzip();
     let caveat = caveat(beside.into_iter().flatten(), words, lang);
     // The whole answer is bold.
-    let said = said.into_iter().chain(caveat).map(|text| text.replace("**", "").trim().to_owned());
+    let other = section.table.notes.iter().filter(|note| note.is_other_program() && answers_with_programs(section));
+    let other = other.take(LIMITS).map(|note| worded(note, words, lang)).filter(|_| !said.is_empty());
+    let other: Vec<String> = other.collect();
+    let said = said.into_iter().chain(other).chain(caveat).map(|text| text.replace("**", "").trim().to_owned());
     let said: Vec<String> = said.filter(|text| !text.is_empty()).collect();
     if !said.is_empty() {
         return words.sentences(lang, &said);

@@ -538,7 +538,7 @@ fn section(
     let first = front::chart(section, &answer, &charts).map(|at| charts.remove(at));
     // The author's notes are among the findings.
     let notes = prose::notes(section, words, lang);
-    let limits = front::limits(section, words, lang);
+    let limits = front::limits(section, &answer, words, lang);
     let room = front::BULLETS.saturating_sub(notes.len() + limits.len()).max(1);
     let bullets = front::bullets(section, &answer, room, words, lang).into_iter().filter(|said| !said.is_empty());
     let bullets = limits.into_iter().chain(bullets).chain(notes);

@@ -130,12 +130,16 @@ pub(crate) struct SectionWith {
 }
 
 impl SectionWith {
-    /// The section as a comparison of the machines of its table, if the table has a column of each. Machines with
-    /// another program are not compared.
+    /// The section as a comparison of the machines of its table, if the table has a column of each.
     pub(super) fn by_machine(&self, table: &Table) -> Option<SectionWith> {
         let is_split = table.split.as_ref().is_some_and(|(axis, _)| axis == MACHINE);
-        let compare = Some(MACHINE.to_owned()).filter(|_| !table.mixes_programs());
-        (is_split && self.compare.as_deref() != Some(MACHINE)).then(|| SectionWith { compare, ..self.clone() })
+        let compare = Some(MACHINE.to_owned());
+        (is_split && self.compare != compare).then(|| SectionWith { compare, ..self.clone() })
+    }
+
+    /// Whether the section compares machines.
+    pub(super) fn compares_machines(&self) -> bool {
+        self.compare.as_deref() == Some(MACHINE)
     }
 }
 
