@@ -1,6 +1,8 @@
 //! The limits behind the words of reports: the meaning of "the same", "falls", "linear" and "significant". Each is
 //! defined here once, used by every sentence, and printed in the set-up of a page.
 
+use std::collections::BTreeSet;
+
 use flow_core::verdict::TOLERANCE;
 
 use crate::format::Format;
@@ -37,26 +39,57 @@ pub(crate) fn is_same(smaller: f64, larger: f64) -> bool {
     larger <= (1.0 + SAME) * smaller
 }
 
-/// All limits in sentences, for the set-up of a page.
-pub(crate) fn worded(words: &Words, lang: &str) -> String {
+/// A word of reports that has a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Defined {
+    Same,
+    Course,
+    Linear,
+    Fit,
+    Jumps,
+    Parallel,
+    Bound,
+    Reproduced,
+    Tests,
+}
+
+impl Defined {
+    fn key(self) -> &'static str {
+        match self {
+            Defined::Same => "method-same",
+            Defined::Course => "method-course",
+            Defined::Linear => "method-linear",
+            Defined::Fit => "method-fit",
+            Defined::Jumps => "method-jumps",
+            Defined::Parallel => "method-parallel",
+            Defined::Bound => "method-bound",
+            Defined::Reproduced => "method-reproduced",
+            Defined::Tests => "method-tests",
+        }
+    }
+}
+
+/// The limits of these words in sentences, for the set-up of a page.
+pub(crate) fn worded(defined: &BTreeSet<Defined>, words: &Words, lang: &str) -> String {
     let percent = |value: f64| {
         let show = Format { unit: "%".into(), factor: 100.0, decimals: 0, ..Format::default() };
         words.figure(lang, &show, value)
     };
     let number = |value: f64| value.to_string();
-    let args = Args::new()
-        .with("same", percent(SAME))
-        .with("share", number(SAME_SHARE * 100.0))
-        .with("back", percent(BACK))
-        .with("linear", number(LINEAR))
-        .with("linear_off", percent(LINEAR_OFF))
-        .with("fit", number(FIT))
-        .with("fit_off", percent(FIT_OFF))
-        .with("jump", number(JUMP))
-        .with("p", number(SIGNIFICANT))
-        .with("times", number(AS_LARGE))
-        .with("full", percent(FULL))
-        .with("waiting", percent(WAITING))
-        .with("parallel", percent(TOLERANCE));
-    words.text(lang, "method", &args)
+    let args = |word: &Defined| match word {
+        Defined::Same => Args::new().with("same", percent(SAME)).with("share", number(SAME_SHARE * 100.0)),
+        Defined::Course => {
+            let args = Args::new().with("same", percent(SAME)).with("share", number(SAME_SHARE * 100.0));
+            args.with("back", percent(BACK))
+        }
+        Defined::Linear => Args::new().with("linear", number(LINEAR)).with("off", percent(LINEAR_OFF)),
+        Defined::Fit => Args::new().with("fit", number(FIT)).with("off", percent(FIT_OFF)),
+        Defined::Jumps => Args::new().with("jump", number(JUMP)),
+        Defined::Parallel => Args::new().with("parallel", percent(TOLERANCE)),
+        Defined::Bound => Args::new().with("full", percent(FULL)).with("waiting", percent(WAITING)),
+        Defined::Reproduced => Args::new().with("times", number(AS_LARGE)),
+        Defined::Tests => Args::new().with("p", number(SIGNIFICANT)),
+    };
+    let each: Vec<String> = defined.iter().map(|word| words.text(lang, word.key(), &args(word))).collect();
+    words.sentences(lang, &each)
 }

@@ -135,6 +135,11 @@ impl Ranking {
         &self.column
     }
 
+    /// Whether a point was tested against the best.
+    pub(super) fn is_tested(&self) -> bool {
+        self.points.iter().any(|point| point.p.is_some())
+    }
+
     /// Metrics for other steps: the value, the axes that have numbers, and the index of the first result behind it.
     pub(super) fn metrics(&self, source: &StepView) -> BTreeMap<String, Metric> {
         let Some(best) = self.points.first() else { return BTreeMap::new() };
@@ -259,7 +264,7 @@ impl Ranking {
             ]);
         }
         let title = words.text(lang, "best-title", &Args::new().with("column", names.inline(&self.column, lang)));
-        let tested = self.points.iter().any(|point| point.p.is_some());
+        let tested = self.is_tested();
         let mut notes = Vec::new();
         if tested {
             let args = Args::new().count("comparisons", self.points.len() - 1);

@@ -13,6 +13,7 @@ use flow_core::reason::BuiltinFault;
 use flow_core::{BuiltinInput, BuiltinOutput, Metric, StepView};
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::Defined;
 use crate::chart::Cloud;
 use crate::columns::point;
 use crate::format::Format;
@@ -178,6 +179,16 @@ impl Analysis {
         match &self.found {
             Analysed::Best(ranking) => Some(ranking.column()),
             Analysed::Fit(_) | Analysed::Jumps(_) => None,
+        }
+    }
+
+    /// The words with a limit that its sentences contain.
+    pub(crate) fn defined(&self) -> &'static [Defined] {
+        match &self.found {
+            Analysed::Fit(_) => &[Defined::Fit, Defined::Jumps, Defined::Tests],
+            Analysed::Jumps(_) => &[Defined::Jumps, Defined::Tests],
+            Analysed::Best(ranking) if ranking.is_tested() => &[Defined::Tests],
+            Analysed::Best(_) => &[],
         }
     }
 

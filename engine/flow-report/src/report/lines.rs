@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::defined::defined;
 use super::model::Report;
 use super::setup::Setup;
 use super::with::Value;
@@ -117,7 +118,10 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
         });
         lines.push(line(said("setup-commit"), each.collect::<Vec<_>>().join("; ")));
     }
-    lines.push(line(said("setup-method"), bounds::worded(words, lang)));
+    let defined = defined(&report.sections);
+    if !defined.is_empty() {
+        lines.push(line(said("setup-method"), bounds::worded(&defined, words, lang)));
+    }
     lines
 }
 

@@ -7,6 +7,7 @@ mod bars;
 mod brief;
 mod charts;
 mod check;
+mod defined;
 mod differences;
 mod doubts;
 mod drawn;

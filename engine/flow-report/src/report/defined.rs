@@ -1,0 +1,74 @@
+//! The words of a report that its set-up defines: those that its findings, verdicts and analyses can contain.
+
+use std::collections::BTreeSet;
+
+use super::model::Section;
+use crate::bounds::Defined;
+use crate::findings::{Borne, Course, Finding};
+
+/// The words that a sentence of these sections can contain.
+pub(super) fn defined(sections: &[Section]) -> BTreeSet<Defined> {
+    sections.iter().flat_map(of_section).collect()
+}
+
+fn of_section(section: &Section) -> Vec<Defined> {
+    let mut all: Vec<Defined> = section.findings.iter().filter_map(|one| of_finding(&one.finding)).collect();
+    all.extend(section.analyses.iter().flat_map(|(_, analysis)| analysis.defined()));
+    if !section.together.is_empty() {
+        all.push(Defined::Parallel);
+    }
+    if section.together.iter().any(|group| group.earlier.is_some()) {
+        all.push(Defined::Reproduced);
+    }
+    // The comparison with earlier figures has findings of both sides, and says `flat` and `same` in short.
+    if !section.held.is_empty() {
+        let both = section.held.iter().flat_map(|found| [&found.then, &found.now]).flatten();
+        all.extend(both.filter_map(|one| of_finding(&one.finding)));
+        all.extend([Defined::Reproduced, Defined::Same]);
+    }
+    all
+}
+
+fn of_finding(finding: &Finding) -> Option<Defined> {
+    match finding {
+        Finding::TimeFlat { .. }
+        | Finding::MemoryFlat { .. }
+        | Finding::MemoryNotFlat { .. }
+        | Finding::Unchanged { .. }
+        | Finding::SameLearned { .. }
+        | Finding::Alike { .. }
+        | Finding::CostFree { .. }
+        | Finding::Goes { course: Course::Stays, .. } => Some(Defined::Same),
+        Finding::Goes { .. }
+        | Finding::LoadGoes { .. }
+        | Finding::Flattens { .. }
+        | Finding::NeverFalls { .. }
+        | Finding::StillFalling { .. }
+        | Finding::NoTrend { .. }
+        | Finding::Uneven { .. } => Some(Defined::Course),
+        Finding::Linear { .. } => Some(Defined::Linear),
+        Finding::Bound { .. } => Some(Defined::Bound),
+        Finding::Changed { borne: Borne::Pair { .. } | Borne::Tested { .. } | Borne::Most { .. }, .. }
+        | Finding::Undecided { .. }
+        | Finding::ChangedAt { .. }
+        | Finding::LearnedChange { .. }
+        | Finding::Repeated { .. }
+        | Finding::Winner { test: Some(_), .. }
+        | Finding::Best { .. }
+        | Finding::NoneTold { .. } => Some(Defined::Tests),
+        Finding::Changed { .. }
+        | Finding::Winner { test: None, .. }
+        | Finding::MemoryFaster { .. }
+        | Finding::Frontier { .. }
+        | Finding::Ends { .. }
+        | Finding::OneTraining { .. }
+        | Finding::Order { .. }
+        | Finding::OrderOf { .. }
+        | Finding::Turns { .. }
+        | Finding::AtMost { .. }
+        | Finding::Packed { .. }
+        | Finding::Agrees { .. }
+        | Finding::Estimate { .. }
+        | Finding::Depends { .. } => None,
+    }
+}
