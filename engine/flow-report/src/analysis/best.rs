@@ -17,7 +17,7 @@ use crate::findings::Lead;
 use crate::format::Format;
 use crate::safe;
 use crate::significance::{repeats_itself, test};
-use crate::table::{Cell, Center, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column};
+use crate::table::{Cell, Center, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column, with_spread};
 use crate::words::{Args, Words};
 
 /// Maximum points shown.
@@ -248,17 +248,15 @@ impl Ranking {
             rows: vec![],
         };
         for (at, point) in self.points.iter().take(SHOWN).enumerate() {
-            let Some(value) = point.cell.number() else { continue };
-            let told = match (at, point.p) {
-                (0, _) => String::new(),
-                (_, None) => words.word(lang, "best-told-unknown"),
-                _ if tied.contains(&point.name.as_str()) => words.word(lang, "best-told-no"),
-                _ => words.word(lang, "best-told-yes"),
+            let Content::Number { value, spread, .. } = &point.cell.content else { continue };
+            let told = match at {
+                0 => String::new(),
+                _ => words.word(lang, &format!("best-told-{}", is_worse(point))),
             };
             grid.rows.push(vec![
                 safe::text(&point.name),
-                show.cell(value),
-                if at == 0 { "—".into() } else { difference.cell(value - best) },
+                with_spread(*value, spread.as_ref(), &show),
+                if at == 0 { "—".into() } else { of_best(*value) },
                 point.p.map_or_else(|| "—".into(), |p| Format::p_value(p).number(p)),
                 told,
             ]);

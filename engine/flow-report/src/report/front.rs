@@ -187,13 +187,18 @@ pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &st
     }
     // The places of jumps say more than the shape of a curve.
     let (first, others): (Vec<_>, Vec<_>) = section.analyses.iter().partition(|(_, found)| found.searches().is_some());
-    let mut shown = first
-        .into_iter()
-        .chain(others)
-        .flat_map(|(_, found)| found.tables(&section.analyses, &section.table, words, lang));
+    let mut shown = first.into_iter().chain(others).flat_map(|(_, found)| {
+        found.tables(&section.analyses, &section.table, words, lang).into_iter().map(move |of| (found, of))
+    });
     let fits = |grid: &Grid| grid.heads.len() <= COLUMNS && grid.rows.len() <= ROWS;
-    if let Some(grid) = shown.next().map(|of| of.grid.without_empty()).filter(fits) {
-        return grid.typeset(words, lang).markdown();
+    let shown = shown.next().map(|(found, of)| (found, of.grid.without_empty()));
+    if let Some((found, grid)) = shown.filter(|(_, grid)| fits(grid)) {
+        let grid = grid.typeset(words, lang).markdown();
+        let spreads = section.table.notes.iter().find(|note| note.is_of_spreads() && found.ranks().is_some());
+        return match spreads {
+            Some(note) => format!("{grid}\n{}\n", safe::line(&worded(note, words, lang))),
+            None => grid,
+        };
     }
     let findings = answer.lead.iter().chain(&answer.findings).filter_map(|said| match said {
         Said::Finding(at) => Some(&section.findings[*at].finding),

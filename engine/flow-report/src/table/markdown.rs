@@ -6,6 +6,7 @@ use unicode_width::UnicodeWidthStr;
 use super::model::{Cell, Column, Content, Ended, Note, Row, Spread, Table};
 use super::reference::beside;
 use super::with::{Derived, Text};
+use crate::format::Format;
 use crate::safe;
 use crate::words::{Args, Words, fields};
 
@@ -264,19 +265,7 @@ fn mark(at: usize) -> char {
 
 pub(crate) fn content(content: &Content, column: &Column, words: &Words, lang: &str) -> String {
     match content {
-        Content::Number { value, spread, .. } => {
-            let shown = column.show.cell(*value);
-            match spread {
-                None => shown,
-                Some(Spread::Sd(half, _) | Spread::Interval(half, _)) => {
-                    let plain = crate::Format { signed: false, ..column.show.clone() };
-                    format!("{} ± {}", column.show.number(*value), plain.cell(*half))
-                }
-                Some(Spread::Range(least, most, _)) => {
-                    format!("{shown} ({}–{})", column.show.number(*least), column.show.cell(*most))
-                }
-            }
-        }
+        Content::Number { value, spread, .. } => with_spread(*value, spread.as_ref(), &column.show),
         Content::Text { text, .. } => safe::text(text),
         Content::Outcome { outcome, gpu } => ended(*outcome, *gpu, words, lang),
         Content::NotFinite { what } => what.symbol().to_owned(),
@@ -286,6 +275,20 @@ pub(crate) fn content(content: &Content, column: &Column, words: &Words, lang: &
             words.text(lang, "cell-gpus-change", &Args::new().with("from", from.to_string()).with("to", to.to_string()))
         }
         Content::Absent => "—".into(),
+    }
+}
+
+/// `0.053 ± 0.012`, `16.2 (15.8–17.0)`.
+pub(crate) fn with_spread(value: f64, spread: Option<&Spread>, show: &Format) -> String {
+    match spread {
+        None => show.cell(value),
+        Some(Spread::Sd(half, _) | Spread::Interval(half, _)) => {
+            let plain = Format { signed: false, ..show.clone() };
+            format!("{} ± {}", show.number(value), plain.cell(*half))
+        }
+        Some(Spread::Range(least, most, _)) => {
+            format!("{} ({}–{})", show.cell(value), show.number(*least), show.cell(*most))
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) use digits::{Reading, enough, refine};
 pub(crate) use epochs::{EPOCH, PART};
 pub(crate) use labels::{everywhere, named, number_columns};
 pub(crate) use machines::MACHINE;
-pub(crate) use markdown::{Grid, Names, content, earlier, inline, markdown, name, plain, worded};
+pub(crate) use markdown::{Grid, Names, content, earlier, inline, markdown, name, plain, with_spread, worded};
 pub(crate) use model::{Center, unknown_column, unknown_columns};
 pub(crate) use narrow::narrow;
 pub(crate) use with::{ByLanguage, Derived, Text};

@@ -419,6 +419,11 @@ impl Spread {
 }
 
 impl Note {
+    /// Whether it says what the spreads of several results are.
+    pub(crate) fn is_of_spreads(&self) -> bool {
+        matches!(self, Note::Mean { .. } | Note::Median { .. })
+    }
+
     /// Notes about accepted results, one per reason, from their labels and reasons.
     pub(crate) fn accepted<'a>(kept: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Note> {
         let mut notes: IndexMap<&str, (&str, u32)> = IndexMap::new();

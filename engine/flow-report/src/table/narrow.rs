@@ -2,7 +2,7 @@
 
 use flow_core::Best;
 
-use super::model::{Column, Content, Note, Row, Table};
+use super::model::{Column, Content, Row, Table};
 use super::with::Derived;
 
 /// Maximum columns and rows that can be read at a glance.
@@ -30,11 +30,10 @@ pub(crate) fn narrow(table: &Table, about: &[&str], ranked: Option<&str>) -> Tab
         });
         Row { cells: cells.collect() }
     });
-    let means = |note: &&Note| matches!(note, Note::Mean { .. } | Note::Median { .. });
     Table {
         columns: kept.iter().map(|at| table.columns[*at].clone()).collect(),
         body: body.collect(),
-        notes: table.notes.iter().filter(means).cloned().collect(),
+        notes: table.notes.iter().filter(|note| note.is_of_spreads()).cloned().collect(),
         reference: None,
         ..table.clone()
     }
