@@ -5,7 +5,6 @@ use kuva::render::render::{Primitive, Scene, TextAnchor};
 use unicode_width::UnicodeWidthStr;
 
 use super::labels::SMALL_LETTER;
-use super::palette::Style;
 use super::{HEIGHT, Line, SMALL, WIDTH};
 use crate::safe;
 
@@ -31,7 +30,7 @@ impl<'a> Ends<'a> {
     pub(super) fn of(lines: &'a [Line], place: impl Fn(f64) -> f64) -> Option<Ends<'a>> {
         let end = |(n, line): (usize, &'a Line)| {
             let (x, y) = line.points.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
-            Some((line.name.as_str(), Style::of(line.place.unwrap_or(n)).colour, (place(x), y)))
+            Some((line.name.as_str(), line.style(n).colour, (place(x), y)))
         };
         let ends: Vec<_> = lines.iter().enumerate().map(end).collect::<Option<_>>()?;
         let widest = ends.iter().map(|(name, ..)| name.width()).max()?;

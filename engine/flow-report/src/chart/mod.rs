@@ -31,7 +31,7 @@ use foot::Foot;
 pub(crate) use frame::framed;
 pub(crate) use labels::Gap;
 use labels::{Said, broken, said};
-use palette::Style;
+use palette::{Style, by_two};
 pub(crate) use panels::{Panel, panels};
 
 /// Size of text in place of numbers.
@@ -70,6 +70,15 @@ pub(crate) struct Line {
     pub(crate) earlier: bool,
     /// Its index among all lines of its kind, which determines its colour and marker, so that several charts agree.
     pub(crate) place: Option<usize>,
+    /// The index of its colour and that of its marker, if two axes distinguish more lines than there are colours.
+    pub(crate) by_two: Option<(usize, usize)>,
+}
+
+impl Line {
+    /// The style of the nth line.
+    fn style(&self, n: usize) -> Style {
+        Style::of_line(self.place.unwrap_or(n), self.by_two)
+    }
 }
 
 /// Labels of a chart.
@@ -185,8 +194,15 @@ pub(crate) fn rises(points: &[(f64, f64)]) -> bool {
     }
 }
 
-/// Merges lines that would cover each other, with all their names. A single line needs no name.
+/// Merges lines that would cover each other, with all their names. A single line needs no name. Lines that two axes
+/// distinguish stay apart, because a merged line would have the colour of only one.
 pub(crate) fn together(mut lines: Vec<Line>, free: bool) -> Vec<Line> {
+    let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+    let is_now = lines.iter().all(|line| !line.earlier);
+    if let Some(styles) = by_two(&names).filter(|_| is_now) {
+        lines.iter_mut().zip(styles).for_each(|(line, style)| line.by_two = Some(style));
+        return lines;
+    }
     let single = lines.len() == 1;
     // If only some have a place, it may collide with an index.
     if lines.iter().any(|line| line.place.is_none()) {
@@ -234,7 +250,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
     let scale = growth.or_else(|| if labels.free { Scale::follows(values) } else { Scale::of(values) });
     let lowest = scale.map_or(f64::NEG_INFINITY, |scale| scale.from);
     for (n, line) in lines.iter().enumerate() {
-        let Style { colour, marker, dashes } = Style::of(line.place.unwrap_or(n));
+        let Style { colour, marker, dashes } = line.style(n);
         let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (place(*x), *y)).collect();
         let drawn = LinePlot::new().with_data(points.clone()).with_color(colour).with_line_style(dashes);
         let wide = if line.earlier { 1.2 } else { 2.0 };
@@ -272,7 +288,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         plots.push(cross.with_size(5.0).with_marker_stroke_width(1.5).into());
     }
     let names = lines.iter().enumerate().filter(|(_, line)| !line.name.is_empty());
-    let names = names.map(|(n, line)| (line.name.as_str(), Style::of(line.place.unwrap_or(n))));
+    let names = names.map(|(n, line)| (line.name.as_str(), line.style(n)));
     let at_ends = Ends::of(lines, place);
     let mut entries = legend(names, |style| LegendShape::Marker(style.marker));
     let named = lines.iter().filter(|line| !line.name.is_empty());

@@ -61,29 +61,39 @@ impl Style {
         Style { colour: COLOURS[n % COLOURS.len()], marker: marker_of(n), dashes: dashes(n) }
     }
 
-    /// For more series than colours with names such as `vgg16, link`: the first part determines the colour, the last one
-    /// the marker and dashes, if these suffice.
-    pub(super) fn of_names(names: &[&str]) -> Vec<Style> {
-        let in_order = || (0..names.len()).map(Style::of).collect();
-        let parts: Option<Vec<(&str, &str)>> = names.iter().map(|name| name.rsplit_once(", ")).collect();
-        let Some(parts) = parts.filter(|_| names.len() > COLOURS.len()) else { return in_order() };
-        let distinct = |part: fn(&(&str, &str)) -> String| {
-            let mut all: Vec<String> = parts.iter().map(part).collect();
-            all.sort();
-            all.dedup();
-            all
-        };
-        let (first, last) = (distinct(|part| part.0.to_owned()), distinct(|part| part.1.to_owned()));
-        if first.len() > COLOURS.len() || last.len() > MARKERS.len() {
-            return in_order();
+    /// For the nth series, or for a colour and a marker of `by_two`.
+    pub(super) fn of_line(n: usize, by_two: Option<(usize, usize)>) -> Style {
+        match by_two {
+            Some((first, last)) => Style { colour: COLOURS[first], marker: MARKERS[last], dashes: dashes(last) },
+            None => Style::of(n),
         }
-        let place = |all: &[String], name: &str| all.iter().position(|known| known == name).unwrap_or_default();
-        let style = |(a, b): &(&str, &str)| {
-            let other = place(&last, b);
-            Style { colour: COLOURS[place(&first, a)], marker: MARKERS[other], dashes: dashes(other) }
-        };
-        parts.iter().map(style).collect()
     }
+
+    pub(super) fn of_names(names: &[&str]) -> Vec<Style> {
+        match by_two(names) {
+            Some(all) => all.into_iter().map(|one| Style::of_line(0, Some(one))).collect(),
+            None => (0..names.len()).map(Style::of).collect(),
+        }
+    }
+}
+
+/// The colours and the markers of more series than colours, with names such as `vgg16, link`: the first part determines
+/// the colour, the last one the marker and dashes, if these suffice.
+pub(super) fn by_two(names: &[&str]) -> Option<Vec<(usize, usize)>> {
+    if names.len() <= COLOURS.len() {
+        return None;
+    }
+    let parts: Vec<(&str, &str)> = names.iter().map(|name| name.rsplit_once(", ")).collect::<Option<_>>()?;
+    let distinct = |part: fn(&(&str, &str)) -> String| {
+        let mut all: Vec<String> = parts.iter().map(part).collect();
+        all.sort();
+        all.dedup();
+        all
+    };
+    let (first, last) = (distinct(|part| part.0.to_owned()), distinct(|part| part.1.to_owned()));
+    let place = |all: &[String], name: &str| all.iter().position(|known| known == name).unwrap_or_default();
+    let fit = first.len() <= COLOURS.len() && last.len() <= MARKERS.len();
+    fit.then(|| parts.iter().map(|(a, b)| (place(&first, a), place(&last, b))).collect())
 }
 
 /// The marker of the nth series. It differs when a colour repeats.

@@ -261,3 +261,18 @@ fn an_axis_follows_accuracies_and_not_times() {
     assert_eq!(of([97.1, 98.4, 97.9], false).expect("an axis").0, 0.0);
     assert_eq!(of([0.1, 0.9, 0.5], true).expect("an axis").0, 0.0, "most of it is used");
 }
+
+/// With more lines than colours, the first axis has the colour and the second one the dashes. No two are merged.
+#[test]
+fn of_many_lines_each_axis_has_its_own_sign() {
+    let names = [0.02, 0.05, 0.1].iter().flat_map(|lr| [16, 32, 64].map(|batch| format!("lr={lr}, batch={batch}")));
+    let line = |name: String| Line { name, points: vec![(1.0, 0.5), (2.0, 0.4)], ..Line::default() };
+    let drawn = together(names.map(line).collect(), true);
+    assert_eq!(drawn.len(), 9);
+    let styles: Vec<_> = drawn.iter().enumerate().map(|(n, line)| line.style(n)).collect();
+    assert!(styles.chunks(3).all(|of_lr| of_lr.iter().all(|style| style.colour == of_lr[0].colour)));
+    let colours: std::collections::BTreeSet<&str> = styles.iter().map(|style| style.colour).collect();
+    assert_eq!(colours.len(), 3);
+    let dashes = |n: usize| styles[n].dashes.dasharray();
+    assert!(dashes(0) == dashes(3) && dashes(0) != dashes(1) && dashes(1) != dashes(2));
+}
