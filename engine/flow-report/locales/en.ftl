@@ -108,9 +108,19 @@ cell-gpus-change = { $from }→{ $to } GPUs
 
 ## Notes below tables
 table-absent = No table: step { $step } has no instances ({ $why }).
-note-mean = Cells with ±: mean ± standard deviation of at least { $of } results.
-note-mean-over = Cells with ±: mean ± standard deviation over { $over }, of at least { $of } results.
-note-median = Median of at least { $of } repetitions, with minimum and maximum.
+note-mean = Cells with ±: mean ± standard deviation of { $all ->
+    [yes] { $of }
+   *[no] at least { $of }
+} results.
+note-mean-over = Cells with ±: mean ± standard deviation over { $over }, of { $all ->
+    [yes] { $of }
+   *[no] at least { $of }
+} results.
+note-median = Median of { $all ->
+    [yes] { $of }
+   *[no] at least { $of }
+} repetitions, with minimum and maximum.
+note-axis-values = { $axis } ({ $values })
 note-simulated = ± is the half-width of the 95% confidence interval over { $of } simulations. All columns of a row use the same jobs, so their differences are known better than that. flow tests differences seed by seed, with Bonferroni's correction for all pairs of columns; a change of order is tested over all rows.
 note-unlike = Measured under different conditions, so neither averaged nor compared ({ $what }: { $one } and { $other }).
 note-caveats = { $label }: { $why }.

@@ -107,9 +107,19 @@ cell-gpus-change = { $from }→{ $to } 块 GPU
 
 ## 表下注释
 table-absent = 无表格：步骤 { $step } 没有实例（{ $why }）。
-note-mean = 带 ± 的格：均值 ± 标准差，每格至少 { $of } 个结果。
-note-mean-over = 带 ± 的格：对{ $over }取均值 ± 标准差，每格至少 { $of } 个结果。
-note-median = 至少 { $of } 次重复的中位数，括号内为最小值与最大值。
+note-mean = 带 ± 的格：均值 ± 标准差，每格{ $all ->
+    [yes] {" "}{ $of }
+   *[no] 至少 { $of }
+} 个结果。
+note-mean-over = 带 ± 的格：对{ $over }取均值 ± 标准差，每格{ $all ->
+    [yes] {" "}{ $of }
+   *[no] 至少 { $of }
+} 个结果。
+note-median = { $all ->
+    [yes] { $of }
+   *[no] 至少 { $of }
+} 次重复的中位数，括号内为最小值与最大值。
+note-axis-values = { $axis }（{ $values }）
 note-simulated = ± 为 { $of } 次模拟均值的 95% 置信区间半宽。同一行各列使用相同的作业，因此列间差异比这些区间更可靠。差异按随机种子逐对检验，并对所有列对作 Bonferroni 校正；判断次序是否改变时，对所有行的列对校正。
 note-unlike = 测量条件不同，既不取平均也不作比较（{ $what }：{ $one } 与 { $other }）。
 note-caveats = { $label }：{ $why }。

@@ -413,3 +413,15 @@ proptest::proptest! {
         honest(&text(&run("report", feb08::with(), &input).expect("a report"), "report.md"));
     }
 }
+
+/// An axis with one value is in no table, so the set-up has it.
+#[test]
+fn constant_axes_are_in_the_set_up() {
+    let of = |lr: f64| result("s", &[("lr", json!(lr)), ("dropout", json!(0.1))], 1).metric("loss", lr, "");
+    let mut input = input(vec![("s", view("command", None, vec![of(0.1), of(0.2)]))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "columns": ["loss"]}));
+    let report = whole(&run("report", json!({"sections": [{"table": "t"}]}), &input).expect("a report"), "report.md");
+    assert!(report.contains("- Other parameters: `dropout=0.1`"), "{report}");
+    assert!(!report.contains("lr=0.1`"), "{report}");
+    assert!(!report.contains("Parallel:"), "no sentence of this report has the word: {report}");
+}

@@ -152,7 +152,7 @@ fn means_over_seeds_and_medians_of_repetitions() {
     |-----------:|------------:|
     |         16 | 95.0 ± 1.0% |
 
-    Cells with ±: mean ± standard deviation over seed, of at least 3 results.
+    Cells with ±: mean ± standard deviation over seed (0, 1, 2), of 3 results.
     batch,top1 [%],top1 sd [%],top1 n
     16,95,1,3
     ");
@@ -200,7 +200,7 @@ fn means_over_seeds_and_medians_of_repetitions() {
     |         16 | 16.2 (16.0–17.5) (a) |
 
     (a) 3 of 4 results count; the rest have no reliable number.  
-    Median of at least 3 repetitions, with minimum and maximum.
+    Median of 3 repetitions, with minimum and maximum.
     batch,epoch_time [s],epoch_time min [s],epoch_time max [s],epoch_time n
     16,16.2,16,17.5,3
     ");

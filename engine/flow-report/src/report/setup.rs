@@ -7,10 +7,11 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::model::Section;
 use super::with::{self, ReportWith, SetupWith};
 use crate::columns::{Datum, datum};
 use crate::safe::value_without_folders;
-use crate::table::{ByLanguage, Text};
+use crate::table::{ByLanguage, Table, Text};
 
 /// Parameters that belong in the set-up. All others are in the results.
 const PARAMETERS: [&str; 8] = ["model", "size", "input_size", "epochs", FROZEN, "optimizer", "lr", "precision"];
@@ -81,7 +82,13 @@ impl Setup {
 }
 
 /// Collects the set-up: parameters of all results, and the machines of measured results.
-pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult], measured: &[&StepResult]) -> Setup {
+pub(super) fn setup(
+    with: &ReportWith,
+    input: &BuiltinInput,
+    sections: &[Section],
+    used: &[&StepResult],
+    measured: &[&StepResult],
+) -> Setup {
     let mut parameters = Vec::new();
     for name in PARAMETERS {
         let mut values: Vec<String> = Vec::new();
@@ -102,7 +109,9 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
             parameters.push((shown.to_owned(), values.join(", ")));
         }
     }
-    let others = others(input, used);
+    let mut others = others(input, used);
+    others.extend(constant_axes(sections, used));
+    others.sort();
     let mut gpus: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     let (mut cpus, mut host_cpus) = (BTreeMap::<String, u32>::new(), BTreeMap::<String, u32>::new());
     let mut versions: BTreeMap<usize, Vec<String>> = BTreeMap::new();
@@ -209,6 +218,20 @@ fn others(input: &BuiltinInput, used: &[&StepResult]) -> Vec<(String, String)> {
     let values: BTreeSet<(String, String)> =
         shown.map(|(name, value)| (name.clone(), value_without_folders(&written(value)))).collect();
     values.into_iter().collect()
+}
+
+/// Axes that have one value in all results, and that no section shows.
+fn constant_axes(sections: &[Section], used: &[&StepResult]) -> Vec<(String, String)> {
+    let mut values: BTreeMap<&String, BTreeSet<String>> = BTreeMap::new();
+    for (axis, value) in used.iter().flat_map(|result| &result.axes) {
+        values.entry(axis).or_default().insert(value_without_folders(&written(value)));
+    }
+    let is_shown = |axis: &str| {
+        let shows = |table: &Table| table.axes().any(|shown| shown == axis) || table.only.contains_key(axis);
+        sections.iter().any(|section| shows(&section.table))
+    };
+    let constant = values.into_iter().filter(|(axis, values)| values.len() == 1 && !is_shown(axis));
+    constant.flat_map(|(axis, values)| values.into_iter().map(|value| (axis.clone(), value))).collect()
 }
 
 /// A line by the author, without the folders of this machine.

@@ -9,7 +9,7 @@ use flow_core::{
     reason::{Cause, NoMetrics, Spoiled},
     stats,
 };
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
 use super::derive::derive;
@@ -520,7 +520,10 @@ fn say(table: &mut Table, results: &[&StepResult]) {
             _ => None,
         })
         .collect();
-    let least = |of: fn(&Spread) -> Option<u32>| spreads.iter().filter_map(of).min();
+    let ends = |of: fn(&Spread) -> Option<u32>| {
+        let counts = || spreads.iter().filter_map(of);
+        counts().min().zip(counts().max())
+    };
     let over: Vec<String> = {
         let split = table.split.as_ref().map(|(axis, _)| axis.as_str());
         let axes = results.first().map(|r| r.axes.keys()).into_iter().flatten();
@@ -529,13 +532,18 @@ fn say(table: &mut Table, results: &[&StepResult]) {
             .cloned()
             .collect()
     };
-    if let Some(of) = least(|s| if let Spread::Sd(_, n) = s { Some(*n) } else { None }) {
-        table.note(Note::Mean { of, over });
+    if let Some((of, most)) = ends(|s| if let Spread::Sd(_, n) = s { Some(*n) } else { None }) {
+        let values = |axis: &String| {
+            let all = results.iter().filter_map(|result| result.axes.get(axis));
+            all.map(written).collect::<IndexSet<String>>().into_iter().collect()
+        };
+        let values = over.iter().map(values).collect();
+        table.note(Note::Mean { of, most, over, values });
     }
-    if let Some(of) = least(|s| if let Spread::Range(_, _, n) = s { Some(*n) } else { None }) {
-        table.note(Note::Median { of });
+    if let Some((of, most)) = ends(|s| if let Spread::Range(_, _, n) = s { Some(*n) } else { None }) {
+        table.note(Note::Median { of, most });
     }
-    if let Some(of) = least(|s| if let Spread::Interval(_, n) = s { Some(*n) } else { None }) {
+    if let Some((of, _)) = ends(|s| if let Spread::Interval(_, n) = s { Some(*n) } else { None }) {
         table.note(Note::Simulated { of });
     }
 }

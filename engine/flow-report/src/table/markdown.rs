@@ -338,6 +338,25 @@ fn loads_left_out(table: &Table) -> bool {
     })
 }
 
+/// Maximum values of an axis in a note.
+const VALUES: usize = 6;
+
+/// The values of an axis. Of many, the first ones and the last.
+fn few(values: &[String], words: &Words, lang: &str) -> String {
+    let text = |value: &String| safe::text(value);
+    let shown: Vec<String> = match values {
+        [first @ .., last] if values.len() > VALUES => {
+            first.iter().take(VALUES - 3).map(text).chain(["…".to_owned(), text(last)]).collect()
+        }
+        all => all.iter().map(text).collect(),
+    };
+    shown.join(&words.word(lang, "list-comma"))
+}
+
+fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}
+
 pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
     let named = |of: &str| inline(&name(of, words, lang), lang);
     let (kind, args) = fields(note, "note", |name, value| {
@@ -351,10 +370,20 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
     });
     let semicolon = words.word(lang, "mark-semicolon");
     let (key, args) = match note {
-        Note::Mean { over, .. } => {
-            let over: Vec<String> = over.iter().map(|axis| named(axis)).collect();
-            (if over.is_empty() { "" } else { "-over" }, args.with("over", words.list(lang, &over)))
+        Note::Mean { of, most, over, values } => {
+            let values = values.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
+            let over = over.iter().zip(values).map(|(axis, values)| match values {
+                [] => named(axis),
+                values => {
+                    let args = Args::new().with("axis", named(axis)).with("values", few(values, words, lang));
+                    words.text(lang, "note-axis-values", &args)
+                }
+            });
+            let over: Vec<String> = over.collect();
+            let key = if over.is_empty() { "" } else { "-over" };
+            (key, args.with("over", words.list(lang, &over)).with("all", yes(of == most)))
         }
+        Note::Median { of, most } => ("", args.with("all", yes(of == most))),
         Note::Spoiled { reasons, .. } => ("", args.with("why", words.reasons(lang).all_spoiled(reasons))),
         Note::Caveats { caveats, .. } => {
             let all: Vec<String> = caveats.iter().map(|caveat| words.reasons(lang).caveat(caveat)).collect();

@@ -230,12 +230,21 @@ pub enum Note {
     Mean {
         /// How many values there are; the min if that varies.
         of: u32,
+        /// The max.
+        #[serde(default)]
+        most: u32,
         over: Vec<String>,
+        /// The values of each of these axes.
+        #[serde(default)]
+        values: Vec<Vec<String>>,
     },
     /// Numbers are medians with their range.
     Median {
         /// How many values there are; the min if that varies.
         of: u32,
+        /// The max.
+        #[serde(default)]
+        most: u32,
     },
     /// Numbers are means of simulations, with half the width of their 95% confidence intervals.
     Simulated {
