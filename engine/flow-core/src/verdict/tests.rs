@@ -39,11 +39,11 @@ fn machine(noise: f64) -> Machine {
     Machine { chance: fastrand::Rng::with_seed(8 + (noise * 1e4) as u64), noise }
 }
 
-/// How many of 400 groups get each call.
+/// How many of 1,000 groups get each call.
 fn called(noise: f64, together: &[f64], at_most: u32) -> std::collections::BTreeMap<Call, u32> {
     let mut machine = machine(noise);
     let mut counts = std::collections::BTreeMap::new();
-    for _ in 0..400 {
+    for _ in 0..1000 {
         let mut members = vec![Times::default(); together.len()];
         *counts.entry(repeat(&mut members, &mut machine, together, at_most).0).or_default() += 1;
     }
@@ -51,7 +51,7 @@ fn called(noise: f64, together: &[f64], at_most: u32) -> std::collections::BTree
 }
 
 #[test]
-fn of_groups_without_a_gain_few_are_called_one_however_often_one_looks() {
+fn of_a_thousand_groups_without_a_gain_few_are_called_one_however_often_one_looks() {
     let groups: [&[f64]; 3] = [&[2.0, 2.0], &[1.5, 3.0], &[2.0, 3.0, 6.0]];
     for noise in [0.005, 0.02, 0.05, 0.08] {
         for together in groups {
@@ -59,7 +59,7 @@ fn of_groups_without_a_gain_few_are_called_one_however_often_one_looks() {
                 let counts = called(noise, together, at_most);
                 let of = |call: Call| counts.get(&call).copied().unwrap_or(0);
                 let wrong = of(Call::OnlyConcurrent) + of(Call::SlowerThanOneAfterAnother) + of(Call::Parallel);
-                assert!(wrong <= 20, "{wrong} of 400 at {noise}, {together:?}, up to {at_most}: {counts:?}");
+                assert!(wrong <= 50, "{wrong} of 1000 at {noise}, {together:?}, up to {at_most}: {counts:?}");
             }
         }
     }
@@ -68,14 +68,14 @@ fn of_groups_without_a_gain_few_are_called_one_however_often_one_looks() {
 #[test]
 fn what_is_so_is_found_within_the_usual_bound() {
     let found = |noise, together: &[f64], call: Call| called(noise, together, AT_MOST).get(&call).copied().unwrap_or(0);
-    assert!(found(0.01, &[2.0, 2.0], Call::NoGain) >= 360, "{:?}", called(0.01, &[2.0, 2.0], AT_MOST));
-    assert!(found(0.02, &[1.4, 1.5], Call::OnlyConcurrent) == 400);
+    assert!(found(0.01, &[2.0, 2.0], Call::NoGain) >= 900, "{:?}", called(0.01, &[2.0, 2.0], AT_MOST));
+    assert!(found(0.02, &[1.4, 1.5], Call::OnlyConcurrent) == 1000);
     assert!(
-        found(0.02, &[2.6, 2.6], Call::SlowerThanOneAfterAnother) >= 360,
+        found(0.02, &[2.6, 2.6], Call::SlowerThanOneAfterAnother) >= 900,
         "{:?}",
         called(0.02, &[2.6, 2.6], AT_MOST)
     );
-    assert!(found(0.01, &[1.02, 1.08], Call::Parallel) >= 380, "{:?}", called(0.01, &[1.02, 1.08], AT_MOST));
+    assert!(found(0.01, &[1.02, 1.08], Call::Parallel) >= 950, "{:?}", called(0.01, &[1.02, 1.08], AT_MOST));
 }
 
 #[test]
