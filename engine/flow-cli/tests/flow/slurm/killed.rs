@@ -89,7 +89,7 @@ fn whenever_a_run_is_told_to_end_no_job_of_a_killed_one_is_left() {
     for after in [0, 20] {
         left_waiting(&lab, 40);
         let mut flow = lab.space.start(["run", "w.yaml"]);
-        until("it says what it is about to do", || flow.said().contains("40 running"));
+        until("it says what it is about to do", || flow.said().contains("40 taken over"));
         thread::sleep(Duration::from_millis(after));
         flow.signal(Signal::SIGINT);
         assert_eq!(flow.wait().code(), Some(130), "{after} ms: {}", flow.said());

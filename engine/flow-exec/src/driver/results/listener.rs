@@ -359,13 +359,13 @@ mod tests {
         assert_eq!(numbers(&listener.listen(12.0).epochs), [(1, 9.0)]);
         fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\nepoch 2 loss 4\n").unwrap();
         let news = listener.listen(15.0);
-        assert_eq!((news.epochs, news.progress), (vec![], Some((None, "epoch 2: loss 4.0000".to_owned()))));
+        assert_eq!((news.epochs, news.progress), (vec![], Some((None, "epoch 2: loss 4".to_owned()))));
         // Shares are read as percentages, here as everywhere.
         let other = tempfile::tempdir().unwrap();
         let (folder_of_other, mut shares) =
             self::listener(&other, "epoch {epoch} acc {top1:%} loss {loss} in {wall:s}");
         fs::write(folder_of_other.log(), "epoch 1 acc 51.5% loss nan in 2.5\n").unwrap();
-        let text = "epoch 1: loss NaN, top1 51.50%, wall 2.5000 s".to_owned();
+        let text = "epoch 1: loss NaN, top1 51.50%, wall 2.5 s".to_owned();
         assert_eq!(shares.listen(12.0).progress, Some((None, text)));
         // Its last line has no line end.
         fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\nepoch 2 loss 4\nepoch 3 loss 2").unwrap();
