@@ -206,7 +206,15 @@ case $what in
     while alive "$SLURM_OWNER" || alive "${3-}"; do [ -d "$dir" ] || exit 0; sleep 1; done
     down
     ;;
-  start) start "${3-}" ;;
+  start)
+    # A daemon that is ending still has its port, and one that finds no port ends.
+    for ((i = 0; i < 100; i++)); do [ -n "$(daemon "${3-}")" ] || break; sleep 0.1; done
+    for try in 1 2 3; do
+      start "${3-}"
+      for ((i = 0; i < 5; i++)); do sleep 0.1; [ -n "$(daemon "${3-}")" ] || continue 2; done
+      break
+    done
+    ;;
   down) down ;;
   *) usage ;;
 esac

@@ -1253,6 +1253,7 @@ best-point = { $column }{ $center ->
     [below] ，比其次的 { $second }（{ $next }）低 { $by }
     [above] ，比其次的 { $second }（{ $next }）高 { $by }
     [rounded] 。其次为 { $next }，按所示精度相同
+    [same] ，{ $next } 也相同
    *[none] {""}
 }。
 best-same = 数值相同的还有 { $points }。

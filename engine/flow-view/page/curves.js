@@ -5,7 +5,6 @@ import { changed, el } from "./card.js";
 import { duration, language, number, w } from "./words.js";
 
 const LINES = 12;
-
 // Where the mouse is in an element and in the window.
 export function spot(event, element) {
   const box = element.getBoundingClientRect();
@@ -28,12 +27,14 @@ export class Range {
       this.drag[1] = spot(event, place).x;
       this.paint();
     });
-    addEventListener("pointerup", () => {
+    const release = ({ type }) => {
       const drag = this.drag;
       this.drag = null;
-      this.dragged = Boolean(drag && Math.abs(drag[1] - drag[0]) > 6 && this.at);
+      this.dragged = Boolean(type === "pointerup" && drag && Math.abs(drag[1] - drag[0]) > 6 && this.at);
       if (this.dragged) this.show(drag.map(this.at).sort((a, b) => a - b));
-    });
+      else if (drag) this.paint();
+    };
+    for (const event of ["pointerup", "pointercancel"]) addEventListener(event, release);
     place.addEventListener("wheel", (event) => {
       const by = event.deltaX || (event.shiftKey ? event.deltaY : 0);
       if (!this.zoom || !by) return;

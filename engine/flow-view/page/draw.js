@@ -84,10 +84,10 @@ function hatch(ink, style) {
 
 // Calls `paint` with the start, the end and the share of the time that an attempt waited for data, as its epochs say. Epochs
 // that are narrower than a pixel are drawn as one.
-function waits({ began, epochs }, x, paint) {
+function waits({ began, epochs }, since, x, paint) {
   let [before, waited, all] = [began, 0, 0];
   for (const { t, metrics } of epochs) {
-    if (!(metrics.epoch_time > 0) || !(metrics.data_wait >= 0)) continue;
+    if (t < since || !(metrics.epoch_time > 0) || !(metrics.data_wait >= 0)) continue;
     [waited, all] = [waited + metrics.data_wait, all + metrics.epoch_time];
     const from = x(Math.max(before, t - 1000 * all));
     if (x(t) - from < 1) continue;
@@ -182,14 +182,14 @@ export function drawLanes(place, { fold, whole, until, end, edge, zoom, drag, ah
         const result = ended !== null && one?.attempts.at(-1) === attempt.a ? one.result : null;
         const [used, all] = lane.cpus ? [result?.cores, attempt.cpus] : [result?.load, 1];
         if (typeof used === "number") mark("loaded", 0.3, ground, from, y, now - from, h * Math.max(0, 1 - used / all));
-        waits(attempt, x, (a, b, share) => mark("waited", 0.9, lines, a, y, b - a, h * share));
+        waits(attempt, began, x, (a, b, share) => mark("waited", 0.9, lines, a, y, b - a, h * share));
         // Other programs on its GPU or on the CPUs: the line below is stronger if they used more.
         const others = result?.strangers.includes(lane.gpu) ? 1 : 2 * (result?.foreign_cpu || 0);
         if (others > 0.1 && h > 6) mark("others", Math.min(1, others), warn, from, y + h, now - from, 2);
         if (ready && h > 6) mark("barrier", 0.55, ground, x(ready), y, x(Math.min(released || until, until)) - x(ready), h);
         let last = -9;
         for (const epoch of h > 14 ? epochs : []) {
-          if (x(epoch.t) - last < 4) continue;
+          if (epoch.t < began || x(epoch.t) - last < 4) continue;
           last = x(epoch.t);
           mark("epoch", 0.75, ground, Math.round(last), y + h - 4, 1, 4);
         }

@@ -4,7 +4,6 @@ import { css, canvas } from "./draw.js";
 import { changed, el } from "./card.js";
 import { w } from "./words.js";
 import { STATES } from "./fold.js";
-
 // The steps of each layer, near the steps that they need.
 function layers(steps) {
   const all = [];

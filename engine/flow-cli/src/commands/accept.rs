@@ -124,7 +124,7 @@ impl Accept {
         if !kept.is_empty() {
             let names: Vec<&str> = kept.iter().map(|step| &*session.expansion.steps[step.index()].name).collect();
             let file = self.about.workflow.map(|file| format!(" -w {}", file.display())).unwrap_or_default();
-            let back = format!("`flow forget {}{file} --accepted` takes it back", names.join(" "));
+            let back = format!("`flow forget {}{file} --accepted` undoes this", names.join(" "));
             let next = next(&session, output)?;
             output.line(format!("  {}{back}", next.map(|next| format!("{next}; ")).unwrap_or_default()))?;
         }

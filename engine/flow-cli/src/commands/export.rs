@@ -31,7 +31,7 @@ Examples:
 
 A bundle carries a whole run: its results, journal and tables, its series (at most 300 points each), the workflow file,
 and the digests of commands and input files. It has no logs and no artifacts, no names of machines or people, and only
-the last part of folder paths. `zcat` prints it.")]
+the last part of folder paths. With --inputs, the texts of the inputs go along as they are. `zcat` prints it.")]
 pub(crate) struct Export {
     /// The run, by its id or the end of it [default: the workflow's last]
     #[arg(value_name = "RUN")]
@@ -200,6 +200,7 @@ impl Export {
             file: &|text| without_home(&without_word(text, &host), &place.workspace.root),
         };
         let run = flow_exec::carry(&dir, &start.run, &found, session.as_ref(), &private, self.inputs)?;
+        let texts = flow_exec::input_text_count(&run);
         let bundle = Bundle::of(origin, run);
         if bundle.results.is_empty() {
             return Err(CliError::usage(format!("run {} has no result to export", bundle.origin.run)));
@@ -211,7 +212,7 @@ impl Export {
                 "the results have {}; a bundle has at most {longest}",
                 words::bytes(bytes.len() as u64)
             ))
-            .hint("export runs of parts of the workflow: `flow run FILE STEP…`"));
+            .hint("export without `--inputs`, or runs of parts of the workflow: `flow run FILE STEP…`"));
         }
         // Checks that the bundle can be imported: its machine name may be invalid, or a line too
         // long.
@@ -233,9 +234,11 @@ impl Export {
             words::bytes(bytes.len() as u64)
         ))?;
         output.line(match self.inputs {
-            true => "  with the workflow file and the text of its inputs",
+            true => format!("  with the workflow file and {}", words::count(texts, "input text")),
             false => {
-                "  with the workflow file, without the text of scripts: `--inputs` adds it, and `flow diff` shows changed lines"
+                "  with the workflow file, without the text of scripts: `--inputs` adds it, and `flow diff` shows \
+                      changed lines"
+                    .to_owned()
             }
         })?;
         if let Some(how) = unfinished(&view, dir.lives().is_some(), bundle.results.len()) {

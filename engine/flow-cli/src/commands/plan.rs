@@ -132,7 +132,7 @@ fn print(
             let plugins = flow_exec::to_set_up(session, knowledge, plan);
             lines.extend((!plugins.is_empty()).then(|| {
                 let what = if plugins.len() == 1 { "plugin" } else { "plugins" };
-                format!("before them, flow sets up the {what} {} once; this may take minutes", words::named(&plugins))
+                format!("the run first sets up the {what} {}, once; this may take minutes", words::named(&plugins))
             }));
             lines.extend(environments(session, knowledge, plan, output.verbose));
             lines.extend(output.verbose.then(|| by_listing(session, plan)).flatten());

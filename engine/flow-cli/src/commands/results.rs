@@ -24,8 +24,8 @@ Examples:
   flow results train --all --json                  all results of the step from all runs, one JSON object per line
   flow results train > r.csv && python3 -c 'import pandas as p; print(p.read_csv(\"r.csv\"))'
 
-A metric with a value per epoch has that of its last epoch, and a time or rate has the mean of all but the first. If
-`summary:` names another epoch, it is the value of that one. Axes are columns `axis.NAME`. Metrics are columns `NAME`, or
+The value of a metric is that of its last epoch, or of the epoch that `summary:` selects. A time or rate is the mean of
+all epochs but the first. Axes are columns `axis.NAME`. Metrics are columns `NAME`, or
 `metric.NAME` if another column has that name, in the units of `flow show`. Memory is in bytes, times are in seconds, shares are ratios. A value that was not measured is empty, in
 JSON null, never 0. If an attempt resumed from a checkpoint, usage.attempts is the number of attempts in its times, and
 usage.attempts_unmeasured how many are missing from them. Columns `param.NAME` are the parameters of the run; with

@@ -10,7 +10,7 @@ fn accept_keeps_the_old_results_and_says_so() {
     let space = done();
     space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
     let said = space.flow(["accept", "-w", "cats.yaml", "train", "--reason", "a comment"]).expect(0).stdout();
-    let next = "  the next run runs table; `flow forget train -w cats.yaml --accepted` takes it back\n";
+    let next = "  the next run runs table; `flow forget train -w cats.yaml --accepted` undoes this\n";
     assert_eq!(said, format!("kept train × 2: input `train.sh` changed\n{next}"));
     let bare = space.flow(["accept", "-w", "cats.yaml", "train"]).expect(2).text();
     assert!(bare.contains("`flow accept train --reason 'only a comment changed'`"), "{bare}");

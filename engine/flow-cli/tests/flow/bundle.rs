@@ -357,7 +357,10 @@ fn a_bundle_with_the_text_of_inputs_shows_changed_lines() {
     here.write("w.yaml", REPORTED).write("train.py", &TRAIN.replace("1 - lr", "2 - lr"));
     let (_, id) = import(&here, "x.bundle");
     let without = here.flow(["diff", &id, "now"]).expect(0).text();
-    assert!(without.contains("; the imported run has no text of it: `flow export --inputs` adds it\n"), "{without}");
+    assert!(
+        without.contains("; the imported run has no text of it (`flow export --inputs` takes texts along)\n"),
+        "{without}"
+    );
     here.flow(["forget", "lab4"]).expect(0);
     there.flow(["export", "--bundle", "y.bundle", "--inputs"]).expect(0);
     fs::copy(there.path("y.bundle"), here.path("y.bundle")).unwrap();

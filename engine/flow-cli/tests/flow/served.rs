@@ -86,7 +86,7 @@ fn plugins_are_set_up_at_the_same_time() {
     }
     space.write("both.yaml", "flow: 1\nname: both\nsteps: {a: {uses: left/one}, b: {uses: right/one}}\n");
     let planned = || space.flow(["plan", "both.yaml"]).expect(0).stdout();
-    assert!(planned().contains("flow sets up the plugins left, right once"), "{}", planned());
+    assert!(planned().contains("the run first sets up the plugins left, right, once"), "{}", planned());
     let said = space.flow(["run", "both.yaml"]).expect(0).text();
     assert_eq!(said.matches("setting up plugin").count(), 2, "{said}");
     assert!(!planned().contains("sets up"), "{}", planned());

@@ -35,7 +35,7 @@ pub use plan::present::{PresentInputs, present_inputs};
 pub use plan::unwanted::{Unwanted, unwanted};
 pub use plan::{Forgotten, Knowledge, accept, done_by_others, forget, ignored, listed, parts, plan, plan_elsewhere};
 pub use recover::left::{end_strays, ended_since, going_on, jobs_going_on, jobs_waiting};
-pub use reports::exports::{Private, carry, input_texts, plugin_digests};
+pub use reports::exports::{Private, carry, input_text_count, input_texts, plugin_digests};
 pub use reports::publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use reports::remake::{Made, Remade, remake};
 pub use request::{ForceRequest, RunEnd, RunOptions};

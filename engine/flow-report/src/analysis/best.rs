@@ -202,9 +202,13 @@ impl Ranking {
         let Some(best) = self.points.first().and_then(|best| best.cell.number()) else { return args };
         let show = self.refined();
         let next = self.points.get(1).and_then(|next| Some((next, next.cell.number()?)));
-        let Some((next, second)) = next.filter(|(_, second)| *second != best) else {
+        let Some((next, second)) = next else {
             return args.with("value", words.figure(lang, &show, best)).with("order", "none");
         };
+        if second == best {
+            let args = args.with("value", words.figure(lang, &show, best)).with("order", "same");
+            return args.with("next", safe::text(&next.name));
+        }
         let [value, second, by] = Lead::of(&show, best, second).texts(best, second, words, lang);
         let order = match self.goal {
             _ if value == second => "rounded",

@@ -197,7 +197,8 @@ fn found(
                 continue;
             }
             // Two machines are compared in every column. Without repetitions, only a sign test decides.
-            if of.axis != MACHINE {
+            let single = |row: usize| column.at.iter().all(|at| ledger.table.body[row].cells[*at].of.len() <= 1);
+            if of.axis != MACHINE || !rows.iter().all(|(row, _)| single(*row)) {
                 once.push(column);
                 continue;
             }

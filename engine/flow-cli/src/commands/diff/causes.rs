@@ -21,7 +21,7 @@ use crate::{reasons, words};
 const LONGEST: usize = 40;
 
 /// Follows a changed input whose lines are unknown.
-const NO_TEXT: &str = "; the imported run has no text of it: `flow export --inputs` adds it";
+const NO_TEXT: &str = "; the imported run has no text of it (`flow export --inputs` takes texts along)";
 
 /// The differences between the steps as written.
 pub(super) fn workflow(before: &Side, after: &Side) -> Vec<String> {

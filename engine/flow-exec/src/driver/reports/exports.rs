@@ -104,27 +104,41 @@ pub fn carry(
         carried.files = workspace(session, private);
     }
     if inputs {
-        let secrets = session.map(Session::secret_values).transpose()?.unwrap_or_default();
-        carried.files.extend(kept_texts(&objects, results, private, &secrets));
+        carried.files.extend(kept_texts(&objects, results, &known_secrets(session)?));
     }
     Ok(carried)
 }
 
-/// The stored texts of the results' inputs, as files of the workspace. A text with a secret of its run is never stored;
-/// these are the present secrets.
-fn kept_texts(
-    objects: &Objects,
-    results: &[StepResult],
-    private: &Private<'_>,
-    secrets: &Secrets,
-) -> BTreeMap<String, String> {
+/// The values of all secrets that the workflow declares.
+///
+/// # Errors
+/// The workflow or a value is not known, so flow could not recognise a secret.
+fn known_secrets(session: Option<&Session>) -> Result<Secrets, ExecError> {
+    let unknown = |what: String| {
+        ExecError::Usage(format!("{what}, so flow cannot look for secrets in the inputs; export without `--inputs`"))
+    };
+    let session = session.ok_or_else(|| unknown("the workflow of the run cannot be opened".to_owned()))?;
+    if let Some(name) = session.secrets().into_iter().find(|name| std::env::var_os(name).is_none()) {
+        return Err(unknown(format!("the secret `{name}` is not set here")));
+    }
+    session.secret_values()
+}
+
+/// The stored texts of the results' inputs, as files of the workspace. A text with a secret of its run is never stored,
+/// and one with these secrets is left out.
+fn kept_texts(objects: &Objects, results: &[StepResult], secrets: &Secrets) -> BTreeMap<String, String> {
     let inputs = results.iter().filter_map(|result| result.kept.as_ref()).flat_map(|kept| kept.inputs.values());
     let digests: BTreeSet<Digest> = inputs.filter(|input| input.text).map(|input| input.digest).collect();
     let text = |digest: Digest| {
         let text = String::from_utf8(objects.read_private(&digest)?).ok().filter(|text| !secrets.stand_in(text))?;
-        Some((format!("{INPUT_TEXTS}/{digest}"), (private.file)(&text)))
+        Some((format!("{INPUT_TEXTS}/{digest}"), text))
     };
     digests.into_iter().filter_map(text).collect()
+}
+
+/// The number of texts of inputs that a run takes along.
+pub fn input_text_count(run: &Carried) -> usize {
+    run.files.keys().filter(|path| Path::new(path).starts_with(INPUT_TEXTS)).count()
 }
 
 /// The texts of inputs in the workspace of an imported run, by the digest of the original.
@@ -285,17 +299,15 @@ mod tests {
         let result = json!({"fingerprint": original, "workflow": "w", "step": "a", "label": "a", "axes": {}, "outcome": "ok",
             "run": "r", "started_at": 0, "ended_at": 0, "kept": {"attempt": original, "inputs": inputs}});
         let results = [serde_json::from_value(result).unwrap()];
-        let hide = |text: &str| text.replace("/home/kim", "~");
-        let private = Private { text: &hide, file: &hide };
         let secret = Secrets::new(vec!["/home/kim".into()]);
-        assert!(kept_texts(&store.objects(), &results, &private, &secret).is_empty());
-        let texts = kept_texts(&store.objects(), &results, &private, &Secrets::default());
+        assert!(kept_texts(&store.objects(), &results, &secret).is_empty());
+        let texts = kept_texts(&store.objects(), &results, &Secrets::default());
         for (path, text) in &texts {
             let path = dir.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        assert_eq!(input_texts(dir.path()), [(original, "cd ~\n".to_owned())].into());
+        assert_eq!(input_texts(dir.path()), [(original, "cd /home/kim\n".to_owned())].into());
         assert_eq!(input_texts(&dir.path().join("none")), BTreeMap::new());
     }
 }
