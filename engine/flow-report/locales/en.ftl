@@ -986,7 +986,7 @@ best-point = { $goal ->
     [below] , { $by } below the next, { $second } at { $next }
     [above] , { $by } above the next, { $second } at { $next }
     [rounded] . The next, equal in these digits, is at { $next }
-    [same] {" "}and, just the same, at { $next }
+    [same] ; the same at { $next }
    *[none] {""}
 }.
 best-same = The same at { $points }.

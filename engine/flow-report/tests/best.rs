@@ -87,9 +87,9 @@ fn points_that_are_not_distinguished_are_counted() {
     add_table(&mut input, "t", json!({"from": "s", "rows": ["c", "model"], "columns": ["loss"]}));
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
     let [english, chinese] = said(&input, &["best"]);
-    let others = "at c=1, svm. 2 points are not distinguished from the best (paired t-tests).";
+    let others = "at c=1, svm; the same at c=2, svm. 2 points are not distinguished from the best (paired t-tests).";
     assert!(english.contains(others), "{english}");
-    let others = "取值为 c=1, svm。有 2 个点尚无法与最优点区分（配对 t 检验）。";
+    let others = "取值为 c=1, svm，c=2, svm 也相同。有 2 个点尚无法与最优点区分（配对 t 检验）。";
     assert!(chinese.contains(others), "{chinese}");
 
     // The table shows medians, but tests compare means.

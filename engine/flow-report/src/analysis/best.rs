@@ -206,7 +206,9 @@ impl Ranking {
             return args.with("value", words.figure(lang, &show, best)).with("order", "none");
         };
         if second == best {
-            let args = args.with("value", words.figure(lang, &show, best)).with("order", "same");
+            // Without a test, another sentence names all such points.
+            let order = if next.p.is_some() { "same" } else { "none" };
+            let args = args.with("value", words.figure(lang, &show, best)).with("order", order);
             return args.with("next", safe::text(&next.name));
         }
         let [value, second, by] = Lead::of(&show, best, second).texts(best, second, words, lang);

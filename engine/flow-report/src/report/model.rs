@@ -178,7 +178,8 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
         (None, None) => String::new(),
     };
     let fake_gpus = used.iter().any(|r| r.circumstances.fake_gpus) || used.is_empty() && input.machine.fake_gpus;
-    let setup = setup(with, input, &sections, &used, &measured);
+    let tables: Vec<&Table> = sections.iter().map(|section| &section.table).collect();
+    let setup = setup(with, input, &tables, &used, &measured);
     let mut seen: Vec<(String, Caveats)> = used.iter().map(|r| (r.label.clone(), Caveats::of(r))).collect();
     for section in &sections {
         seen.extend(beside_theirs(&section.table).map(|(label, seen)| (label.clone(), seen.clone())));

@@ -7,7 +7,6 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::model::Section;
 use super::with::{self, ReportWith, SetupWith};
 use crate::columns::{Datum, datum};
 use crate::safe::value_without_folders;
@@ -85,7 +84,7 @@ impl Setup {
 pub(super) fn setup(
     with: &ReportWith,
     input: &BuiltinInput,
-    sections: &[Section],
+    tables: &[&Table],
     used: &[&StepResult],
     measured: &[&StepResult],
 ) -> Setup {
@@ -110,7 +109,7 @@ pub(super) fn setup(
         }
     }
     let mut others = others(input, used);
-    others.extend(constant_axes(sections, used));
+    others.extend(constant_axes(tables, used));
     others.sort();
     let mut gpus: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     let (mut cpus, mut host_cpus) = (BTreeMap::<String, u32>::new(), BTreeMap::<String, u32>::new());
@@ -221,14 +220,14 @@ fn others(input: &BuiltinInput, used: &[&StepResult]) -> Vec<(String, String)> {
 }
 
 /// Axes that have one value in all results, and that no section shows.
-fn constant_axes(sections: &[Section], used: &[&StepResult]) -> Vec<(String, String)> {
+fn constant_axes(tables: &[&Table], used: &[&StepResult]) -> Vec<(String, String)> {
     let mut values: BTreeMap<&String, BTreeSet<String>> = BTreeMap::new();
     for (axis, value) in used.iter().flat_map(|result| &result.axes) {
         values.entry(axis).or_default().insert(value_without_folders(&written(value)));
     }
     let is_shown = |axis: &str| {
         let shows = |table: &Table| table.axes().any(|shown| shown == axis) || table.only.contains_key(axis);
-        sections.iter().any(|section| shows(&section.table))
+        tables.iter().any(|table| shows(table))
     };
     let constant = values.into_iter().filter(|(axis, values)| values.len() == 1 && !is_shown(axis));
     constant.flat_map(|(axis, values)| values.into_iter().map(|value| (axis.clone(), value))).collect()
