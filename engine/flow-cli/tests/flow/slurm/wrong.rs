@@ -1,7 +1,7 @@
 //! What clusters tell wrong: nodes whose clocks differ from the engine's, and a controller that lost all that it knew and gives numbers
 //! a second time.
 
-use std::{collections::BTreeMap, fs, process::Command};
+use std::{fs, process::Command};
 
 use flow_testkit::until;
 use nix::sys::signal::Signal;
@@ -103,7 +103,8 @@ fn a_controller_that_lost_its_state_gives_numbers_to_others() {
     until("both run", || lab.lines("began").len() == 2);
     others();
     // The controller does not know their jobs, and has their node end them.
-    until("both run again", || lab.lines("began") == BTreeMap::from(["0", "1"].map(|n| (n.to_owned(), 2))));
+    let again = || lab.lines("began").values().filter(|times| **times >= 2).count();
+    until("both run again", || again() == 2);
     lab.space.write("on", "");
     assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
     assert_eq!(lab.lines("did"), once(2), "{}", flow.said());
