@@ -300,8 +300,8 @@ mod tests {
             "run": "r", "started_at": 0, "ended_at": 0, "kept": {"attempt": original, "inputs": inputs}});
         let results = [serde_json::from_value(result).unwrap()];
         let secret = Secrets::new(vec!["/home/kim".into()]);
-        assert!(kept_texts(&store.objects(), &results, &secret).is_empty());
-        let texts = kept_texts(&store.objects(), &results, &Secrets::default());
+        assert!(kept_texts(store.objects(), &results, &secret).is_empty());
+        let texts = kept_texts(store.objects(), &results, &Secrets::default());
         for (path, text) in &texts {
             let path = dir.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
