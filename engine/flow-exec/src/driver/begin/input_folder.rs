@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::Path,
     sync::Arc,
 };
@@ -24,7 +24,10 @@ pub(super) fn link_folder(
     to: &Path,
 ) -> io::Result<()> {
     if geteuid().is_root() && !matches!(body, Body::Builtin { .. }) {
-        let own = copy.copy_for_attempt(&folder.inputs().join(input.place()));
+        let device = |path: &Path| fs::metadata(path).map(|meta| meta.dev());
+        // A hard link to the shared copy is impossible, so each attempt gets a copy anyway.
+        let is_elsewhere = device(copy.path())? != device(&folder.work())?;
+        let own = copy.copy_for_attempt(&folder.inputs().join(input.place()), is_elsewhere);
         own.into_iter().for_each(|own| *copy = Arc::new(own));
     }
     copy.link_to(to).or_else(|_| {
