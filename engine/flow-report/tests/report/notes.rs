@@ -1,10 +1,8 @@
 //! Notes below tables count exactly what they claim to count.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{With, input, result, run, text, view};
+use crate::common::{With, curve, input, result, run, text, view};
 use flow_core::reason::{Cause, NoMetrics, Spoiled};
 use flow_core::{Earlier, Outcome, Series, StepResult};
 use serde_json::json;
@@ -18,7 +16,7 @@ fn a_note_counts_results_and_no_epochs() {
         one.accepted = Some("a comment".into());
         one
     };
-    let metrics = BTreeMap::from([("loss".to_owned(), common::curve(&[(1, 0.5), (2, 0.3), (3, 0.2)]))]);
+    let metrics = BTreeMap::from([("loss".to_owned(), curve(&[(1, 0.5), (2, 0.3), (3, 0.2)]))]);
     let series = Some(Series { metrics, epoch_times: Vec::new(), samples: BTreeMap::new() });
     let said = |batches: &[u32]| {
         let mut tune = view("torch/train", None, batches.iter().copied().map(of).collect());

@@ -1,8 +1,6 @@
 //! `flow/table`: published tables have the measured numbers, and numbers that cannot be compared are not compared.
 
-mod common;
-
-use common::{With, add_table, input, number, published, result, run, text, view};
+use crate::common::{With, add_table, input, number, published, result, run, text, view};
 use flow_core::reason::{Cause, Memory, Spoiled};
 use flow_core::{Digest, Environment, Outcome};
 use serde_json::{Value, json};

@@ -1,8 +1,6 @@
 //! `machines:` of a table: results of other machines appear next to the own ones, and are never averaged with them.
 
-mod common;
-
-use common::{With, add_table, input, reported, result, run, text, view, whole};
+use crate::common::{With, add_table, input, reported, result, run, text, view, whole};
 use flow_core::{Digest, Foreign, Kept, KeptInput, Outcome, StepResult, Stranger};
 use serde_json::{Value, json};
 

@@ -1,9 +1,7 @@
 //! The visible part of a report before anything is unfolded: the answer first, a table, a chart and a few findings, in
 //! one language.
 
-mod common;
-
-use common::{With, add_table, feb08, figures, first_screens, input, result, run, view, whole};
+use crate::common::{With, add_table, curve, feb08, figures, first_screens, input, result, run, view, whole};
 use flow_core::{BuiltinInput, CorunGpus, Outcome, StepResult};
 use serde_json::{Value, json};
 
@@ -258,7 +256,7 @@ fn of_tables_that_are_wide_or_by_epoch() {
     let mut step = view("torch/train", None, vec![result("s", &[], 1).epoch_time(9.0)]);
     let mut series = flow_core::Series::default();
     let losses: Vec<(u32, f64)> = (1..=60).map(|epoch| (epoch, 2.0 / f64::from(epoch))).collect();
-    series.metrics.insert("train_loss".into(), common::curve(&losses));
+    series.metrics.insert("train_loss".into(), curve(&losses));
     step.results[0] = step.results[0].clone().metric("train_loss", 0.03, "");
     step.series = vec![Some(series)];
     let mut epochs = input(vec![("s", step)]);

@@ -1,8 +1,6 @@
 //! `flow/report`: complete reports in both languages, and the properties of every report.
 
-mod common;
-
-use common::{
+use crate::common::{
     With, add_table, bullets, feb08, honest, input, number, published, remarks, result, run, text, view, whole,
 };
 use flow_core::Outcome;

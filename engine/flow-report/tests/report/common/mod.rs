@@ -1,5 +1,4 @@
 //! Results as the store would contain them, with published or simple figures.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub(crate) mod analyses;
 pub(crate) mod feb08;

@@ -1,15 +1,13 @@
 //! Findings of a report about load over time.
 
-mod common;
-
-use common::{With, add_table, bullets, feb08, honest, input, result, run, text, view, whole};
+use crate::common::{With, add_table, bullets, feb08, honest, input, result, run, text, timed, view, whole};
 use serde_json::{Value, json};
 
 /// The findings about trainings with this CPU use at the ends of epochs, and 25% otherwise.
 fn said(at_ends: &[f64], columns: &Value) -> String {
     let series = |at_ends: f64| {
         let mut series = feb08::series();
-        series.epoch_times = common::timed(&[(1, 0.0, 3.0), (2, 4.5, 7.5), (3, 9.0, 12.0)]);
+        series.epoch_times = timed(&[(1, 0.0, 3.0), (2, 4.5, 7.5), (3, 9.0, 12.0)]);
         let inside = |t: f64| series.epoch_times.iter().any(|of| t >= of.began && t < of.ended);
         let cpu = (0..480).map(|n| f64::from(n) / 40.0).map(|t| (t, if inside(t) { 0.25 } else { at_ends }));
         series.samples = [("cpu".to_owned(), cpu.collect())].into();

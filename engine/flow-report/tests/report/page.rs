@@ -1,10 +1,8 @@
 //! A report as one page: its folds open and close, its targets are unique, and its links lead somewhere.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{REPORTS, With, add_table, feb08, input, result, run, view, whole};
+use crate::common::{REPORTS, With, add_table, feb08, input, result, run, view, whole};
 use flow_core::BuiltinInput;
 use roxmltree::Node;
 use serde_json::{Value, json};

@@ -1,9 +1,7 @@
 //! Co-run groups in reports: published experiments get the verdict of their notes, and a group that cannot be judged
 //! says why.
 
-mod common;
-
-use common::{With, add_table, feb08, input, number, published, result, run, text, view};
+use crate::common::{With, add_table, feb08, honest, input, number, published, result, run, text, view};
 use flow_core::reason::Spoiled;
 use flow_core::{CorunGpus, Outcome};
 use serde_json::json;
@@ -259,7 +257,7 @@ fn what_was_repeated_is_shown_with_how_sure_it_is_and_predicted_from_all_runs() 
     add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "corun": "pair"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
-    common::honest(&report);
+    honest(&report);
     let told = ["- Together", "- 同时", "|                  16", "|                  32", "| Sum", "| pair"];
     let told: Vec<&str> = report.lines().filter(|line| told.iter().any(|start| line.starts_with(start))).collect();
     insta::assert_snapshot!(told.join("\n"), @r"
@@ -293,7 +291,7 @@ fn what_sharing_cost_before_is_predicted_with() {
         add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
         let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "corun": "pair"}]});
         let report = text(&run("report", with, &input).expect("a report"), "report.md");
-        common::honest(&report);
+        honest(&report);
         report
     };
     // Above 100%, they demand 80% more.

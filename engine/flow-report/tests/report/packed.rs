@@ -1,8 +1,6 @@
 //! Findings of a report about packed trainings, compared with one after another.
 
-mod common;
-
-use common::{With, add_table, bullets, honest, input, result, run, text, view};
+use crate::common::{With, add_table, bullets, honest, input, result, run, text, view};
 use flow_core::{BuiltinInput, Outcome, StepResult};
 use serde_json::{Value, json};
 

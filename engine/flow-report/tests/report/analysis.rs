@@ -1,10 +1,8 @@
 //! Analyses of tables: published and made-up figures, the sentences in both languages, and the tables that support
 //! them.
 
-mod common;
-
-use common::analyses::{add, metric, reported, said};
-use common::{With, add_table, bullets, input, number, published, result, text, view};
+use crate::common::analyses::{add, metric, reported, said};
+use crate::common::{With, add_table, bullets, input, number, published, result, text, view};
 use flow_core::BuiltinInput;
 use serde_json::json;
 

@@ -1,8 +1,6 @@
 //! Simulated schedules in reports: their charts, and the findings about policies.
 
-mod common;
-
-use common::{With, add_table, honest, input, result, run, text, view};
+use crate::common::{With, add_table, bullets, honest, input, result, run, text, view};
 use flow_core::{BuiltinInput, StepResult};
 use flow_report::{Bar, Gantt, Reports};
 use serde_json::{Value, json};
@@ -120,7 +118,7 @@ fn found(points: &[(&str, Points<'_>)]) -> String {
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
-    common::bullets(&report).concat().join("\n")
+    bullets(&report).concat().join("\n")
 }
 
 /// fifo takes a quarter longer for each seed, although seeds differ by more. srtf is longer for some seeds and shorter
@@ -222,7 +220,7 @@ fn traced(times: [(&str, f64, f64); 3]) -> String {
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
-    common::bullets(&report).concat().join("\n")
+    bullets(&report).concat().join("\n")
 }
 
 #[test]
@@ -265,7 +263,7 @@ fn against(trace: &[(&str, f64)], simulated: &[(&str, [f64; 5])]) -> [String; 2]
     let out = run("report", json!({"languages": ["en", "zh"], "sections": sections}), &input).expect("a report");
     let report = text(&out, "report.md");
     honest(&report);
-    common::bullets(&report).map(|bullets| {
+    bullets(&report).map(|bullets| {
         let bullets: Vec<&str> = bullets.into_iter().filter(|line| line.contains("by_error")).collect();
         bullets.join("\n")
     })
@@ -311,7 +309,7 @@ fn what_changes_where_it_is_dense_is_said_of_there() {
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "compare": "mode"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
-    insta::assert_snapshot!(common::bullets(&report).concat().join("\n"), @r"
+    insta::assert_snapshot!(bullets(&report).concat().join("\n"), @r"
     - From alone to shared, makespan falls at density 0.9 (−4%) and 1.1 (−14%); elsewhere no change can be told.
     - 从 alone 到 shared，到达密度为 0.9（−4%）和 1.1（−14%）时 makespan（完工时间）下降；其余各处未见显著变化。
     ");
@@ -334,7 +332,7 @@ fn where_the_best_is_no_better_than_the_worst_nothing_is_best() {
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
-    insta::assert_snapshot!(common::bullets(&report).concat().join("\n"), @r"
+    insta::assert_snapshot!(bullets(&report).concat().join("\n"), @r"
     - At density 1.1, mean JCT does not distinguish policy values: sjf (2.06 h) to fifo (2.55 h), a difference of 0.49 h (95% interval −1.90 to +2.88 h).
     - 到达密度为 1.1 时，平均作业完成时间（JCT）无法区分各策略：sjf（2.06 h）至 fifo（2.55 h），相差 0.49 h（95% 区间为 −1.90 至 +2.88 h）。
     ");

@@ -1,10 +1,8 @@
 //! Every reason in every language: no words of another language, no gap, and no reason is forgotten.
 
-mod common;
-
 use std::{collections::BTreeSet, io};
 
-use common::{add_table, input, result, run, text, view};
+use crate::common::{add_table, input, result, run, text, view};
 use flow_core::Outcome;
 use flow_core::reason::{Cause, Fault, ProfileReason, Spoiled, StoreAction, StoreFault, Texts};
 use flow_report::Words;

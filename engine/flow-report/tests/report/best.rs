@@ -1,9 +1,7 @@
 //! `flow/best`: the best point, and the points that cannot be distinguished from it.
 
-mod common;
-
-use common::analyses::{add, metric, said};
-use common::{With, add_table, input, number, published, result, run, text, view, whole};
+use crate::common::analyses::{add, metric, said};
+use crate::common::{With, add_table, input, number, published, result, run, text, view, whole};
 use serde_json::json;
 
 #[test]

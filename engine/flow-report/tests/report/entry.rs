@@ -1,8 +1,6 @@
 //! The entry of What's New is short: a table, and the answer to each question in each language.
 
-mod common;
-
-use common::{feb08, run, text};
+use crate::common::{feb08, run, text};
 
 #[test]
 fn a_day_of_three_experiments_is_an_entry_of_twenty_five_lines() {

@@ -1,9 +1,7 @@
 //! Earlier figures next to the current ones: the reading of a CSV file, the computed columns, and the findings about
 //! both.
 
-mod common;
-
-use common::{With, bullets, input, result, run, text, view};
+use crate::common::{With, add_table, bullets, honest, input, result, run, text, view};
 use flow_core::{BuiltinInput, BuiltinOutput, CorunGpus, Outcome, StepView};
 use serde_json::{Value, json};
 
@@ -49,10 +47,10 @@ fn a_report_says_which_findings_hold() {
     let mut with =
         json!({"from": "s", "rows": "batch", "columns": ["gpu_memory", "epoch_time"], "reference": columns()});
     with["reference"]["file"] = json!("/somewhere/published.csv");
-    common::add_table(&mut input, "t", with);
+    add_table(&mut input, "t", with);
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
-    common::honest(&report);
+    honest(&report);
     assert_eq!(bullets(&report)[0].len(), bullets(&report)[1].len());
     for [yes, no] in [["| yes ", "| no, different "], ["| 是 ", "| 否，不同 "]] {
         let held = report.lines().filter(|line| line.contains(yes) || line.contains(no));
@@ -147,7 +145,7 @@ fn pair(reference: Value, looks: u32) -> Result<BuiltinOutput, String> {
     let mut with = json!({"from": "solo", "rows": "batch", "columns": ["gpus", "gpu_memory", "epoch_time"]});
     with["reference"] = reference;
     with["reference"]["file"] = json!("/somewhere/feb13.csv");
-    common::add_table(&mut input, "t", with);
+    add_table(&mut input, "t", with);
     run("report", json!({"languages": ["en", "zh"], "sections": [{"table": "t", "corun": "pair"}]}), &input)
 }
 
@@ -156,7 +154,7 @@ fn the_verdict_of_a_group_is_held_against_that_of_earlier_figures() {
     let reference = json!({"label": {"en": "published", "zh": "已发表"}, "columns": {"epoch_time": "epoch_s",
         "epoch_time together": "epoch_two_on_one_gpu_s", "gpu_memory": "mem_per_gpu_mib [MiB]"}});
     let report = text(&pair(reference.clone(), 3).expect("a report"), "report.md");
-    common::honest(&report);
+    honest(&report);
     let line = |start: &str| report.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{report}"));
     // 21.5 s alone and 32.5 s together, 13.6 s and 23.1 s: 1.25 times the work of one after another then, and 0.94
     // times now.
@@ -194,7 +192,7 @@ fn findings_are_held_against_each_other_over_the_rows_that_both_have() {
     let mut input = now(file);
     let mut with = json!({"from": "s", "rows": "batch", "columns": ["epoch_time"], "reference": with});
     with["reference"]["file"] = json!("/somewhere/published.csv");
-    common::add_table(&mut input, "t", with);
+    add_table(&mut input, "t", with);
     let report = text(&run("report", json!({"sections": [{"table": "t"}]}), &input).expect("a report"), "report.md");
     let held =
         report.lines().find(|line| line.starts_with("| Epoch time still falls up to batch size 64 (12")).unwrap_or("");
@@ -232,10 +230,10 @@ fn a_column_that_agrees_is_said_and_nothing_is_made_up_of_earlier_figures() {
     input.files.insert("/somewhere/published.csv".into(), csv.into());
     let with = json!({"from": "s", "rows": "model", "columns": ["alpha", "near", "plain", "cpu_time", "wall"],
         "reference": {"file": "/somewhere/published.csv"}});
-    common::add_table(&mut input, "t", with);
+    add_table(&mut input, "t", with);
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
-    common::honest(&report);
+    honest(&report);
     let [english, chinese] = bullets(&report);
     assert_eq!(
         english,
@@ -257,10 +255,10 @@ fn earlier_figures_keep_the_digits_that_they_were_given_with() {
     input.files.insert("/somewhere/published.csv".into(), "model,alpha\na,15.5\nb,2.88\nc,1.50\n".into());
     let with = json!({"from": "s", "rows": "model", "columns": ["alpha"],
         "reference": {"file": "/somewhere/published.csv"}});
-    common::add_table(&mut input, "t", with);
+    add_table(&mut input, "t", with);
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
-    common::honest(&report);
+    honest(&report);
     let earlier = |row: &str| {
         let line =
             report.lines().find(|line| line.starts_with(&format!("| {row} "))).unwrap_or_else(|| panic!("{report}"));
@@ -296,10 +294,10 @@ fn earlier_rows_on_unlike_numbers_of_gpus_are_not_compared_with_and_without_a_sp
             with["where"] = json!({"version": "v7"});
             with["reference"] = json!({"file": file, "columns": {"epoch_time": "epoch_v7_s"}});
         }
-        common::add_table(&mut input, "t", with);
+        add_table(&mut input, "t", with);
         let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
         let report = text(&run("report", with, &input).expect("a report"), "report.md");
-        common::honest(&report);
+        honest(&report);
         report
     };
     for split in [true, false] {
@@ -382,7 +380,7 @@ fn an_end_of_memory_that_a_limit_forced_reproduces_nothing() {
         let mut with =
             json!({"from": "s", "rows": "batch", "columns": ["gpu_memory", "epoch_time"], "reference": columns()});
         with["reference"]["file"] = json!("/somewhere/published.csv");
-        common::add_table(&mut input, "t", with);
+        add_table(&mut input, "t", with);
         let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
         let report = text(&run("report", with, &input).expect("a report"), "report.md");
         let row = report.lines().find(|line| line.starts_with("| Batch size 512 runs out")).expect("a row");

@@ -1,9 +1,7 @@
 //! The names that an author gives to axis values appear wherever a reader sees a value, in the right language, and
 //! nowhere else.
 
-mod common;
-
-use common::{add_table, feb08, run, text, whole};
+use crate::common::{add_table, feb08, run, text, whole};
 use serde_json::json;
 
 #[test]

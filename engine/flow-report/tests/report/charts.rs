@@ -1,8 +1,6 @@
 //! Charts that an author asks for in a section, and epochs that are not epochs of a training.
 
-mod common;
-
-use common::{With, input, result, run, text, view, whole};
+use crate::common::{With, add_table, curve, input, result, run, text, timed, view, whole};
 use flow_core::{BuiltinInput, BuiltinOutput, Series};
 use serde_json::{Value, json};
 
@@ -17,7 +15,7 @@ fn swept() -> BuiltinInput {
             results.push(made.epoch_time(3.0).metric("top1", top1, "ratio").metric("val/<loss>", -0.2, ""));
             let mut of = Series::default();
             let losses = (1..=4).map(|epoch| (epoch, 0.3 - 0.1 * f64::from(epoch) * (1.0 + lr)));
-            of.metrics.insert("val/<loss>".into(), common::curve(&losses.collect::<Vec<_>>()));
+            of.metrics.insert("val/<loss>".into(), curve(&losses.collect::<Vec<_>>()));
             series.push(Some(of));
         }
     }
@@ -28,7 +26,7 @@ fn swept() -> BuiltinInput {
 
 fn report(input: &BuiltinInput, section: Value) -> Result<BuiltinOutput, String> {
     let mut input = input.clone();
-    common::add_table(
+    add_table(
         &mut input,
         "t",
         json!({"from": "s", "rows": ["width", "lr"], "columns": ["epoch_time", "top1", "val/<loss>"]}),
@@ -88,7 +86,7 @@ fn rows_on_more_gpus_are_a_line_of_their_own() {
         let batches = [16, 32, 64, 128].into_iter().zip(gpus).zip([20.0, 14.0, 11.0, 6.1]);
         let of = |((batch, gpus), time)| result("s", &[("batch", json!(batch))], gpus).epoch_time(time);
         let mut input = input(vec![("s", view("torch/train", None, batches.map(of).collect()))]);
-        common::add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["gpus", "epoch_time"]}));
+        add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["gpus", "epoch_time"]}));
         let section = json!({"table": "t", "charts": ["epoch_time"]});
         let out = run("report", json!({"languages": ["en", "zh"], "sections": [section]}), &input).expect("a report");
         ["t-epoch_time", "t-chart-1"].map(|name| text(&out, &format!("charts/{name}.{lang}.svg")))
@@ -109,12 +107,12 @@ fn rows_on_more_gpus_are_a_line_of_their_own() {
 fn the_load_is_drawn_from_the_first_epoch_on() {
     let drawn = |epochs: Vec<(u32, f64, f64)>| {
         let mut step = view("torch/train", None, vec![result("s", &[("batch", json!(16))], 1).epoch_time(5.0)]);
-        let mut series = Series { epoch_times: common::timed(&epochs), ..Series::default() };
+        let mut series = Series { epoch_times: timed(&epochs), ..Series::default() };
         let samples = (0..20).map(|t| (f64::from(t), if t < 6 { 0.1 } else { 0.9 })).collect();
         series.samples = [("cpu".to_owned(), samples)].into();
         step.series = vec![Some(series)];
         let mut input = input(vec![("s", step)]);
-        common::add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]}));
+        add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]}));
         let section = json!({"table": "t", "charts": [{"load": {"batch": 16}}]});
         let out = run("report", json!({"languages": ["en", "zh"], "sections": [section]}), &input).expect("a report");
         let model: Value = serde_json::from_str(&text(&out, "report.json")).expect("JSON");
@@ -141,7 +139,7 @@ fn load_and_memory_are_drawn_of_named_instances_beside_what_was_published() {
         let samples = |value: f64| (0..20).map(|t| (f64::from(t), value)).collect::<Vec<_>>();
         let samples = [("cpu", 0.1), ("gpu0_load", used), ("gpu0_memory", used * 100.0 * f64::from(1 << 20))]
             .map(|(name, value)| (name.to_owned(), samples(value)));
-        let epoch_times = common::timed(&[(1, 0.0, 5.0), (2, 5.0, 10.0)]);
+        let epoch_times = timed(&[(1, 0.0, 5.0), (2, 5.0, 10.0)]);
         (result, Some(Series { samples: samples.into(), epoch_times, ..Series::default() }))
     };
     let (results, series) = [of(16, 0.25), of(64, 0.5), of(256, 0.75)].into_iter().unzip();
@@ -151,7 +149,7 @@ fn load_and_memory_are_drawn_of_named_instances_beside_what_was_published() {
     let file = "batch,load_pct,memory_pct\n16,50,25\n256,90,75\n";
     input.files.insert("/somewhere/then.csv".into(), file.as_bytes().to_vec());
     let columns = json!({"gpu_load": "load_pct [%]", "gpu_memory_share": "memory_pct [%]"});
-    common::add_table(
+    add_table(
         &mut input,
         "t",
         json!({
@@ -202,14 +200,14 @@ fn repeated(epochs: u32) -> (Value, String) {
             results.push(result("s", &[("lr", json!(lr)), ("seed", json!(seed))], 1).metric("top1", lr, "ratio"));
             let mut of = Series::default();
             let losses = (1..=epochs).map(|epoch| (epoch, 1.0 / f64::from(epoch) + lr + 0.1 * f64::from(seed)));
-            of.metrics.insert("loss".into(), common::curve(&losses.collect::<Vec<_>>()));
+            of.metrics.insert("loss".into(), curve(&losses.collect::<Vec<_>>()));
             series.push(Some(of));
         }
     }
     let mut step = view("torch/train", None, results);
     step.series = series;
     let mut input = input(vec![("s", step)]);
-    common::add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "seed", "columns": ["top1"]}));
+    add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "seed", "columns": ["top1"]}));
     let section = json!({"table": "t", "charts": [{"column": "loss", "over": "epoch"}]});
     let out = run("report", json!({"languages": ["en"], "sections": [section]}), &input).expect("a report");
     let model = serde_json::from_str(&text(&out, "report.json")).expect("JSON");
@@ -223,7 +221,7 @@ fn earlier_figures_are_a_series_of_every_chart_of_their_column() {
     let mut input = input(vec![("s", view("torch/train", None, results.into()))]);
     input.files.insert("/somewhere/then.csv".into(), b"batch,epoch_time\n16,37\n64,19\n".to_vec());
     let reference = json!({"file": "/somewhere/then.csv", "label": {"en": "2021", "zh": "2021 年"}});
-    common::add_table(
+    add_table(
         &mut input,
         "t",
         json!({"from": "s", "rows": "batch", "columns": ["epoch_time"], "reference": reference}),

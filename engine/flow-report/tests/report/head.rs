@@ -1,8 +1,6 @@
 //! The head of a report: the hardware and the repository of the measurements, without any folder of the machine.
 
-mod common;
-
-use common::{With, add_table, feb08, input, result, run, text, view};
+use crate::common::{With, add_table, feb08, input, result, run, text, view};
 use flow_core::reason::Spoiled;
 use flow_core::{Builtins, CorunGpus, GpuFacts, PublishJob, PublishWhat, Replace, Revision};
 use serde_json::json;

@@ -1,11 +1,9 @@
 //! Puts text by others into every field of results. A report must show it as it was written, and it must not create a
 //! link, HTML, a table row, or an unreadable picture.
 
-mod common;
-
 use std::{collections::BTreeSet, sync::LazyLock, thread};
 
-use common::{REPORTS, With, add_table, feb08, input, result, run, text, view};
+use crate::common::{REPORTS, With, add_table, feb08, input, result, run, text, view};
 use flow_core::reason::{Cause, ProfileReason, Spoiled, Texts};
 use flow_core::{
     BuiltinInput, BuiltinOutput, Builtins, GpuFacts, Machine, PublishJob, PublishWhat, Replace, StepResult,

@@ -1,10 +1,8 @@
 //! Tables with a row for each epoch or step: a row contains the numbers printed and measured in it, or a gap.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{With, add_table, curve, input, result, run, text, timed, view};
+use crate::common::{With, add_table, curve, input, result, run, text, timed, view};
 use flow_core::{Outcome, Series};
 use serde_json::json;
 
