@@ -1,9 +1,28 @@
 //! The words of a command, or of a script, that may be programs. Parses no shell: an argument may be among them.
 
-use std::path::Path;
+use std::{
+    fs::{self, Metadata},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+
+/// A larger file is no script.
+pub(crate) const LONGEST_SCRIPT: u64 = 1 << 20;
+/// The ends of names of shell scripts, which need not be executable. Other data is not read.
+const SHELL_SCRIPTS: [&str; 5] = ["sh", "bash", "zsh", "ksh", "dash"];
 
 /// What `make` reads.
 pub(crate) const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
+
+/// The text of a file that may be a script: an executable, or one whose name says so or says nothing.
+pub(crate) fn script(file: &Path) -> Option<String> {
+    let is_script = |meta: Metadata| {
+        let extension = file.extension().map(|of| of.to_str().unwrap_or_default());
+        let is_named = extension.is_none_or(|of| SHELL_SCRIPTS.contains(&of));
+        meta.is_file() && meta.len() <= LONGEST_SCRIPT && (is_named || meta.permissions().mode() & 0o111 != 0)
+    };
+    fs::metadata(file).is_ok_and(is_script).then(|| fs::read_to_string(file).ok()).flatten()
+}
 
 /// The part of a file that starts programs: of Python, the line that names its interpreter. A file in an input folder may
 /// be data, so it counts only if it looks like a script.
@@ -13,7 +32,13 @@ pub(crate) fn commands<'t>(file: &Path, text: &'t str, is_input: bool) -> &'t st
     match () {
         () if has("py") && is_interpreted => text.lines().next().unwrap_or_default(),
         () if has("py") => "",
-        () if is_input || is_interpreted || has("sh") || file.ends_with("Makefile") => text,
+        () if is_input
+            || is_interpreted
+            || SHELL_SCRIPTS.iter().any(|shell| has(shell))
+            || file.ends_with("Makefile") =>
+        {
+            text
+        }
         () => "",
     }
 }

@@ -6,14 +6,17 @@ use std::{
     env, fs,
     io::Read,
     iter,
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
 use flow_core::{Digest, Environment, ProgramFile, Python, shell::first};
 
-use crate::site_packages::{self, distributions};
+use crate::{
+    search_path::{ProgramPath, resolve},
+    site_packages::{self, distributions},
+};
 
 /// Looked for in every environment.
 pub(crate) const PYTHONS: [&str; 2] = ["python", "python3"];
@@ -55,16 +58,6 @@ pub(crate) fn find(names: impl Iterator<Item = String>, variables: Variables<'_>
     }
 }
 
-/// The file that this name starts. A path relative to the work folder is an input or unknown.
-pub(crate) fn resolve(name: &str, path: &str) -> Option<PathBuf> {
-    let is_program =
-        |at: &PathBuf| fs::metadata(at).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
-    if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(|at| at.is_absolute() && is_program(at));
-    }
-    env::split_paths(path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(name)).find(is_program)
-}
-
 /// The folders of packages of the Python installation that runs a program, and its prefix.
 pub(crate) struct Packages {
     pub(crate) prefix: PathBuf,
@@ -73,15 +66,9 @@ pub(crate) struct Packages {
 
 /// The packages of the Python that this name starts on this `PATH`: an interpreter, or a script of one.
 pub(crate) fn packages_of(name: &str, path: &str, variables: Variables<'_>) -> Option<Packages> {
-    /// The kernel reads no longer `#!` line.
-    const LONGEST_LINE: u64 = 256;
-    let at = resolve(name, path)?;
-    let real = fs::canonicalize(&at).ok()?;
-    let mut start = Vec::new();
-    fs::File::open(&real).ok()?.take(LONGEST_LINE).read_to_end(&mut start).ok()?;
-    let line = start.strip_prefix(b"#!").and_then(|rest| rest.split(|byte| *byte == b'\n').next());
-    let line = line.map(|line| String::from_utf8_lossy(line).into_owned());
-    let found = installation(&at, &real, line.as_deref(), path)?;
+    let program = resolve(name, path)?;
+    let (_, (_, line)) = content(&program.real)?;
+    let found = installation(&program, line.as_deref(), path)?;
     Some(Packages { folders: found.folders(variables), prefix: found.prefix })
 }
 
@@ -97,11 +84,10 @@ pub(crate) struct Interpreter {
 /// The interpreter in the `bin` of a prefix. `None` if there is none, or if flow does not know it (PyPy).
 pub(crate) fn interpreter(prefix: &Path) -> Option<Interpreter> {
     let bin = prefix.join("bin").display().to_string();
-    let at = PYTHONS.iter().find_map(|name| resolve(name, &bin))?;
-    let real = fs::canonicalize(&at).ok()?;
-    let Installation { version, base, .. } = Installation::of(&at, &real)?;
+    let program = PYTHONS.iter().find_map(|name| resolve(name, &bin))?;
+    let Installation { version, base, .. } = Installation::of(&program)?;
     let base = base.map(|base| folders_of(&base, &minor(&version))).unwrap_or_default();
-    Some(Interpreter { version, abi: abi(&real), base })
+    Some(Interpreter { version, abi: abi(&program.real), base })
 }
 
 /// The platform for which an interpreter loads binary packages, from the name of its configuration module:
@@ -118,20 +104,19 @@ fn abi(real: &Path) -> Option<String> {
 }
 
 /// The Python installation that a program is, or that runs it: the one of its `#!` line.
-fn installation(at: &Path, real: &Path, line: Option<&str>, path: &str) -> Option<Installation> {
-    let Some(line) = line else { return Installation::of(at, real) };
+fn installation(program: &ProgramPath, line: Option<&str>, path: &str) -> Option<Installation> {
+    let Some(line) = line else { return Installation::of(program) };
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let interpreter = first(&words).program.and_then(|name| resolve(&name, path))?;
-    Installation::of(&interpreter, &fs::canonicalize(&interpreter).ok()?)
+    Installation::of(&interpreter)
 }
 
 /// A program, and the Python installation that it is or that runs it.
-fn program(at: &Path, path: &str) -> Option<(ProgramFile, Option<Installation>)> {
-    let real = fs::canonicalize(at).ok()?;
-    let (stamp, (digest, interpreter)) = content(&real)?;
-    let installation = installation(at, &real, interpreter.as_deref(), path);
+fn program(program: &ProgramPath, path: &str) -> Option<(ProgramFile, Option<Installation>)> {
+    let (stamp, (digest, interpreter)) = content(&program.real)?;
+    let installation = installation(&program, interpreter.as_deref(), path);
     let python = installation.as_ref().map(|installation| installation.prefix.display().to_string());
-    Some((ProgramFile { path: at.display().to_string(), digest, stamp: Some(stamp), python }, installation))
+    Some((ProgramFile { path: program.at.display().to_string(), digest, stamp: Some(stamp), python }, installation))
 }
 
 /// Digest of a program, and the rest of a script's `#!` line. The digest does not cover that line, because it may name
@@ -177,8 +162,8 @@ struct Installation {
 }
 
 impl Installation {
-    /// The installation of an interpreter at this path, which is a link to `real`.
-    fn of(at: &Path, real: &Path) -> Option<Installation> {
+    /// The installation of an interpreter.
+    fn of(ProgramPath { at, real }: &ProgramPath) -> Option<Installation> {
         let named = real.file_name()?.to_str()?.strip_prefix("python")?;
         if !named.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
             return None;
@@ -275,7 +260,10 @@ pub(crate) fn random_key() -> std::io::Result<[u8; 32]> {
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::fs::symlink, process};
+    use std::{
+        os::unix::fs::{PermissionsExt, symlink},
+        process,
+    };
 
     use super::*;
     use crate::{launchers::Started, started::Command};

@@ -19,6 +19,7 @@ pub mod nvml;
 pub mod plugins;
 mod prefix;
 pub mod sampler;
+mod search_path;
 mod secrets;
 mod site_packages;
 mod started;

@@ -16,9 +16,9 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::{
     attempt::{Folder, signal_name, tail},
     declared,
-    environment::resolve,
     keeper::{Keeper, Request, Start, record},
     plugins::{PluginError, Progress, follow, lock},
+    search_path::resolve,
 };
 
 const INSTALL: &str = "`pip install uv`, or `curl -LsSf https://astral.sh/uv/install.sh | sh`";
@@ -67,7 +67,7 @@ impl Make<'_> {
 
     async fn run(&self, place: &Path, said: &mut dyn FnMut(Progress<'_>)) -> Result<(), String> {
         let path = env::var("PATH").unwrap_or_default();
-        let uv = resolve("uv", &path).ok_or_else(|| format!("uv is not installed: {INSTALL}"))?;
+        let uv = resolve("uv", &path).map(|found| found.at).ok_or_else(|| format!("uv is not installed: {INSTALL}"))?;
         let project = self.project.display().to_string();
         let argv: Vec<String> = SYNC.into_iter().chain([&*project]).map(str::to_owned).collect();
         let by_hand = format!("UV_PROJECT_ENVIRONMENT={} uv {}", place.display(), argv.join(" "));

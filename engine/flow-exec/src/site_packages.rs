@@ -10,10 +10,10 @@ use std::{
 };
 
 /// What changes if names in a folder change, or if another folder takes its place: device, number and times.
-type FolderStamp = (u64, u64, [i64; 4]);
+pub(crate) type FolderStamp = (u64, u64, [i64; 4]);
 
 /// The stamp of a folder. Its time alone may be that of another: package managers set the times of all folders to one.
-fn folder_stamp(folder: &Path) -> Option<FolderStamp> {
+pub(crate) fn folder_stamp(folder: &Path) -> Option<FolderStamp> {
     let meta = fs::metadata(folder).ok()?;
     Some((meta.dev(), meta.ino(), [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()]))
 }

@@ -13,13 +13,11 @@ use flow_core::{
 };
 
 use crate::{
-    command_words::{MAKEFILES, commands, words},
-    environment::{PYTHONS, Variables, find, packages_of, resolve},
+    command_words::{LONGEST_SCRIPT, MAKEFILES, commands, script, words},
+    environment::{PYTHONS, Variables, find, packages_of},
     launchers::{self, Started},
+    search_path::resolve,
 };
-
-/// A larger file is not a script.
-const LONGEST_SCRIPT: u64 = 1 << 20;
 
 /// A command without its variables.
 #[derive(Debug, Default)]
@@ -216,7 +214,9 @@ impl<'a> Reading<'a> {
         let name = if is_relative { self.folder.join(word).to_str()?.to_owned() } else { word.to_owned() };
         let path = self.path();
         let variable = |name: &str| self.variable(name);
-        if let Some(chosen) = resolve(&name, &path).and_then(|at| launchers::shim(&at, &self.folder, &variable)) {
+        if let Some(chosen) =
+            resolve(&name, &path).and_then(|found| launchers::shim(&found.at, &self.folder, &variable))
+        {
             return Some(chosen);
         }
         packages_of(&name, &path, self.variables)?;
@@ -226,17 +226,14 @@ impl<'a> Reading<'a> {
     /// The first Python that a script in the present folder starts.
     fn in_script(&self, word: &str) -> Option<Started> {
         let places = if word == "make" { &MAKEFILES[..] } else { &[word] };
-        let files = places.iter().filter(|place| !place.starts_with('/')).map(|place| self.folder.join(place));
-        let mut files =
-            files.filter(|file| fs::metadata(file).is_ok_and(|of| of.is_file() && of.len() <= LONGEST_SCRIPT));
-        let file = files.next()?;
-        let text = fs::read_to_string(&file).ok()?;
+        let mut files = places.iter().filter(|place| !place.starts_with('/')).map(|place| self.folder.join(place));
+        let (file, text) = files.find_map(|file| script(&file).map(|text| (file, text)))?;
         let text = commands(&file, &text, false);
         let mut inner = self.clone();
         match inner.text(text.strip_prefix("#!").unwrap_or(text), false).1? {
             // The script alone has this `PATH`.
             Started::Python(name) if inner.front != self.front => {
-                Some(Started::Python(resolve(&name, &inner.path())?.to_str()?.to_owned()))
+                Some(Started::Python(resolve(&name, &inner.path())?.at.to_str()?.to_owned()))
             }
             found => Some(found),
         }
@@ -330,8 +327,7 @@ mod tests {
     /// A virtual environment of this machine's Python.
     fn venv(at: &Path) {
         fs::create_dir_all(at.join("bin")).unwrap();
-        let system = resolve("python3", "/usr/bin:/usr/local/bin:/bin").unwrap();
-        let system = fs::canonicalize(system).unwrap();
+        let system = resolve("python3", "/usr/bin:/usr/local/bin:/bin").unwrap().real;
         ["python", "python3"].iter().for_each(|name| symlink(&system, at.join("bin").join(name)).unwrap());
         let home = system.parent().unwrap().display();
         fs::write(at.join("pyvenv.cfg"), format!("home = {home}\nversion = 3.11.2\n")).unwrap();

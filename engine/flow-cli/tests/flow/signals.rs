@@ -52,7 +52,7 @@ fn the_second_interrupt_leaves_hashing_and_the_next_run_takes_it_up() {
     let space = space();
     space.write("huge.yaml", &HUGE.replace("RAN", &space.path("ran").display().to_string()));
     let attempt = || fs::read_dir(space.path(".flow/runs")).ok()?.flatten().next();
-    let output = || attempt().map(|run| run.path().join("attempts/0/work/huge")).filter(|path| path.exists());
+    let output = || attempt().map(|run| run.path().join("work/0/work/huge")).filter(|path| path.exists());
     let mut flow = space.start(["run", "huge.yaml"]);
     until("its output is hashed", || output().is_some() && flow.said().contains("started"));
     std::thread::sleep(std::time::Duration::from_millis(1500));

@@ -61,7 +61,8 @@ impl Folder {
         Ok(Folder { path, work })
     }
 
-    /// The same with the work folder in another folder of its own, `outside`, given by its real path. A link leads there.
+    /// The same with the work folder in another folder of its own, `outside`, given by its real path. The link of the run
+    /// leads there.
     ///
     /// # Errors
     /// The folders cannot be created.
@@ -71,8 +72,21 @@ impl Folder {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(outside)?;
         let work = outside.join(file::WORK);
         fs::create_dir(&work)?;
-        symlink(&work, path.join(file::WORK))?;
         Ok(Folder { path, work })
+    }
+
+    /// Puts a link to a work folder outside in its place in the store, for plugins and for people.
+    ///
+    /// # Errors
+    /// The link cannot be made.
+    pub(crate) fn link_work(&self) -> io::Result<()> {
+        if !self.is_work_outside() {
+            return Ok(());
+        }
+        match symlink(&self.work, self.work_in_store()) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
+            _ => Ok(()),
+        }
     }
 
     /// An existing folder.
@@ -104,7 +118,11 @@ impl Folder {
     pub(crate) fn all_of_work(&self) -> Vec<PathBuf> {
         match self.work.parent() {
             // What the program wrote next to its work folder goes too.
-            Some(outside) if self.is_work_outside() => vec![outside.to_owned(), self.work_in_store()],
+            Some(outside) if self.is_work_outside() => {
+                let link = self.work_in_store();
+                let link = link.is_symlink().then_some(link);
+                [outside.to_owned()].into_iter().chain(link).collect()
+            }
             _ => vec![self.work()],
         }
     }
@@ -226,12 +244,15 @@ fn make(path: PathBuf) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
-/// The work folder `…/RUN/N/work` that the link in an attempt's folder `…/RUN/attempts/N` leads to. A program may have
-/// put another link there.
+/// The work folder `…/N/work` of the attempt `RUN/attempts/N`, if the link `RUN/work` leads to the folder of the run in
+/// another place. A program may have put another link there.
 fn work_outside(attempt: &Path) -> Option<PathBuf> {
-    let target = fs::read_link(attempt.join(file::WORK)).ok()?;
-    let run = attempt.ancestors().nth(2)?.file_name()?;
-    target.ends_with(Path::new(run).join(attempt.file_name()?).join(file::WORK)).then_some(target)
+    let run = attempt.ancestors().nth(2)?;
+    if fs::symlink_metadata(attempt.join(file::WORK)).is_ok_and(|work| work.is_dir()) {
+        return None;
+    }
+    let target = fs::read_link(run.join(file::WORK)).ok()?;
+    target.ends_with(run.file_name()?).then(|| target.join(attempt.file_name().unwrap_or_default()).join(file::WORK))
 }
 
 /// The last lines of a file that may still grow; none if it does not exist.
@@ -319,19 +340,24 @@ mod tests {
     }
 
     #[test]
-    fn a_work_folder_outside_is_found_by_its_link_alone() {
+    fn a_work_folder_outside_is_found_by_the_link_of_the_run_alone() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
         let (attempt, outside) = (top.join("runs/r/attempts/7"), top.join("cache/r/7"));
         let folder = Folder::create_outside(attempt.clone(), &outside).unwrap();
+        symlink(top.join("cache/r"), top.join("runs/r/work")).unwrap();
         let work = outside.join("work");
-        assert_eq!((folder.work(), folder.all_of_work()), (work.clone(), vec![outside, attempt.join("work")]));
+        assert_eq!((folder.work(), folder.all_of_work()), (work.clone(), vec![outside.clone()]));
         assert_eq!(Folder::at(attempt.clone()), folder);
+        folder.link_work().and_then(|()| folder.link_work()).unwrap();
+        assert_eq!(Folder::at(attempt.clone()), folder);
+        assert_eq!(fs::read_link(attempt.join("work")).unwrap(), work);
+        assert_eq!(folder.all_of_work(), [outside, attempt.join("work")]);
         fs::remove_dir_all(top.join("cache")).unwrap();
         assert_eq!(Folder::at(attempt.clone()).work(), work, "the path is known after the folder is gone");
         // A program may put a link to the author's files in its place, which must be neither collected nor removed.
-        fs::remove_file(attempt.join("work")).unwrap();
-        symlink(dir.path(), attempt.join("work")).unwrap();
+        fs::remove_file(top.join("runs/r/work")).unwrap();
+        symlink(dir.path(), top.join("runs/r/work")).unwrap();
         assert_eq!(Folder::at(attempt.clone()).all_of_work(), [attempt.join("work")]);
         let inside = Folder::create(top.join("runs/r/attempts/8")).unwrap();
         assert_eq!(inside.all_of_work(), [top.join("runs/r/attempts/8/work")]);

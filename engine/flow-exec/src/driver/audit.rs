@@ -32,7 +32,8 @@ use crate::{
     ExecError,
     attempt::Folder,
     audited::{Audited, Places, findings, unread},
-    clock, environment, keeper,
+    clock, keeper,
+    search_path::resolve,
     trace::{CALLS, Trace},
 };
 
@@ -85,7 +86,7 @@ pub fn audit(session: &Session, knowledge: &Knowledge, id: InstanceId) -> Result
     let label = session.expansion.instances[id.index()].label.to_string();
     let fingerprint = || Ok::<_, ExecError>(parts(session, knowledge, &wanted)?.get(&label).map(Parts::digest));
     let before = fingerprint()?;
-    let Some(strace) = environment::resolve("strace", &env::var("PATH").unwrap_or_default()) else {
+    let Some(strace) = resolve("strace", &env::var("PATH").unwrap_or_default()).map(|found| found.at) else {
         return Ok(Err(Unaudited::NoStrace));
     };
     let dir = session.workspace.make_store()?;

@@ -76,9 +76,10 @@ pub fn host_cpus() -> u32 {
     *HOST.get_or_init(|| online().and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(1).max(1))
 }
 
-/// By the affinity mask and the CPU quota of control groups.
+/// By the affinity mask and the CPU quota of control groups, when they are first asked for.
 fn usable_cpus() -> u32 {
-    thread::available_parallelism().map_or(1, NonZero::get).try_into().unwrap_or(u32::MAX)
+    static USABLE: OnceLock<u32> = OnceLock::new();
+    *USABLE.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get).try_into().unwrap_or(u32::MAX))
 }
 
 /// The CPUs that this process may use, if the host has more.

@@ -28,7 +28,13 @@ fn needed(running: &Running, good: bool) -> Vec<PathBuf> {
     // An earlier run may have written observations of an attempt that it started.
     let observed = running.observations.is_some() || running.rejoined;
     let observations = observed.then(|| observations::path(running.folder.path()));
-    let work = if good { running.folder.all_of_work() } else { Vec::new() };
+    let work = if good {
+        running.folder.all_of_work()
+    } else {
+        // Without the link, the message still names the folder.
+        let _ = running.folder.link_work();
+        Vec::new()
+    };
     // The work folder holds the same files.
     let inputs = Some(running.folder.inputs());
     let inputs = inputs.filter(|inputs| inputs.exists() && !work.iter().any(|work| inputs.starts_with(work)));

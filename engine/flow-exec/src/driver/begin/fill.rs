@@ -162,6 +162,9 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         None => Folder::create(own.clone()),
     };
     let folder = folder.map_err(|e| not_made(&own, e))?;
+    if matches!(resolved.body, Body::Plugin { .. }) {
+        folder.link_work().map_err(|e| not_made(&folder.work_in_store(), e))?;
+    }
     let members = instance.corun.as_ref().map(|c| expansion.groups[c.group.0 as usize].members.len() as u32);
     let none = Digest([0; 32]);
     let checkpoint = context.checkpoint(fill.fingerprint.unwrap_or(none), fill.claim.unwrap_or(none), instance);

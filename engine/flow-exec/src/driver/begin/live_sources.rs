@@ -14,10 +14,10 @@ use flow_core::{
     shell::{First, first},
 };
 
-use super::start::{Environment, LONGEST_SCRIPT};
+use super::start::Environment;
 use crate::{
     ExecError,
-    command_words::{MAKEFILES, commands, words},
+    command_words::{MAKEFILES, commands, script, words},
     declared,
     driver::session::Session,
     environment::packages_of,
@@ -378,8 +378,7 @@ impl Finder<'_> {
             let places = if word == "make" { &MAKEFILES[..] } else { &[word.trim_start_matches("./"), place] };
             let files: Vec<(PathBuf, bool)> = places.iter().filter_map(|place| self.input(place, inputs)).collect();
             for (file, is_itself) in files {
-                if fs::metadata(&file).is_ok_and(|meta| meta.is_file() && meta.len() <= LONGEST_SCRIPT) {
-                    let text = fs::read_to_string(&file).unwrap_or_default();
+                if let Some(text) = script(&file) {
                     sources.extend(self.all(words(commands(&file, &text, is_itself)), own, activated.as_deref()));
                 }
             }

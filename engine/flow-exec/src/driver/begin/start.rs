@@ -28,7 +28,7 @@ use super::{
 use crate::{ExecError, attempt::Folder, declared, driver::session::Session, plugins::Plugin};
 
 /// A larger file is not read as a script.
-pub(crate) const LONGEST_SCRIPT: u64 = 1 << 20;
+const LONGEST_SCRIPT: u64 = 1 << 20;
 
 /// A command with a `#!` line, in the work folder.
 const SCRIPT: &str = ".flow-run";

@@ -7,7 +7,7 @@ use flow_core::{DeclaredEnvironment, Diagnostic, Digest, EnvironmentProvider, Ex
 use super::{Session, lock_file};
 use crate::{
     declared::{self, project_files},
-    environment::resolve,
+    search_path::resolve,
 };
 
 /// Sets the places of environments that uv makes: in the cache, by the content of their lock files.
