@@ -2,6 +2,7 @@
 //! store. Measures nothing and records no result.
 
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     env,
     fs::{self, File},
@@ -183,7 +184,8 @@ impl Traced<'_> {
         let took = clock::since(began);
         let secrets = session.secret_values()?;
         let end = || secrets.hide(folder.log_tail(LINES).unwrap_or_default().join("\n"));
-        let mut read = Trace::new(folder.work());
+        let real_path = real_paths();
+        let mut read = Trace::new(folder.work(), &real_path);
         let lines = File::open(&trace).map(|file| BufReader::new(file).lines()).into_iter().flatten();
         let accesses: Vec<_> = lines.map_while(Result::ok).flat_map(|line| read.line(&line)).collect();
         if accesses.is_empty() {
@@ -297,7 +299,7 @@ impl Traced<'_> {
         let log = File::create(folder.log()).map_err(ExecError::io("create", folder.log()))?;
         let mut child = Command::new(self.strace)
             // With `-I 2` an interrupt ends it.
-            .args(["-f", "--seccomp-bpf", "-y", "-qq", "-I", "2", "-e", CALLS, "-o"])
+            .args(["-f", "--seccomp-bpf", "-qq", "-I", "2", "-e", CALLS, "-o"])
             .arg(trace)
             .arg("--")
             .args(&launch.argv)
@@ -321,6 +323,25 @@ impl Traced<'_> {
             }
             thread::sleep(LOOK);
         }
+    }
+}
+
+/// Finds paths without links. The same folder is looked at once.
+fn real_paths() -> impl Fn(&Path) -> Option<PathBuf> {
+    let folders: RefCell<BTreeMap<PathBuf, Option<PathBuf>>> = RefCell::default();
+    move |path| {
+        // There, a path depends on the process.
+        if ["/proc", "/dev"].iter().any(|top| path.starts_with(top)) {
+            return None;
+        }
+        let Some((folder, name)) = path.parent().zip(path.file_name()) else { return fs::canonicalize(path).ok() };
+        let mut folders = folders.borrow_mut();
+        let folder = match folders.get(folder) {
+            Some(known) => known.clone(),
+            None => folders.entry(folder.to_owned()).or_insert(fs::canonicalize(folder).ok()).clone(),
+        }?;
+        let at = folder.join(name);
+        if at.is_symlink() { fs::canonicalize(&at).ok() } else { Some(at) }
     }
 }
 
