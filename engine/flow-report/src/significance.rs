@@ -74,7 +74,7 @@ pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
 }
 
 /// The place value of the last decimal digit that any of these values has; 0 for whole numbers.
-fn last_digit<'a>(values: impl Iterator<Item = &'a f64>) -> f64 {
+pub(crate) fn last_digit<'a>(values: impl Iterator<Item = &'a f64>) -> f64 {
     let decimals = |value: &f64| value.to_string().split_once('.').map_or(0, |(_, decimals)| decimals.len());
     match values.map(decimals).max().unwrap_or(0) {
         0 => 0.0,

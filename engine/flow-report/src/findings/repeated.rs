@@ -6,6 +6,7 @@ use flow_core::stats::f_tail;
 use super::{Figure, Finding, Scoped, SectionFigures, What};
 use crate::bounds::SIGNIFICANT;
 use crate::format::Format;
+use crate::significance::last_digit;
 use crate::table::{Content, Curve, Spread};
 
 /// A column along one curve.
@@ -84,7 +85,8 @@ fn tested(ledger: &SectionFigures<'_>, curve: &Curve, column: usize) -> Option<(
     let (above, below) = (groups.len() as f64 - 1.0, all - groups.len() as f64);
     // The share that a seed adds to all rows is not noise (R. A. Fisher's randomized blocks). For two rows this is the
     // paired t-test.
-    let seeds = seeds(groups.iter().map(|(row, ..)| &ledger.table.body[*row].cells[column].values));
+    let values = || groups.iter().map(|(row, ..)| &ledger.table.body[*row].cells[column].values);
+    let seeds = seeds(values());
     let paired = seeds.is_some();
     let scatters = within > 0.0;
     let (within, below) = match seeds {
@@ -95,8 +97,12 @@ fn tested(ledger: &SectionFigures<'_>, curve: &Curve, column: usize) -> Option<(
         None => (within, below),
     };
     // Rounding errors may leave a tiny remainder instead of zero.
-    let p = match within > 1e-12 * between.max(f64::MIN_POSITIVE) {
-        true => f_tail((between / above) / (within / below), above, below),
+    let within = if within > 1e-12 * between.max(f64::MIN_POSITIVE) { within } else { 0.0 };
+    // Printed digits are rounded, which alone gives each value at least this variance.
+    let rounding = if scatters { last_digit(values().flatten()).powi(2) / 12.0 } else { 0.0 };
+    let noise = (within / below).max(rounding);
+    let p = match noise > 0.0 {
+        true => f_tail((between / above) / noise, above, below),
         // All seeds show the same change. If there is no scatter at all, the numbers are counts without noise.
         false if scatters && between > 0.0 => 0.0,
         false => return None,
