@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{Bundle, LONGEST_BUNDLE, RunId, StepResult};
-use flow_store::{Results, Store};
+use flow_store::{Results, Store, StoreDir};
 
 use super::Done;
 use crate::args::{About, Global};
@@ -58,6 +58,7 @@ impl Import {
         let count = words::count(bundle.results.len(), "result");
         let what = format!("{count} of {} on {}", bundle.origin.workflow, bundle.origin.host);
         let (run, again) = (bundle.origin.run.clone(), imported_before(&bundle.results, &store)?);
+        let own = last_own(store.dir(), &bundle.origin.workflow)?;
         let Some(id) = flow_exec::import(&store, bundle)? else {
             output.line(format!("{} from `{shown}`: {what} are here already", styled(NOTE, "nothing imported")))?;
             return Ok(ExitCode::SUCCESS);
@@ -65,7 +66,12 @@ impl Import {
         output.line(format!("{} {what}: {id}", styled(GOOD, "imported")))?;
         output.line(format!("  it was run {run} there; commands take this id too"))?;
         let end = words::end(&id);
-        output.line(format!("  `flow report {end}` prints it, `flow diff {end} now` compares it with your files"))?;
+        let (with, what) = match &own {
+            Some(own) => (words::end(own), "last run"),
+            None => ("now", "files"),
+        };
+        output
+            .line(format!("  `flow report {end}` prints it, `flow diff {end} {with}` compares it with your {what}"))?;
         let (dir, view) = place::view_of(store.dir(), &id)?;
         let file = view.start.map(|start| start.file).filter(|file| !workspace.root.join(file).is_file());
         if let (Some(file), Some(inside)) = (file, dir.store().path().parent()) {
@@ -85,6 +91,17 @@ pub(super) fn read(file: &Path) -> Result<Bundle, CliError> {
     let unread = |e: std::io::Error| CliError::usage(format!("`{shown}` cannot be read: {e}"));
     let bytes = flow_exec::text::read_bytes(file, LONGEST_BUNDLE).map_err(unread)?;
     Bundle::read(&bytes).map_err(|why| CliError::usage(format!("`{shown}`: {why}")))
+}
+
+/// The last run of a workflow by this user.
+fn last_own(store: &StoreDir, workflow: &str) -> Result<Option<RunId>, CliError> {
+    for run in store.runs()?.into_iter().rev() {
+        let dir = store.run(&run);
+        if dir.others().is_none() && place::start(&dir)?.is_some_and(|start| start.workflow == workflow) {
+            return Ok(Some(run));
+        }
+    }
+    Ok(None)
 }
 
 /// How many of these results earlier imports have, by the import's id.
