@@ -266,7 +266,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{launchers::Started, started::Command};
+    use crate::{launchers::Started, search_path, started::Command};
 
     /// A virtual environment of this machine's Python with these distributions.
     fn venv(at: &Path, packages: &[&str]) -> PathBuf {
@@ -363,6 +363,7 @@ mod tests {
         // The same packages in another folder are the same environment.
         fs::remove_file(bin.join("train")).unwrap();
         symlink(other.join("bin/train"), bin.join("train")).unwrap();
+        search_path::forget();
         assert_eq!(found.differences(&again(&found, &variables)), []);
         script(&other.join("bin/train"), &format!("#!{}/bin/python\nprint(22)\n", other.display()));
         let is = bin.join("train").display().to_string();

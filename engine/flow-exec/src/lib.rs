@@ -16,6 +16,7 @@ mod live_sources;
 mod made;
 mod node;
 pub mod nvml;
+mod one_cpu;
 pub mod plugins;
 mod prefix;
 pub mod sampler;

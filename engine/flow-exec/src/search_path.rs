@@ -44,6 +44,12 @@ pub(crate) fn resolve(name: &str, path: &str) -> Option<ProgramPath> {
     searches.get_mut(path)?.find(name)
 }
 
+/// Looks at all folders again. File times are too coarse for what a test does within a millisecond.
+#[cfg(test)]
+pub(crate) fn forget() {
+    SEARCHES.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
 fn is_program(at: &Path) -> bool {
     fs::metadata(at).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

@@ -9,7 +9,7 @@ use std::{
     io::{BufRead, BufReader},
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
-    process::{Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::Duration,
 };
@@ -33,7 +33,7 @@ use crate::{
     ExecError,
     attempt::Folder,
     audited::{Audited, Places, findings, unread},
-    clock, keeper,
+    clock, keeper, one_cpu,
     search_path::resolve,
     trace::{CALLS, Trace},
 };
@@ -297,7 +297,8 @@ impl Traced<'_> {
         const LOOK: Duration = Duration::from_millis(20);
         let failed = |what| ExecError::io(what, self.strace);
         let log = File::create(folder.log()).map_err(ExecError::io("create", folder.log()))?;
-        let mut child = Command::new(self.strace)
+        let mut strace = Command::new(self.strace);
+        strace
             // With `-I 2` an interrupt ends it.
             .args(["-f", "--seccomp-bpf", "-qq", "-I", "2", "-e", CALLS, "-o"])
             .arg(trace)
@@ -308,11 +309,15 @@ impl Traced<'_> {
             .envs(launch.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stderr(log.try_clone().map_err(failed("start"))?)
-            .stdout(log)
-            .spawn()
-            .map_err(failed("start"))?;
+            .stdout(log);
+        let mut spawn = || strace.spawn().map_err(failed("start"));
+        let id = |child: &Result<Child, ExecError>| child.as_ref().map_or(0, |child| child.id().cast_signed());
+        let is_small = instance.request.cpus <= 1;
+        let (child, mut one_cpu) = if is_small { one_cpu::start(spawn, id) } else { (spawn(), None) };
+        let mut child = child?;
         let limit = instance.timeout.map(|limit| Duration::from_secs_f64(limit.as_secs_f64()));
         let began = clock::steady();
+        let mut looks = 0_u32;
         loop {
             if let Some(status) = child.try_wait().map_err(failed("wait for"))? {
                 return Ok(status);
@@ -320,6 +325,11 @@ impl Traced<'_> {
             if limit.is_some_and(|limit| clock::since(began) > limit) {
                 keeper::kill_below(child.id().cast_signed());
                 return child.wait().map_err(failed("wait for"));
+            }
+            looks = looks.wrapping_add(1);
+            // All processes of the machine are read for that.
+            if looks % 5 == 0 && one_cpu.as_mut().is_some_and(|one| !one.is_enough()) {
+                one_cpu = None;
             }
             thread::sleep(LOOK);
         }

@@ -40,7 +40,7 @@ pub use command::command_argv;
 pub use serve::serve;
 pub use stray::kill_strays;
 pub(crate) use stray::may_be_left;
-pub(crate) use tree::kill_below;
+pub(crate) use tree::{below, kill_below};
 
 /// The argument that makes the binary a keeper.
 pub const KEEPER_ARG: &str = "__keeper";

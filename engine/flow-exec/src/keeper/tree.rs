@@ -177,6 +177,11 @@ impl Tree {
     }
 }
 
+/// The descendants of a process.
+pub(crate) fn below(pid: i32) -> Vec<i32> {
+    Tree::read().below(pid)
+}
+
 /// Kills all descendants of a process.
 pub(crate) fn kill_below(pid: i32) {
     let tree = Tree::read();

@@ -248,7 +248,7 @@ fn what_only_shares_a_sign_in_two_rows_is_the_same_and_may_cost_less() {
     let v11: [&[(f64, f64)]; 2] =
         [&[(7.0, 0.852), (7.1, 0.853), (6.9, 0.850)], &[(5.0, 0.858), (5.1, 0.862), (4.9, 0.859)]];
     insta::assert_snapshot!(seeds(&[[v7[0], v11[0]], [v7[1], v11[1]]]), @r"
-    - v7: Epoch time differs with batch size by more than repetitions do: means of 8.0 to 10.0 s (paired F-test, p < 0.0001).
+    - v7: Epoch time differs with batch size by more than repetitions do: means of 8.0 to 10.0 s (paired F-test, p = 0.00056).
     - v7: Top-1 does not differ with batch size by more than repetitions do: means of 85.1% to 85.9% (paired F-test, p = 0.16).
     - From v7 to v11, epoch time falls by 30% to 38% at every batch size (sign test over 6 pairs, p = 0.031).
     - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is −0.4 to +0.6 points.
