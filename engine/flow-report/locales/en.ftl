@@ -1002,6 +1002,9 @@ best-tied = { $next ->
 } not distinguished from the best ({ $paired ->
     [yes] paired t-tests
    *[no] t-tests
+}{ $p ->
+    [none] {""}
+   *[other] ; next: p { $p }
 }).
 best-clear = Every other point is worse by more than noise ({ $paired ->
     [yes] paired t-tests

@@ -1269,6 +1269,9 @@ best-tied = { $next ->
 }尚无法与最优点区分（{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
+}{ $p ->
+    [none] {""}
+   *[other] ；与其次者：p { $p }
 }）。
 best-clear = 其余各点都更差，且差距超出噪声（{ $paired ->
     [yes] 配对 t 检验

@@ -86,6 +86,9 @@ struct Point {
     /// Whether the test was paired.
     #[serde(default)]
     paired: bool,
+    /// How many more runs of each would distinguish it from the best, if their difference and scatter stay the same.
+    #[serde(default)]
+    more: Option<u32>,
 }
 
 pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFault> {
@@ -110,7 +113,7 @@ pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFau
                 name.push(point(split, part));
                 axes.extend(part.parse().ok().map(|number| (split.clone(), number)));
             }
-            points.push(Point { name: name.join(", "), axes, cell: cell.clone(), p: None, paired: false });
+            points.push(Point { name: name.join(", "), axes, cell: cell.clone(), p: None, paired: false, more: None });
         }
     }
     let value = |point: &Point| point.cell.number().unwrap_or(f64::NAN);
@@ -123,6 +126,7 @@ pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFau
         for other in others {
             let tested = test(&best.cell, &other.cell);
             other.p = tested.as_ref().map(|tested| tested.of_many(comparisons));
+            other.more = tested.as_ref().and_then(|tested| tested.more(comparisons));
             other.paired = tested.is_some_and(|tested| tested.paired);
         }
     }
@@ -184,7 +188,14 @@ impl Ranking {
                     _ => "unknown",
                 };
                 let args = Args::new().with("next", next).with("paired", self.pairing());
-                Some(say("best-tied", args.count("tied", tied.len())))
+                let tied_next = self.points.get(1).filter(|_| next == "tied");
+                let p = tied_next.and_then(|next| next.p).map_or_else(|| "none".to_owned(), p_in_words);
+                let told = say("best-tied", args.with("p", p).count("tied", tied.len()));
+                let more = tied_next.and_then(|next| Some((next, next.more?))).map(|(next, more)| {
+                    let args = Args::new().with("next", safe::text(&next.name)).count("more", more as usize);
+                    say("finding-winner-more", args)
+                });
+                Some(names.words.sentences(lang, &[told].into_iter().chain(more).collect::<Vec<_>>()))
             }
             (true, _) if tested == others => Some(say("best-clear", Args::new().with("paired", self.pairing()))),
             (true, _) => None,
@@ -289,6 +300,12 @@ impl Ranking {
         }
         vec![Shown { title, grid, notes }]
     }
+}
+
+/// `= 0.37`, `< 0.0001`.
+fn p_in_words(p: f64) -> String {
+    let number = Format::p_value(p).number(p);
+    if number.starts_with('<') { number } else { format!("= {number}") }
 }
 
 /// Whether a point is shown to be worse than the best, as a word for messages.

@@ -31,9 +31,9 @@ fn the_best_is_told_from_others_where_repetitions_tell() {
     assert_eq!((metric(&out, "lr"), metric(&out, "instance"), metric(&out, "tied")), (0.03, 3.0, 1.0));
     let [english, chinese] = said(&input, &["best"]);
     let lead = "is 0.3167, at lr=0.03, 1% below the next, 0.3200 at lr=0.1. \
-                The next is not distinguished from the best (paired t-tests).";
+                The next is not distinguished from the best (paired t-tests; next: p = 1.00).";
     assert!(english.contains(lead), "{english}");
-    let lead = "为 0.3167，取值为 lr=0.03，比其次的 0.3200（lr=0.1）低 1%。其次的点尚无法与最优点区分（配对 t 检验）。";
+    let lead = "为 0.3167，取值为 lr=0.03，比其次的 0.3200（lr=0.1）低 1%。其次的点尚无法与最优点区分（配对 t 检验；与其次者：p = 1.00）。";
     assert!(chinese.contains(lead), "{chinese}");
     assert!(!english.contains("by the column's name"), "{english}");
 
@@ -85,9 +85,11 @@ fn points_that_are_not_distinguished_are_counted() {
     add_table(&mut input, "t", json!({"from": "s", "rows": ["c", "model"], "columns": ["loss"]}));
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
     let [english, chinese] = said(&input, &["best"]);
-    let others = "at c=1, svm; the same at c=2, svm. 2 points are not distinguished from the best (paired t-tests).";
+    let others = "at c=1, svm; the same at c=2, svm. 2 points are not distinguished from the best (paired t-tests; \
+                  next: p = 0.85). If the differences stay as they are, about 28 more runs of each would distinguish it \
+                  from c=2, svm.";
     assert!(english.contains(others), "{english}");
-    let others = "取值为 c=1, svm，c=2, svm 也相同。有 2 个点尚无法与最优点区分（配对 t 检验）。";
+    let others = "取值为 c=1, svm，c=2, svm 也相同。有 2 个点尚无法与最优点区分（配对 t 检验；与其次者：p = 0.85）。";
     assert!(chinese.contains(others), "{chinese}");
 
     // The table shows medians, but tests compare means.
