@@ -68,6 +68,8 @@ pub const MOST_EPOCHS: usize = 100_000;
 
 /// Seconds of all epochs together, below which nobody needs their times.
 const SHORT: f64 = 1.0;
+/// Seconds of an epoch, below which lines come at once although the program flushes its output.
+const BRIEF: f64 = 0.1;
 
 impl Reported {
     /// Empty, with the summaries that the metrics declare.
@@ -195,12 +197,16 @@ impl Reported {
         };
         // The program may have reported their durations.
         let (unknown, remedy) = match self.metrics.contains_key("epoch_time") {
-            true => ("when its epochs ran", ""),
-            false => ("how long its epochs took", "; or print the seconds and read them as `{epoch_time:s}`"),
+            true => ("when its epochs ran", None),
+            false => ("how long its epochs took", Some("print the seconds and read them as `{epoch_time:s}`")),
         };
+        let remedy = |before: &str| remedy.map(|remedy| format!("{before}{remedy}")).unwrap_or_default();
         let untimed = (self.at_once && !self.is_short()).then(|| {
+            if self.are_brief() {
+                return format!("{unknown} is unknown, because one takes less than {BRIEF} s{}", remedy(": "));
+            }
             let why = "several of their lines came at once";
-            format!("{unknown} is unknown, because {why}: flush the output after each epoch{remedy}")
+            format!("{unknown} is unknown, because {why}: flush the output after each epoch{}", remedy("; or "))
         });
         let twice = self
             .twice
@@ -237,6 +243,12 @@ impl Reported {
     fn is_short(&self) -> bool {
         let span = |first: &TimedEpoch, last: &TimedEpoch| last.ended - first.began < SHORT;
         self.epochs.first().zip(self.epochs.last()).is_some_and(|(first, last)| span(first, last))
+    }
+
+    /// Its epochs are shorter on average than the time between two looks.
+    fn are_brief(&self) -> bool {
+        let ends = self.epochs.first().zip(self.epochs.last());
+        ends.is_some_and(|(first, last)| last.ended - first.began < BRIEF * self.epochs.len() as f64)
     }
 
     /// The numbers of an epoch, by metric.
