@@ -449,9 +449,61 @@ pub fn selects(selector: &str, label: &str) -> bool {
     step == own && wanted.iter().all(is)
 }
 
+/// The axis values in a label, and its repetition. Of a value that the label shortens or escapes, only the axis is known.
+pub fn axes_of(label: &str) -> (IndexMap<String, Option<Value>>, Option<u32>) {
+    let pairs = label.split_once('[').and_then(|(_, pairs)| pairs.strip_suffix(']')).unwrap_or_default();
+    let (mut axes, mut repetition) = (IndexMap::new(), None);
+    let mut rest = pairs;
+    while !rest.is_empty() {
+        let (pair, after) = split_outside_quotes(rest, ',');
+        let (axis, text) = split_outside_quotes(pair, '=');
+        rest = after;
+        let read = match serde_json::from_str::<Value>(text) {
+            Ok(value) => Some(value),
+            Err(_) if text.starts_with('"') => None,
+            Err(_) => Some(Value::String(text.to_owned())),
+        };
+        let read = read.filter(|_| !text.contains('…'));
+        match read.as_ref().and_then(Value::as_u64) {
+            Some(n) if axis == "repetition" => repetition = u32::try_from(n).ok(),
+            _ => _ = axes.insert(serde_json::from_str(axis).unwrap_or_else(|_| axis.to_owned()), read),
+        }
+    }
+    (axes, repetition)
+}
+
+fn split_outside_quotes(text: &str, at: char) -> (&str, &str) {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let end = text.find(|c: char| {
+        let is_end = c == at && !is_quoted;
+        is_quoted ^= c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        is_end
+    });
+    end.map_or((text, ""), |end| (&text[..end], &text[end + 1..]))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Input, selects};
+    use serde_json::json;
+
+    use super::{Input, axes_of, selects};
+
+    #[test]
+    fn a_label_has_the_values_of_its_axes() {
+        let label = r#"train[lr=0.02,v="1",name=a/b,"odd, axis"="x, \"y\"=z",long=abc…0f12,on=true,repetition=2]"#;
+        let (axes, repetition) = axes_of(label);
+        let expected = [
+            ("lr", Some(json!(0.02))),
+            ("v", Some(json!("1"))),
+            ("name", Some(json!("a/b"))),
+            ("odd, axis", Some(json!("x, \"y\"=z"))),
+            ("long", None),
+            ("on", Some(json!(true))),
+        ];
+        assert_eq!(axes.into_iter().collect::<Vec<_>>(), expected.map(|(axis, value)| (axis.to_owned(), value)));
+        assert_eq!((repetition, axes_of("train").0.len()), (Some(2), 0));
+    }
 
     #[test]
     fn how_far_above_the_workflow_an_input_lies() {

@@ -75,7 +75,7 @@ pub use expr::{is_guarded, render as render_template};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{
     AskedResults, Body, ConditionalRepetition, CorunMember, Exclusive, Input, Instance, LateResult, Link, Need, Output,
-    Place, Render, Resolved, ResourceRequest, Settled, Slurm, SlurmJob, selects,
+    Place, Render, Resolved, ResourceRequest, Settled, Slurm, SlurmJob, axes_of, selects,
 };
 pub use interval::Interval;
 pub use likeness::{hardware, likeness, unlike};

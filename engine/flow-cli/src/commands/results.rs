@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use clap::Args;
-use flow_core::{Foreign, JournalLine, Outcome, RunEvent, StepResult};
+use flow_core::{Foreign, JournalLine, Outcome, RunEvent, StepResult, axes_of};
 use flow_report::measured;
 use serde_json::{Map, Value, json};
 
@@ -152,12 +152,9 @@ impl Results {
                 if result.is_none() && shown.is_unread() {
                     without.push(&*shown.label);
                 }
-                // Its step may have had another name then.
-                let named = |result: StepResult| StepResult {
-                    step: shown.step.clone(),
-                    label: shown.label.clone(),
-                    run: view.id_here(&result.run).clone(),
-                    ..result
+                let named = |result: StepResult| {
+                    let run = view.id_here(&result.run).clone();
+                    StepResult { run, ..under(result, shown) }
                 };
                 found.extend(result.map(named).map(|result| Row { result, params: params.clone(), machine: None }));
                 Ok(())
@@ -169,6 +166,21 @@ impl Results {
         }
         Ok(found)
     }
+}
+
+/// A result as that of this instance. Its step and axes may have had other names when it was made.
+fn under(mut result: StepResult, shown: &Shown) -> StepResult {
+    result.step.clone_from(&shown.step);
+    if result.label == shown.label {
+        return result;
+    }
+    let (axes, repetition) = axes_of(&shown.label);
+    let known = |(axis, value): (String, Option<Value>)| {
+        let value = value.or_else(|| result.axes.get(&axis).cloned())?;
+        Some((axis, value))
+    };
+    let axes = axes.into_iter().filter_map(known).collect();
+    StepResult { label: shown.label.clone(), axes, repetition, ..result }
 }
 
 /// Common columns, in this order.

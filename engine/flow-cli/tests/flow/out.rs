@@ -66,6 +66,13 @@ fn results_are_a_table() {
     );
     assert_eq!(space.flow(["results", "--json"]).expect(0).stdout().lines().count(), 1, "of the last run");
     assert_eq!(space.flow(["results", "--json", "--all"]).expect(0).stdout().lines().count(), 4);
+
+    // A reused result is that of the instance that reuses it, whose axis has another name.
+    space.write("w.yaml", &WORKFLOW.replace("lr", "rate"));
+    assert!(space.flow(["run", "w.yaml"]).expect(0).stdout().contains("3 cached"));
+    let line = space.flow(["results", "train[rate=0.2]", "--json"]).expect(0).stdout();
+    let row: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&row["axis.rate"], row.get("axis.lr")), (&serde_json::json!(0.2), None), "{line}");
 }
 
 #[test]
