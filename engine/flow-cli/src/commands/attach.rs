@@ -89,6 +89,7 @@ fn ended(place: &StoreLocation, run: &LivingRun, view: &View, exit: Option<i32>,
         withheld: view.withheld_in_words(),
         made: vec![],
         unchanged: None,
+        since: 0,
         all: false,
     };
     let length = Length::of(output);

@@ -213,6 +213,7 @@ pub(crate) fn words(
         answers,
         made: end.made.clone(),
         unchanged: end.unchanged.then(|| end.counts.values().sum()),
+        since: 0,
         all: false,
     };
     summary(view, &ended, length, &mut |_: &AttemptId, folder| log_tail(workspace, folder))

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::RunId;
-use flow_exec::{JobsLeft, clock, hardware::ledger};
+use flow_exec::{JobsLeft, LeftJob, clock, ended_since, hardware::ledger};
 use flow_store::{DaemonState, Queued, Running, Status as RunStatus};
 
 use super::{Done, attach, run};
@@ -103,6 +103,7 @@ impl Status {
                     withheld: view.withheld_in_words(),
                     made: vec![],
                     unchanged: None,
+                    since: if view.exit.is_none() { ended_since(&place.store, &dir).len() } else { 0 },
                     all: true,
                 };
                 let length = Length { short: false, ..Length::of(output) };
@@ -130,10 +131,13 @@ impl Status {
         // An active run may have taken them over.
         if !goes_on {
             for (run, jobs) in left_in_slurm(&left) {
-                output.line(in_slurm(&run, jobs))?;
+                output.line(in_slurm(&run, jobs.as_ref()))?;
+                for line in jobs.iter().flat_map(|left| each_job(&left.jobs)) {
+                    output.line(format!("  {line}"))?;
+                }
             }
             for (run, dir) in &left {
-                let ended = flow_exec::ended_since(&place.store, dir).len();
+                let ended = ended_since(&place.store, dir).len();
                 if ended > 0 {
                     let steps = words::count(ended, "step");
                     output.line(format!(
@@ -163,8 +167,24 @@ impl Status {
     }
 }
 
+/// The jobs that a killed run has left, with the node of each or the reason why it waits.
+fn each_job(jobs: &[LeftJob]) -> Vec<String> {
+    const SHOWN: usize = 20;
+    let line = |LeftJob { labels, job, place }: &LeftJob| {
+        let place = match place {
+            Ok(node) => format!(" on {node}"),
+            Err(reason) if reason.is_empty() => " waits".to_owned(),
+            Err(reason) => format!(" waits: {reason}"),
+        };
+        format!("{}: job {job}{place}", labels.join(", "))
+    };
+    let more = jobs.len().saturating_sub(SHOWN);
+    let more = (more > 0).then(|| format!("and {} more: `squeue --me`", words::thousands(more)));
+    jobs.iter().take(SHOWN).map(line).chain(more).collect()
+}
+
 /// What a killed run has left in Slurm.
-fn in_slurm(run: &RunId, jobs: Option<JobsLeft>) -> String {
+fn in_slurm(run: &RunId, jobs: Option<&JobsLeft>) -> String {
     let (they, them) = match jobs.map(|jobs| jobs.running + jobs.waiting) {
         Some(1) => ("1 job is".to_owned(), "it"),
         Some(all) => (format!("{} are", words::count(all, "job")), "them"),
@@ -172,8 +192,8 @@ fn in_slurm(run: &RunId, jobs: Option<JobsLeft>) -> String {
     };
     let unsure = match jobs {
         None => ", which does not answer now".to_owned(),
-        Some(JobsLeft { running, waiting }) => {
-            let parts = [(running, "running"), (waiting, "waiting")].into_iter().filter(|(n, _)| *n > 0);
+        Some(JobsLeft { running, waiting, .. }) => {
+            let parts = [(*running, "running"), (*waiting, "waiting")].into_iter().filter(|(n, _)| *n > 0);
             let parts: Vec<String> = parts.map(|(n, how)| format!("{} {how}", words::thousands(n))).collect();
             format!(" ({})", parts.join(", "))
         }

@@ -30,6 +30,8 @@ pub(crate) struct Ended {
     pub(crate) made: Vec<String>,
     /// The earlier run with the same state, and its number of results.
     pub(crate) unchanged: Option<u32>,
+    /// Instances that have ended since the run was killed.
+    pub(crate) since: usize,
     /// Show every failure, not only the first ones.
     pub(crate) all: bool,
 }
@@ -143,7 +145,9 @@ fn headline(view: &View, ended: &Ended) -> String {
     }
     part(count(&|s| *s == InstanceState::Settled(Outcome::Skipped)), "skipped");
     part(count(&|s| *s == InstanceState::Settled(Outcome::Cancelled)), "cancelled");
-    part(count(&|s| matches!(s, InstanceState::Waiting | InstanceState::Running)), "not finished");
+    part(ended.since, "ended since then");
+    let open = count(&|s| matches!(s, InstanceState::Waiting | InstanceState::Running));
+    part(open.saturating_sub(ended.since), "not finished");
     let (style, word) = match ended.exit {
         Some(0) => (GOOD, "done:"),
         Some(130) => (NOTE, "interrupted:"),

@@ -119,6 +119,7 @@ fn ended(run: &str) -> Ended {
         withheld: Vec::new(),
         made: Vec::new(),
         unchanged: None,
+        since: 0,
     }
 }
 

@@ -9,7 +9,7 @@ mod submit;
 mod worker;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io,
     path::PathBuf,
     sync::{
@@ -149,19 +149,31 @@ impl Executor for Slurm {
 }
 
 /// Jobs of a dead run that Slurm still has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobsLeft {
     pub running: usize,
     pub waiting: usize,
+    /// In the order of the run.
+    pub jobs: Vec<LeftJob>,
+}
+
+/// One of these jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftJob {
+    /// The instances that run in it.
+    pub labels: Vec<String>,
+    /// `12`, `12_3`.
+    pub job: String,
+    /// The node, or Slurm's reason why it waits.
+    pub place: Result<String, String>,
 }
 
 /// The jobs that Slurm still has of each of these dead runs; `None` if it does not answer in time. One query for all of
 /// them.
 pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<JobsLeft>> {
-    let jobs = |run: &&RunDir| intents::of(run).into_iter().filter(|intent| intent.here.is_none());
-    let names = |run| jobs(run).map(|intent| intent.key).collect();
-    let left: Vec<BTreeSet<String>> = runs.iter().map(names).collect();
-    let is_any = left.iter().any(|names| !names.is_empty());
+    let jobs = |run: &&RunDir| intents::of(run).into_iter().filter(|intent| intent.here.is_none()).collect();
+    let left: Vec<Vec<Intent>> = runs.iter().map(jobs).collect();
+    let is_any = left.iter().any(|jobs| !jobs.is_empty());
     let rows = if is_any { client::Client::brief().queue() } else { Ok(Vec::new()) };
     let goes_on = |row: &&flow_slurm::Row| {
         let is_over = matches!(flow_slurm::fate(row), flow_slurm::Fate::Ended(_) | flow_slurm::Fate::Never(_));
@@ -170,12 +182,21 @@ pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<JobsLeft>> {
     };
     let waits =
         |row: &flow_slurm::Row| matches!(flow_slurm::fate(row), flow_slurm::Fate::Waiting | flow_slurm::Fate::Held);
-    let count = |names: &BTreeSet<String>| match &rows {
-        _ if names.is_empty() => Some(JobsLeft::default()),
+    let count = |intents: &Vec<Intent>| match &rows {
+        _ if intents.is_empty() => Some(JobsLeft::default()),
         Ok(rows) => {
-            let left = rows.iter().filter(goes_on).filter(|row| names.contains(&row.key));
-            let (waiting, running): (Vec<_>, Vec<_>) = left.partition(|row| waits(row));
-            Some(JobsLeft { running: running.len(), waiting: waiting.len() })
+            let of = |intent: &Intent| {
+                let is_it = |row: &&flow_slurm::Row| {
+                    row.key == intent.key && intent.task.is_none_or(|task| row.id.task == Some(task.number))
+                };
+                let row = rows.iter().filter(goes_on).find(is_it)?;
+                let place = if waits(row) { Err(row.reason.clone()) } else { Ok(row.node.clone()) };
+                let labels = intent.members.iter().map(|member| member.label.clone()).collect();
+                Some(LeftJob { labels, job: row.id.to_string(), place })
+            };
+            let jobs: Vec<LeftJob> = intents.iter().filter_map(of).collect();
+            let running = jobs.iter().filter(|job| job.place.is_ok()).count();
+            Some(JobsLeft { running, waiting: jobs.len() - running, jobs })
         }
         Err(_) => None,
     };
