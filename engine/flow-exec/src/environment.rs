@@ -114,7 +114,7 @@ fn installation(program: &ProgramPath, line: Option<&str>, path: &str) -> Option
 /// A program, and the Python installation that it is or that runs it.
 fn program(program: &ProgramPath, path: &str) -> Option<(ProgramFile, Option<Installation>)> {
     let (stamp, (digest, interpreter)) = content(&program.real)?;
-    let installation = installation(&program, interpreter.as_deref(), path);
+    let installation = installation(program, interpreter.as_deref(), path);
     let python = installation.as_ref().map(|installation| installation.prefix.display().to_string());
     Some((ProgramFile { path: program.at.display().to_string(), digest, stamp: Some(stamp), python }, installation))
 }

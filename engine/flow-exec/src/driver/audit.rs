@@ -328,7 +328,7 @@ impl Traced<'_> {
             }
             looks = looks.wrapping_add(1);
             // All processes of the machine are read for that.
-            if looks % 5 == 0 && one_cpu.as_mut().is_some_and(|one| !one.is_enough()) {
+            if looks.is_multiple_of(5) && one_cpu.as_mut().is_some_and(|one| !one.is_enough()) {
                 one_cpu = None;
             }
             thread::sleep(LOOK);
