@@ -127,14 +127,14 @@ pub(crate) fn findings(accesses: impl IntoIterator<Item = Access>, places: &Plac
             Kind::Found | Kind::Missing => {}
         }
     }
-    let mut installations = BTreeMap::new();
+    let (mut installations, mut pyenvs) = (BTreeMap::new(), BTreeMap::new());
     read.retain(|path| {
         // A folder that something is found in need not have been listed for its content.
         let is_above = path.is_dir() && (places.work.starts_with(path) || places.root.starts_with(path));
         let is_own = path.ancestors().any(is_made);
         let is_covered = places.covered.iter().any(|covered| path.starts_with(covered));
         let is_other = is_above || is_own || is_covered || is_inside(path) || is_system(path);
-        !is_other && !is_of_installation(path, places.root, &mut installations)
+        !is_other && !is_of_installation(path, places.root, &mut installations) && !is_of_pyenv(path, &mut pyenvs)
     });
     written.retain(|path| path.exists() && !is_compiled(path));
     let stops: Vec<&Path> = [Some(places.workflow), Some(places.root), places.home].into_iter().flatten().collect();
@@ -218,6 +218,14 @@ fn is_of_installation(path: &Path, root: &Path, known: &mut BTreeMap<PathBuf, bo
     }
 }
 
+/// The scripts and settings with which pyenv finds a Python. Results record the Python that it found.
+fn is_of_pyenv(path: &Path, known: &mut BTreeMap<PathBuf, bool>) -> bool {
+    path.ancestors().skip(1).any(|above| {
+        let is_root = || ["shims", "versions"].iter().all(|name| above.join(name).is_dir());
+        *known.entry(above.to_owned()).or_insert_with(is_root) && !path.starts_with(above.join("versions"))
+    })
+}
+
 /// Names that were looked for in several folders above the work folder.
 fn searched(accesses: &BTreeSet<(Kind, PathBuf)>, places: &Places<'_>) -> BTreeMap<String, Option<String>> {
     let mut names: BTreeMap<String, (BTreeSet<&Path>, Option<String>)> = BTreeMap::new();
@@ -290,15 +298,17 @@ mod tests {
         let data: Vec<String> = (0..7).map(|n| format!("data/set/{n}.bin")).collect();
         let site = "p/.venv/lib/python3.11/site-packages";
         let own = ["p/conf.yaml", "p/in/x.csv", "home/.keras/m.npz", "p/.git", "cache/new", "p/.venv/bin/python3"];
+        let pyenv = ["home/.pyenv/shims/python3", "home/.pyenv/versions/3.11.7/VERSION"];
         let packages = [format!("{site}/yaml/__init__.py"), format!("{site}/PyYAML-6.0.dist-info/top_level.txt")];
-        for file in data.iter().map(String::as_str).chain(own).chain(packages.iter().map(String::as_str)) {
+        for file in data.iter().map(String::as_str).chain(own).chain(pyenv).chain(packages.iter().map(String::as_str)) {
             fs::create_dir_all(at(file).parent().unwrap()).unwrap();
             fs::write(at(file), "yaml\n_yaml\n").unwrap();
         }
         let read = ["p/conf.yaml", "p/in/x.csv", "home/.keras/m.npz", "p/.flow/a/work/own", "cache/new", "p"];
         let of = |kind: Kind| move |path: PathBuf| Access { path, kind };
         let read = read.into_iter().chain(data.iter().map(String::as_str)).chain([&*packages[0]]);
-        let read = read.chain(["p/.venv/bin/python3"]).map(at).chain(["/etc/passwd".into()]).map(of(Kind::Read));
+        let read =
+            read.chain(["p/.venv/bin/python3", pyenv[0]]).map(at).chain(["/etc/passwd".into()]).map(of(Kind::Read));
         let missing = ["p/.flow/a/.git", "p/.flow/.git", "p/.flow/a/.env", "p/.env", "p/once"].map(at);
         let missing = missing.into_iter().map(of(Kind::Missing));
         let others =
