@@ -9,7 +9,7 @@ use std::{
 /// A larger file is no script.
 pub(crate) const LONGEST_SCRIPT: u64 = 1 << 20;
 /// The ends of names of shell scripts, which need not be executable. Other data is not read.
-const SHELL_SCRIPTS: [&str; 5] = ["sh", "bash", "zsh", "ksh", "dash"];
+const SHELL_SCRIPTS: [&str; 9] = ["sh", "bash", "zsh", "ksh", "dash", "csh", "fish", "slurm", "sbatch"];
 
 /// What `make` reads.
 pub(crate) const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];

@@ -82,7 +82,8 @@ impl Search {
         if clock::since(self.looked) > FRESH {
             let stamps = stamps(&self.folders);
             self.looked = clock::steady();
-            if stamps != self.stamps || clock::since(self.began) > LONGEST {
+            let is_over = stamps != self.stamps || clock::since(self.began) > LONGEST;
+            if is_over || stamps.iter().flatten().any(is_recent) {
                 (self.stamps, self.began) = (stamps, self.looked);
                 self.found.clear();
             }
@@ -94,6 +95,11 @@ impl Search {
         self.found.insert(name.to_owned(), found.clone());
         found
     }
+}
+
+/// True if another change could have the same time, because the kernel's times are coarse.
+fn is_recent((_, _, [.., changed, _]): &FolderStamp) -> bool {
+    clock::unix_seconds() - (*changed as f64) < 2.0
 }
 
 fn stamps(folders: &[PathBuf]) -> Vec<Option<FolderStamp>> {

@@ -16,6 +16,9 @@ use std::{
 /// The calls that a trace needs. A system without one of those with `?` has no such call.
 pub(crate) const CALLS: &str = "trace=%file,fchdir,dup,?dup2,dup3,fcntl,clone,?clone3,?fork,?vfork";
 
+/// The calls of which it needs the content of structures.
+pub(crate) const DETAILS: &str = "verbose=?clone3,?openat2";
+
 /// A call that named a file, by its absolute path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Access {

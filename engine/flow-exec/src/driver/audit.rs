@@ -35,7 +35,7 @@ use crate::{
     audited::{Audited, Places, findings, unread},
     clock, keeper, one_cpu,
     search_path::resolve,
-    trace::{CALLS, Trace},
+    trace::{CALLS, DETAILS, Trace},
 };
 
 /// The answer of an audit.
@@ -300,7 +300,7 @@ impl Traced<'_> {
         let mut strace = Command::new(self.strace);
         strace
             // With `-I 2` an interrupt ends it.
-            .args(["-f", "--seccomp-bpf", "-qq", "-I", "2", "-e", CALLS, "-o"])
+            .args(["-f", "--seccomp-bpf", "-qq", "-I", "2", "-e", "signal=none", "-e", DETAILS, "-e", CALLS, "-o"])
             .arg(trace)
             .arg("--")
             .args(&launch.argv)
