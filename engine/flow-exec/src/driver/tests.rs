@@ -342,7 +342,7 @@ flow: 1
 name: writing
 work: cache
 steps:
-  writes: {run: \"until [ $(ls -d $FLOW_ATTEMPT/../*/work/d/a.txt | wc -l) = 2 ] || [ ${#n} = 99 ]; do n=x$n; done; echo b > d/a.txt\", inputs: [d]}
+  writes: {run: \"until [ $(ls ../../*/*/d/a.txt | wc -l) = 2 ] || [ ${#n} = 99 ]; do n=x$n; done; echo b > d/a.txt\", inputs: [d]}
   reads: {run: grep a d/a.txt, inputs: [d]}
 ";
 
