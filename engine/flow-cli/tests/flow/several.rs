@@ -161,7 +161,7 @@ fn ctrl_c_hands_over_and_ends_the_waiting_too() {
     let begin = Instant::now();
     second.signal(Signal::SIGINT);
     assert_eq!(second.wait().code(), Some(130), "{}", second.said());
-    assert!(begin.elapsed() < Duration::from_secs(5), "it did not wait for the other's step");
+    assert!(begin.elapsed() < Duration::from_secs(20), "it did not wait for the other's step");
     assert!(first.is_alive());
 
     let mut third = space.start(["run", "two.yaml"]);

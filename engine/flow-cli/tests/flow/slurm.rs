@@ -420,7 +420,7 @@ fn what_killed_runs_left_is_told_soon_whether_slurm_answers_or_not() {
     lab.cluster.stop(CONTROLLER);
     let asked = Instant::now();
     assert_eq!(told("jobs may be still in Slurm, which does not answer now"), 2);
-    assert!(asked.elapsed() < Duration::from_secs(7), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
     lab.cluster.start_again(CONTROLLER);
     lab.cluster.run("scancel", lab.jobs().iter().map(String::as_str));
     // What does not heed SIGTERM takes a while.

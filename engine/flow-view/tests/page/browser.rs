@@ -137,7 +137,7 @@ fn a_browser_shows_when_an_instance_is_expected_to_start() {
     let (space, _lives) = live();
     let server = Server::of_run(space.path(), RUN);
     for (lang, texts) in
-        [("en", ["Forecast</dt><dd>expected ", ", 2 min 0 s"]), ("zh", ["预测</dt><dd>预计 ", "，用时 2 min 0 s"])]
+        [("en", ["Forecast</dt><dd>expected ", ", 20 min 0 s"]), ("zh", ["预测</dt><dd>预计 ", "，用时 20 min 0 s"])]
     {
         let (page, console) = opened(&format!("{}#lang={lang}&card=1", server.link()));
         assert!(console.is_empty(), "{console:#?}");
@@ -149,7 +149,7 @@ fn a_browser_shows_when_an_instance_is_expected_to_start() {
         assert!(slider.contains("0.2") || slider.contains("calc(2"), "{slider}");
     }
     let (page, _) = opened(&format!("{}#card=0", server.link()));
-    for text in ["Forecast</dt><dd>expected ", ", 2 min 0 s", "<meter value=\"0.5", "<i></i>expected</span>"] {
+    for text in ["Forecast</dt><dd>expected ", ", 20 min 0 s", "<meter value=\"0.5", "<i></i>expected</span>"] {
         assert!(page.contains(text), "it runs, `{text}` is missing: {page}");
     }
     let run = space.path().join("runs").join(RUN);

@@ -132,13 +132,14 @@ pub(crate) fn append(store: &Path, text: &str) {
     fs::File::options().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
 }
 
-/// An instance is expected to run on the first GPU, from one minute after that moment for two minutes.
+/// An instance is expected to run on the first GPU, from ten minutes after that moment for twenty minutes.
 fn forecast(run: &Path, at: u64, instance: u32) {
-    let line = json!({"at": at, "starts": [[instance, 60_000, 180_000, [0]]]});
+    let line = json!({"at": at, "starts": [[instance, 600_000, 1_800_000, [0]]]});
     fs::write(run.join("forecast.jsonl"), format!("{line}\n")).unwrap();
 }
 
-/// A store with a run that lives as long as this process: one instance runs on a GPU, the other one waits.
+/// A store with a run that began ten minutes ago and lives as long as this process: one instance runs on a GPU, the
+/// other one waits. Minutes, so that a browser that starts slowly changes no digit that a test reads.
 pub(crate) fn live() -> (tempfile::TempDir, Store) {
     let space = tempfile::tempdir().unwrap();
     let me = Holder { process: ProcessIdentity::own(), doing: String::new(), run: None, since: String::new() };
@@ -164,16 +165,16 @@ pub(crate) fn live() -> (tempfile::TempDir, Store) {
         }),
     ];
     let lines = lines.map(|mut event| {
-        event["at"] = json!(now - 60_000);
+        event["at"] = json!(now - 600_000);
         serde_json::from_value::<JournalLine>(event).unwrap()
     });
     store.begin(&run).unwrap().append(&lines).unwrap();
     let dir = store.dir().run(&run);
     let running = json!({
-        "instance": 0, "label": "train[n=0]", "attempt": 0, "started_at": now - 60_000, "ends_at": now + 60_000, "cpus": 1,
+        "instance": 0, "label": "train[n=0]", "attempt": 0, "started_at": now - 600_000, "ends_at": now + 600_000, "cpus": 1,
     });
     let status = json!({
-        "run": RUN, "workflow": "live", "file": "a.yaml", "pid": 1, "started_at": now - 60_000, "updated_at": now,
+        "run": RUN, "workflow": "live", "file": "a.yaml", "pid": 1, "started_at": now - 600_000, "updated_at": now,
         "instances": 2, "counts": {}, "running": [running],
     });
     dir.write_status(&serde_json::from_value(status).unwrap()).unwrap();

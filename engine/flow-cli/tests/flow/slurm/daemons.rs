@@ -91,7 +91,7 @@ fn what_needs_no_controller_is_answered_and_done_without_one() {
     let asked = Instant::now();
     let said = lab.space.flow(["plan", "w.yaml"]).expect(0).text();
     assert!(said.contains(note) && said.contains("1 cached, 1 to run"), "{said}");
-    assert!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
     let said = lab.space.flow(["run", "w.yaml"]).expect(0).text();
     assert!(said.contains("Slurm cannot be queried") && said.contains("done: 1 cached, 1 ran"), "{said}");
     // Without a look at the cluster.

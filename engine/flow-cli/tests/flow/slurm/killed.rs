@@ -86,12 +86,12 @@ fn left_waiting(lab: &Lab, jobs: usize) {
 
 #[test]
 #[ignore = "needs Slurm"]
-fn whenever_a_run_is_told_to_end_no_job_of_a_killed_one_is_left() {
+fn a_run_that_is_told_to_end_leaves_no_job_of_a_killed_one() {
     let lab = Lab::new(1, 0, &sweep(40, 60, ""));
     for after in [0, 20] {
         left_waiting(&lab, 40);
         let mut flow = lab.space.start(["run", "w.yaml"]);
-        until("it says what it is about to do", || flow.said().contains("40 taken over"));
+        until("it has taken one up", || flow.said().contains("is not submitted again"));
         thread::sleep(Duration::from_millis(after));
         flow.signal(Signal::SIGINT);
         assert_eq!(flow.wait().code(), Some(130), "{after} ms: {}", flow.said());
