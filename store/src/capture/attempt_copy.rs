@@ -11,18 +11,11 @@ use std::{
 use super::{Captured, Made};
 use crate::{Activity, hash, objects::remove_tree, sparse};
 
-/// Larger folders are copied only if the file system can share the blocks.
-const COPY_BYTES: u64 = 64 << 20;
-const COPY_FILES: usize = 1_000;
-
 impl Captured {
-    /// Copies the files to `to`, with their modes and times. `None` if that would delay the attempt, except with `always`,
-    /// or if it fails: the attempt then shares this copy with others.
-    pub fn copy_for_attempt(&self, to: &Path, always: bool) -> Option<Captured> {
-        let files = || self.made.iter().filter(|made| !made.is_folder);
-        let is_small = files().count() <= COPY_FILES && files().map(|made| made.stamp.bytes).sum::<u64>() <= COPY_BYTES;
-        let copy = if is_small || always { copy_file } else { share_blocks };
-        let made = fs::create_dir_all(to.parent()?).and_then(|()| self.make_at(to, copy));
+    /// Copies the files to `to`, with their modes and times. `None` if that fails: the attempt then shares this copy with
+    /// others.
+    pub fn copy_for_attempt(&self, to: &Path) -> Option<Captured> {
+        let made = fs::create_dir_all(to.parent()?).and_then(|()| self.make_at(to, copy_file));
         // A step may have written into this copy.
         if made.is_ok() && self.made.iter().all(|made| self.is_as_made(made)) {
             return Some(self.at(to));
@@ -61,12 +54,6 @@ impl Made {
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     sparse::copy(from, to, &Activity::default())?;
     settle(from, &File::open(to)?)
-}
-
-fn share_blocks(from: &Path, to: &Path) -> io::Result<()> {
-    let file = File::create_new(to)?;
-    rustix::fs::ioctl_ficlone(&file, File::open(from)?)?;
-    settle(from, &file)
 }
 
 /// Gives a copy the mode and the time of its source.
@@ -149,7 +136,7 @@ mod tests {
         for (n, (what, is_written, write)) in writes.into_iter().enumerate() {
             let (inputs, work) =
                 (scratch.dir.path().join(format!("{n}/in/data")), scratch.dir.path().join(n.to_string()));
-            let copy = shared.copy_for_attempt(&inputs, false).unwrap();
+            let copy = shared.copy_for_attempt(&inputs).unwrap();
             copy.link_to(&work.join("data")).unwrap();
             let file = work.join("data/sub/0");
             let [own, captured] = [&file, &shared.path().join("sub/0")].map(|path| fs::metadata(path).unwrap());
@@ -169,23 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_or_is_not_as_captured_is_shared() {
-        let all = [vec![COPY_BYTES, 1], vec![0; COPY_FILES + 1]];
-        for sizes in all {
-            let scratch = Scratch::new(&sizes, SystemTime::now());
-            let to = scratch.dir.path().join("attempt/data");
-            match scratch.captured().copy_for_attempt(&to, false) {
-                // The file system shares blocks.
-                Some(copy) => assert_eq!(copy.written(), None),
-                None => assert!(!to.exists()),
-            }
-            assert!(scratch.captured().copy_for_attempt(&scratch.dir.path().join("always/data"), true).is_some());
-        }
+    fn what_is_not_as_captured_is_shared() {
         let scratch = Scratch::new(&[3], SystemTime::now());
         let shared = scratch.captured();
         let file = shared.path().join("sub/0");
         fs::remove_file(&file).unwrap();
         fs::write(&file, "new").unwrap();
-        assert!(shared.copy_for_attempt(&scratch.dir.path().join("attempt/data"), true).is_none());
+        assert!(shared.copy_for_attempt(&scratch.dir.path().join("attempt/data")).is_none());
     }
 }

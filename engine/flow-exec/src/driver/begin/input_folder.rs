@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    os::unix::fs::{PermissionsExt, symlink},
     path::Path,
     sync::Arc,
 };
@@ -24,10 +24,7 @@ pub(super) fn link_folder(
     to: &Path,
 ) -> io::Result<()> {
     if geteuid().is_root() && !matches!(body, Body::Builtin { .. }) {
-        let device = |path: &Path| fs::metadata(path).map(|meta| meta.dev());
-        // A hard link to the shared copy is impossible, so each attempt gets a copy anyway.
-        let is_elsewhere = device(copy.path())? != device(&folder.work())?;
-        let own = copy.copy_for_attempt(&folder.inputs().join(input.place()), is_elsewhere);
+        let own = copy.copy_for_attempt(&folder.inputs().join(input.place()));
         own.into_iter().for_each(|own| *copy = Arc::new(own));
     }
     copy.link_to(to).or_else(|_| {
