@@ -170,7 +170,8 @@ impl Snapshot {
     }
 
     fn objects_hold(&self, dir: &StoreDir) -> bool {
-        let root = dir.objects().root().to_owned();
+        let objects = dir.objects();
+        let root = objects.root().to_owned();
         self.objects.chunk_by(|a, b| a.digest.0[0] == b.digest.0[0]).all(|shelf| {
             let Some(first) = shelf.first() else { return true };
             let Ok(fd) = open_folder(&root.join(format!("{:02x}", first.digest.0[0]))) else { return false };
@@ -179,7 +180,7 @@ impl Snapshot {
                 fstatat(&fd, &hex[2..], AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| {
                     let kind = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
                     let sound = if object.folder {
-                        kind == SFlag::S_IFDIR
+                        kind == SFlag::S_IFDIR && objects.has_its_names(&object.digest)
                     } else {
                         kind == SFlag::S_IFREG && stat.st_size.cast_unsigned() == object.bytes
                     };

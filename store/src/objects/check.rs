@@ -140,6 +140,16 @@ impl Objects {
         Ok(None)
     }
 
+    /// False if a name below a kept folder was added or removed, as far as the times of folders show.
+    pub(crate) fn has_its_names(&self, digest: &Digest) -> bool {
+        let Ok(Some(manifest)) = self.manifest(digest) else { return false };
+        let path = self.path(digest);
+        let folders = manifest.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::Folder));
+        folders
+            .map(|entry| fs::symlink_metadata(path.join(&entry.path)))
+            .all(|meta| meta.is_ok_and(|meta| meta.is_dir() && meta.mtime() == STAMP))
+    }
+
     /// The damage of an artifact after reading its whole content: slow and sure, for `flow doctor --contents`, and for
     /// exports.
     ///

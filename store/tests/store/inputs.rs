@@ -80,6 +80,7 @@ struct Rest {
     listed: std::path::PathBuf,
     report: std::path::PathBuf,
     object: std::path::PathBuf,
+    kept_folder: std::path::PathBuf,
 }
 
 impl Rest {
@@ -94,9 +95,9 @@ impl Rest {
         let report = write(dir.path().join("reports/feb08.md"), "# Report");
         let artifacts = [
             store.objects().store_bytes(b"weights").unwrap(),
-            store.objects().store_files(&[("t.csv".into(), b"a,b".to_vec())].into()).unwrap(),
+            store.objects().store_files(&[("tables/t.csv".into(), b"a,b".to_vec())].into()).unwrap(),
         ];
-        let object = store.objects().path(&artifacts[0].digest);
+        let [object, kept_folder] = [0, 1].map(|n| store.objects().path(&artifacts[n].digest));
         let inputs = Inputs::new(Some(store.objects()), None, later());
         inputs.hash_path(&folder, false).unwrap();
         inputs.hash_path(&file, false).unwrap();
@@ -111,7 +112,7 @@ impl Rest {
         };
         Snapshot::of(rested, &inputs, later()).save(&store, "feb08").unwrap();
         let snapshot = Snapshot::load(&store, "feb08").unwrap();
-        (Rest { dir, store, folder, file, listed, report, object }, snapshot)
+        (Rest { dir, store, folder, file, listed, report, object, kept_folder }, snapshot)
     }
 }
 
@@ -119,7 +120,7 @@ type Case<'a> = (&'a str, bool, &'a dyn Fn(&Rest));
 
 #[test]
 fn a_snapshot_holds_until_something_that_counts_changes() {
-    let cases: [Case; 12] = [
+    let cases: [Case; 13] = [
         ("nothing", true, &|_| {}),
         ("something beside it", true, &|rest| drop(write(rest.dir.path().join("notes.txt"), "x"))),
         ("a photo, same length", false, &|rest| drop(write(rest.folder.join("cat/7.jpg"), "MEOW"))),
@@ -137,6 +138,9 @@ fn a_snapshot_holds_until_something_that_counts_changes() {
         ("a listed file more", false, &|rest| drop(write(rest.listed.join("a/2.bin"), "1"))),
         ("the report edited", false, &|rest| drop(write(&rest.report, "# REPORT"))),
         ("an artifact gone", false, &|rest| fs::remove_file(&rest.object).unwrap()),
+        ("a file of an artifact gone", false, &|rest| {
+            fs::remove_file(rest.kept_folder.join("tables/t.csv")).unwrap();
+        }),
     ];
     for (name, holds, change) in cases {
         let (rest, snapshot) = Rest::new();
