@@ -14,11 +14,20 @@ const SHELL_SCRIPTS: [&str; 9] = ["sh", "bash", "zsh", "ksh", "dash", "csh", "fi
 /// What `make` reads.
 pub(crate) const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
 
-/// The text of a file that may be a script: an executable, or one whose name says so or says nothing.
-pub(crate) fn script(file: &Path) -> Option<String> {
+/// Programs that read a file as commands whatever its name and mode are.
+const READERS: [&str; 11] = ["sh", "bash", "zsh", "ksh", "dash", "csh", "fish", "source", ".", "make", "sbatch"];
+
+/// True if a command has a program that may read any file as a script.
+pub(crate) fn reads_scripts(line: &str) -> bool {
+    words(line).any(|word| READERS.contains(&word.rsplit('/').next().unwrap_or(word)))
+}
+
+/// The text of a file that may be a script: an executable, one whose name says so, or, if the command `reads_scripts`,
+/// one whose name says nothing.
+pub(crate) fn script(file: &Path, reads_scripts: bool) -> Option<String> {
     let is_script = |meta: Metadata| {
         let extension = file.extension().map(|of| of.to_str().unwrap_or_default());
-        let is_named = extension.is_none_or(|of| SHELL_SCRIPTS.contains(&of));
+        let is_named = extension.map_or(reads_scripts, |of| SHELL_SCRIPTS.contains(&of));
         meta.is_file() && meta.len() <= LONGEST_SCRIPT && (is_named || meta.permissions().mode() & 0o111 != 0)
     };
     fs::metadata(file).is_ok_and(is_script).then(|| fs::read_to_string(file).ok()).flatten()

@@ -13,7 +13,7 @@ use flow_core::{
 };
 
 use crate::{
-    command_words::{LONGEST_SCRIPT, MAKEFILES, commands, script, words},
+    command_words::{LONGEST_SCRIPT, MAKEFILES, commands, reads_scripts, script, words},
     environment::{PYTHONS, Variables, find, packages_of},
     launchers::{self, Started},
     search_path::resolve,
@@ -186,6 +186,7 @@ impl<'a> Reading<'a> {
 
     /// The first Python that a statement starts.
     fn statement(&self, tokens: &[String], with_scripts: bool) -> Option<Started> {
+        let reads = tokens.iter().any(|token| reads_scripts(token));
         for (at, token) in tokens.iter().enumerate() {
             let variable = |name: &str| self.variable(name);
             if let Some(chosen) = launchers::choose(&tokens[at..], &self.folder, &variable) {
@@ -197,7 +198,7 @@ impl<'a> Reading<'a> {
             let whole = token.starts_with('/').then_some(&**token);
             for word in whole.into_iter().chain(words(token)) {
                 let found = self.word(word);
-                let found = found.or_else(|| if with_scripts { self.in_script(word) } else { None });
+                let found = found.or_else(|| if with_scripts { self.in_script(word, reads) } else { None });
                 if found.is_some() {
                     return found;
                 }
@@ -224,10 +225,10 @@ impl<'a> Reading<'a> {
     }
 
     /// The first Python that a script in the present folder starts.
-    fn in_script(&self, word: &str) -> Option<Started> {
+    fn in_script(&self, word: &str, reads_scripts: bool) -> Option<Started> {
         let places = if word == "make" { &MAKEFILES[..] } else { &[word] };
         let mut files = places.iter().filter(|place| !place.starts_with('/')).map(|place| self.folder.join(place));
-        let (file, text) = files.find_map(|file| script(&file).map(|text| (file, text)))?;
+        let (file, text) = files.find_map(|file| script(&file, reads_scripts).map(|text| (file, text)))?;
         let text = commands(&file, &text, false);
         let mut inner = self.clone();
         match inner.text(text.strip_prefix("#!").unwrap_or(text), false).1? {

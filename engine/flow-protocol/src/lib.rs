@@ -9,7 +9,6 @@
 //! | `go` | engine | the co-run barrier is released; the content is the time, in seconds since 1970 |
 //! | `stop` | engine | a program that has sent `sufficed` ends after its current epoch |
 //! | `log` | program | its standard output and error |
-//! | `usage.json` | engine | what flow measured from outside |
 //! | `exit.json` | keeper, atomically | [`Exit`] |
 //! | `work/` | both | the program's current folder: `in/<step>` to read, `out/` to write |
 //!
@@ -63,8 +62,6 @@ pub mod file {
     pub const STOP: &str = "stop";
     /// Standard output and error.
     pub const LOG: &str = "log";
-    /// What flow measured.
-    pub const USAGE: &str = "usage.json";
     /// How the program ended.
     pub const EXIT: &str = "exit.json";
     /// The program's current folder.

@@ -144,8 +144,7 @@ fn a_step_that_removes_its_own_folder_harms_no_other() {
     let space = space();
     let steps = "clean: {run: 'rm -rf \"$(dirname \"$PWD\")\" $FLOW_ATTEMPT'}\n  long: {run: 'sleep 0.5'}";
     space.write("clean.yaml", &format!("flow: 1\nname: clean\nsteps:\n  {steps}\n"));
-    let said = space.flow(["run", "clean.yaml", "-k"]).expect(0).stdout();
-    assert!(said.contains("clean: what it used cannot be written to"), "{said}");
+    space.flow(["run", "clean.yaml", "-k"]).expect(0);
     assert_eq!(space.journal().last().unwrap()["event"], "run_ended");
     assert!(space.flow(["show", "long"]).expect(0).stdout().contains("ok"));
 }

@@ -61,8 +61,9 @@ fn a_killed_engine_loses_nothing_and_leaves_nobody() {
     assert!(rounds >= ROUNDS / 2, "only {rounds} of {ROUNDS} rounds were interrupted");
 
     let told = recorded(&space);
-    space.flow(["run", "copies.yaml"]).expect(0);
-    let ran = space.ran();
+    // The last round may have recorded everything before it was killed; then this run leaves no journal.
+    let is_done = space.flow(["run", "copies.yaml"]).expect(0).text().contains("nothing to do");
+    let ran = if is_done { Vec::new() } else { space.ran() };
     assert!(ran.len() <= COPIES + 1 - told, "{told} results were told of, yet {} ran again", ran.len());
     let outputs = flow_testkit::files_below(&space.path(".flow/objects"));
     let expected: String = (0..COPIES).map(|n| format!("copy {n}\n")).collect();

@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::{Program, Usage};
+use flow_core::Program;
 use flow_protocol::{Exit, Request, file};
 
 pub(crate) use follow::Follower;
@@ -172,7 +172,7 @@ impl Folder {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn write_variables(&self, variables: &BTreeMap<&str, Option<&str>>) -> io::Result<()> {
+    pub(crate) fn write_variables(&self, variables: &BTreeMap<String, Option<String>>) -> io::Result<()> {
         fs::write(self.path.join(VARIABLES), serde_json::to_vec(variables)?)
     }
 
@@ -206,14 +206,6 @@ impl Folder {
     /// The file cannot be written.
     pub fn stop(&self) -> io::Result<()> {
         write_atomically(&self.path.join(file::STOP), b"")
-    }
-
-    /// Writes `usage.json`, after the end.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub(crate) fn write_usage(&self, usage: &Usage) -> io::Result<()> {
-        write_atomically(&self.path.join(file::USAGE), &serde_json::to_vec(usage)?)
     }
 
     /// The exit record; `None` before the end.

@@ -2,7 +2,8 @@
 //! those of the control group (v2) of keeper and steps, or else those of the host, which include other people's programs.
 
 use std::{
-    fs,
+    fs::File,
+    io::Read,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -71,7 +72,9 @@ fn take(counts: &mut [u64; 2], now: u64) -> bool {
 
 /// Both files have the same format.
 fn count(file: &Path) -> Option<u64> {
-    let text = fs::read_to_string(file).ok()?;
+    // The kernel writes all of it at each read, and it fits into one.
+    let mut text = String::with_capacity(16 << 10);
+    File::open(file).ok()?.read_to_string(&mut text).ok()?;
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 

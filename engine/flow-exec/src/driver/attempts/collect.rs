@@ -221,11 +221,6 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
     if let Some(error) = unkept {
         notices.push(format!("its log could not be stored, so its metrics cannot be read again: {error}"));
     }
-    if running.process
-        && let Err(e) = running.folder.write_usage(&result.usage)
-    {
-        notices.push(format!("what it used cannot be written to {}: {e}", running.folder.path().display()));
-    }
     if let Some(lost) = lost.filter(|_| result.outcome == Outcome::Failed) {
         let because = result.cause.map(Box::new);
         result.cause = Some(Cause::GpuLost { gpu: lost.index, model: lost.name, because });

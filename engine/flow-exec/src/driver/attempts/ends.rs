@@ -31,8 +31,11 @@ fn needed(running: &Running, good: bool) -> Vec<PathBuf> {
     let work = if good {
         running.folder.all_of_work()
     } else {
-        // Without the link, the message still names the folder.
+        // Without the link, the message still names the folder, and without the variables a shell opens it.
         let _ = running.folder.link_work();
+        if !running.joinable && !running.variables.is_empty() {
+            let _ = running.folder.write_variables(&running.variables);
+        }
         Vec::new()
     };
     // The work folder holds the same files.

@@ -49,6 +49,8 @@ pub(crate) struct Running {
     pub(crate) captured: Vec<Arc<Captured>>,
     pub(crate) listener: Listener,
     pub(crate) circumstances: Circumstances,
+    /// Its own variables, to be written if it fails.
+    pub(crate) variables: BTreeMap<String, Option<String>>,
     pub(crate) began: f64,
     pub(crate) killed: Option<Outcome>,
     /// Set after its end: samples of its GPUs, and the share of a core that sampling took. It cannot be killed any
@@ -73,6 +75,7 @@ impl Running {
         let Prepared {
             placement,
             launch,
+            variables,
             folder,
             resolved,
             listener,
@@ -104,6 +107,7 @@ impl Running {
             captured: launch.captured,
             listener,
             circumstances,
+            variables,
             began,
             killed: None,
             seen_of_gpus: None,
@@ -123,7 +127,7 @@ impl Running {
         let program = keeper::Start {
             attempt,
             argv: launch.argv,
-            env: launch.env,
+            env: launch.env.into_iter().collect(),
             cwd: folder.work(),
             folder: folder.path().to_owned(),
             secrets: if piped { context.secrets.values().to_vec() } else { Vec::new() },

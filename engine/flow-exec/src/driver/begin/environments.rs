@@ -26,7 +26,7 @@ use super::start;
 use crate::{
     clock, declared,
     driver::{plan::Knowledge, session::Session},
-    environment,
+    environment::{self, Variables},
     started::Command,
 };
 
@@ -107,7 +107,7 @@ impl Environments {
     pub(crate) fn record(
         &self,
         argv: &[String],
-        env: &[(String, String)],
+        variable: Variables<'_>,
         own: &BTreeMap<String, String>,
         declared: Option<&DeclaredEnvironment>,
         work: Option<&Path>,
@@ -120,9 +120,8 @@ impl Environments {
                 own.entry(name.to_owned()).or_insert(value.unwrap_or_default());
             }
         }
-        let variable = |name: &str| env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         let searched = SEARCHED.map(|name| variable(name).unwrap_or_default());
-        let command = work.map(|work| Command::of(argv, work, &variable)).unwrap_or_default();
+        let command = work.map(|work| Command::of(argv, work, variable)).unwrap_or_default();
         let Command { activated, python, .. } = &command;
         let told = activated.iter().cloned().chain(first(&command.argv).program).chain([format!("{python:?}")]);
         let at = own.keys().cloned().chain(searched).chain(told).collect();
@@ -131,7 +130,7 @@ impl Environments {
             return *found;
         }
         let is_job = work.is_none();
-        let mut found = if is_job { Environment::default() } else { command.environment(&variable) };
+        let mut found = if is_job { Environment::default() } else { command.environment(variable) };
         found.activated = found.activated.or(declared.filter(|of| !declared::is_image(of)).map(declared::bin));
         self.shell.put_into(&mut found);
         if is_job {

@@ -2,6 +2,7 @@
 //! nothing.
 
 use std::{
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -80,6 +81,8 @@ pub(crate) struct Filled {
 pub(crate) struct Prepared {
     pub(crate) placement: Placement,
     pub(crate) launch: start::Launch,
+    /// Its own variables, to be written if it fails. Those of an attempt that may survive this run are written.
+    pub(crate) variables: BTreeMap<String, Option<String>>,
     pub(crate) folder: Folder,
     pub(crate) resolved: Resolved,
     pub(crate) listener: Listener,
@@ -228,20 +231,20 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         let work = (!instance.is_batch()).then(|| folder.work());
         // The program's path is stored with the values of its variables.
         let secrets = &expansion.steps[instance.step.index()].secrets;
-        let told = launch.env.iter().filter(|(name, _)| !secrets.contains(name));
-        let (argv, env) = (&launch.argv, &told.cloned().collect::<Vec<_>>());
+        let told = |name: &str| launch.env.get(name).filter(|_| !secrets.iter().any(|secret| secret == name)).cloned();
         let declared = expansion.environment_of(instance);
-        circumstances.environment =
-            context.environments.record(argv, env, &resolved.env, declared, work.as_deref(), &context.objects);
+        circumstances.environment = context.environments.record(
+            &launch.argv,
+            &told,
+            &resolved.env,
+            declared,
+            work.as_deref(),
+            &context.objects,
+        );
         if let Some(environment) = circumstances.environment.filter(|_| is_noted || is_resumed) {
             checkpoint.is_used_in(environment);
         }
         live_sources::put_first(&mut launch.env, session, instance, &resolved, &folder.work());
-    }
-    if process {
-        let secrets = &expansion.steps[instance.step.index()].secrets;
-        let kept = start::keep_variables(&launch.env, context.environment.inherited(), secrets, &folder);
-        kept.map_err(|e| not_made(folder.path(), e))?;
     }
     let place = format!("runs/{}/attempts/{}", context.run, fill.attempt.0);
     let label = context.secrets.hide(instance.label.to_string());
@@ -260,9 +263,18 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         members: 1,
     });
     let began = 0.0;
+    let mut variables = BTreeMap::new();
+    if process {
+        let secrets = &expansion.steps[instance.step.index()].secrets;
+        variables = start::own_variables(&launch.env, context.environment.inherited(), secrets);
+    }
+    if job.is_some() || stays.is_some() {
+        folder.write_variables(&variables).map_err(|e| not_made(folder.path(), e))?;
+    }
     Ok(Prepared {
         placement: placement.clone(),
         launch,
+        variables,
         folder,
         resolved,
         listener,
@@ -401,12 +413,13 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
         placement,
         launch: start::Launch {
             argv: Vec::new(),
-            env: Vec::new(),
+            env: BTreeMap::new(),
             announces: member.announces,
             barrier: None,
             linked: member.linked.clone(),
             captured,
         },
+        variables: BTreeMap::new(),
         folder,
         resolved,
         listener,

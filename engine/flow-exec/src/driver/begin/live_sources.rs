@@ -2,6 +2,7 @@
 //! copies first in its `PYTHONPATH`.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     env, fs,
     path::{Path, PathBuf},
@@ -17,7 +18,7 @@ use flow_core::{
 use super::start::Environment;
 use crate::{
     ExecError,
-    command_words::{MAKEFILES, commands, script, words},
+    command_words::{MAKEFILES, commands, reads_scripts, script, words},
     declared,
     driver::session::Session,
     environment::packages_of,
@@ -209,14 +210,14 @@ impl Session {
 /// Puts the run's copies of live sources first in the `PYTHONPATH` of a program; after the folders that the step sets
 /// itself.
 pub(crate) fn put_first(
-    env: &mut Vec<(String, String)>,
+    env: &mut BTreeMap<String, String>,
     session: &Session,
     instance: &Instance,
     resolved: &Resolved,
     work: &Path,
 ) {
     let Body::Command { line, .. } = &resolved.body else { return };
-    let variables: BTreeMap<String, String> = env.iter().cloned().collect();
+    let variables = Cow::Borrowed(&*env);
     let mut finder = Finder { session, variables, is_wanted: Finder::INSIDE, known: BTreeMap::new() };
     let mut sources = finder.named(line, &BTreeMap::new(), &instance.inputs);
     sources.extend(finder.all(["python", "python3"].into_iter(), &BTreeMap::new(), None));
@@ -238,8 +239,7 @@ pub(crate) fn put_first(
     let copies: Vec<PathBuf> = copies.iter().map(|copy| work.join(copy)).collect();
     let all = if own.is_some() { [others, copies] } else { [copies, others] };
     if let Ok(path) = env::join_paths(all.concat()) {
-        env.retain(|(name, _)| name != PYTHONPATH);
-        env.push((PYTHONPATH.to_owned(), path.to_string_lossy().into_owned()));
+        env.insert(PYTHONPATH.to_owned(), path.to_string_lossy().into_owned());
     }
 }
 
@@ -284,7 +284,7 @@ fn imports_live(
     texts: &[&str],
 ) -> bool {
     let own = session.with_declared(instance, env.clone());
-    let variables = inherited.clone();
+    let variables = Cow::Borrowed(inherited);
     let mut finder = Finder { session, variables, is_wanted: |_, _| true, known: BTreeMap::new() };
     // A variable may hold the folder of a Python.
     let folders = texts.iter().flat_map(|text| words(text)).filter(|word| Path::new(word).is_dir());
@@ -351,7 +351,7 @@ fn with_real_paths(text: &str) -> String {
 /// Finds the live sources of commands. The same word is looked up once.
 struct Finder<'a> {
     session: &'a Session,
-    variables: BTreeMap<String, String>,
+    variables: Cow<'a, BTreeMap<String, String>>,
     /// Whether a source counts, given the root of the project.
     is_wanted: fn(&Path, &LiveSource) -> bool,
     known: BTreeMap<(String, String), Vec<LiveSource>>,
@@ -366,19 +366,22 @@ impl Finder<'_> {
     };
 
     fn of(session: &Session, is_wanted: fn(&Path, &LiveSource) -> bool) -> Finder<'_> {
-        Finder { session, variables: Environment::of(session).inherited().clone(), is_wanted, known: BTreeMap::new() }
+        let variables = Cow::Owned(Environment::of(session).inherited().clone());
+        Finder { session, variables, is_wanted, known: BTreeMap::new() }
     }
 
     /// The sources of each Python that a command starts, or that a script among its inputs starts.
     fn named(&mut self, line: &str, own: &BTreeMap<String, String>, inputs: &[Input]) -> BTreeSet<LiveSource> {
         let First { activated, .. } = first(&["bash", "-c", line].map(str::to_owned));
         let mut sources = self.all(words(line), own, activated.as_deref());
+        let reads = reads_scripts(line);
         for word in words(line) {
             let place = word.trim_start_matches(['.', '/']);
             let places = if word == "make" { &MAKEFILES[..] } else { &[word.trim_start_matches("./"), place] };
-            let files: Vec<(PathBuf, bool)> = places.iter().filter_map(|place| self.input(place, inputs)).collect();
+            let mut files: Vec<(PathBuf, bool)> = places.iter().filter_map(|place| self.input(place, inputs)).collect();
+            files.dedup();
             for (file, is_itself) in files {
-                if let Some(text) = script(&file) {
+                if let Some(text) = script(&file, reads) {
                     sources.extend(self.all(words(commands(&file, &text, is_itself)), own, activated.as_deref()));
                 }
             }

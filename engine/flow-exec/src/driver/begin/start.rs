@@ -39,7 +39,7 @@ const LONGEST_ARGUMENT: usize = 128 << 10;
 /// The keeper's input for the start of an attempt.
 pub(crate) struct Launch {
     pub(crate) argv: Vec<String>,
-    pub(crate) env: Vec<(String, String)>,
+    pub(crate) env: BTreeMap<String, String>,
     /// The program reports by itself when it is ready: a plugin, or a script that calls `flow ready`.
     pub(crate) announces: bool,
     /// A text for the user: how a plain program of a group is known to be ready.
@@ -160,7 +160,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
             caller = caller.or_else(|| ready_caller(&from));
         }
     }
-    for output in start.instance.outputs.iter() {
+    for output in start.instance.outputs.iter().filter(|output| output.path.contains('/')) {
         parent(&work.join(&output.path))?;
     }
     if !matches!(start.resolved.body, Body::Builtin { .. }) {
@@ -350,7 +350,7 @@ fn placement(start: &Start<'_>) -> protocol::Placement {
 }
 
 /// The engine's environment without `FLOW_` variables, then the placement's variables, then the step's own.
-fn environment(start: &Start<'_>) -> Vec<(String, String)> {
+fn environment(start: &Start<'_>) -> BTreeMap<String, String> {
     let mut env = start.environment.inherited.clone();
     env.retain(|name, _| !name.starts_with("FLOW_"));
     let gpus = visible(start.session.expansion.machine_of(start.instance), start.placement);
@@ -394,24 +394,19 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
     if let Some(revision) = start.revision {
         env.insert(protocol::COMMIT_VAR.to_owned(), revision.commit.clone());
     }
-    env.into_iter().collect()
+    env
 }
 
-/// Keeps the variables of a program that differ from the inherited ones, for `flow shell`.
-///
-/// # Errors
-/// The file cannot be written.
-pub(crate) fn keep_variables(
-    env: &[(String, String)],
+/// The variables of a program that differ from the inherited ones, for `flow shell`. One without a value is not there.
+pub(crate) fn own_variables(
+    env: &BTreeMap<String, String>,
     inherited: &BTreeMap<String, String>,
     secrets: &[String],
-    folder: &Folder,
-) -> io::Result<()> {
-    let set = env.iter().filter(|(name, value)| inherited.get(name) != Some(value) && !secrets.contains(name));
-    let set = set.map(|(name, value)| (name.as_str(), Some(value.as_str())));
-    let is_gone = |name: &&String| !name.starts_with("FLOW_") && !env.iter().any(|(known, _)| known == *name);
-    let gone = inherited.keys().filter(is_gone).map(|name| (name.as_str(), None));
-    folder.write_variables(&set.chain(gone).collect())
+) -> BTreeMap<String, Option<String>> {
+    let set = env.iter().filter(|(name, value)| inherited.get(*name) != Some(*value) && !secrets.contains(name));
+    let set = set.map(|(name, value)| (name.clone(), Some(value.clone())));
+    let is_gone = |name: &&String| !name.starts_with("FLOW_") && !env.contains_key(*name);
+    set.chain(inherited.keys().filter(is_gone).map(|name| (name.clone(), None))).collect()
 }
 
 /// Variables that limit a program to its CPUs and GPUs. `gpus`: their UUIDs with commas.
@@ -475,12 +470,13 @@ mod tests {
     fn a_shell_gets_the_variables_that_the_step_had() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::create(dir.path().join("1")).unwrap();
-        let pairs = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+        let pairs = |all: &[(&str, &str)]| -> BTreeMap<String, String> {
             all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
         let env = pairs(&[("PATH", "/lab/bin:/bin"), ("HOME", "/me"), ("FLOW_ATTEMPT", "/a"), ("TOKEN", "secret")]);
         let inherited = pairs(&[("PATH", "/bin"), ("HOME", "/me"), ("PYTHONHOME", "/x"), ("FLOW_STORE", "/s")]);
-        keep_variables(&env, &inherited.into_iter().collect(), &["TOKEN".to_owned()], &folder).unwrap();
+        let own = own_variables(&env, &inherited, &["TOKEN".to_owned()]);
+        folder.write_variables(&own).unwrap();
         let expected = [("FLOW_ATTEMPT", Some("/a")), ("PATH", Some("/lab/bin:/bin")), ("PYTHONHOME", None)];
         assert_eq!(folder.variables(), expected.map(|(n, v)| (n.to_owned(), v.map(str::to_owned))).into());
     }
