@@ -76,7 +76,7 @@ impl Accept {
         let store = session.workspace.existing_store()?;
         let whose = |run: &RunId| {
             let user = store.as_ref().and_then(|store| store.run(run).others());
-            user.map(|user| format!(", of run {run} of {user}")).unwrap_or_default()
+            format!(" from run {run}{}", user.map(|user| format!(" of {user}")).unwrap_or_default())
         };
         let mut refused = false;
         // Instances with the same message, or messages of one form, by step.

@@ -13,7 +13,7 @@ use flow_core::learn::Forecast;
 use flow_core::plan::{Item, Plan as CorePlan, State};
 use flow_core::sched::{Estimate, EstimateSource, Task, policy};
 use flow_core::why::{Reason, Why};
-use flow_core::{Expansion, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, Unfollowed};
+use flow_core::{Expansion, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, Span, Unfollowed};
 use flow_exec::{ForceRequest, Knowledge, PresentEnvironment, Session, SessionRequest};
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Map;
@@ -123,7 +123,7 @@ fn print(
         let mut lines = render(expansion, plan, &left, &forecast.tasks, output.verbose, columns);
         let is_known = |task: &Task| task.settled.is_none() && task.estimate.duration.is_some();
         let is_unknown = here && plan.has_work() && !forecast.tasks.iter().any(is_known);
-        lines.extend(whole(session, plan, forecast, here));
+        lines.extend(whole(session, plan, &left, forecast, here));
         if here {
             let others = flow_exec::done_by_others(session, knowledge, wanted, plan)?;
             lines.extend(others.iter().map(|((run, user), labels)| done_twice(run, user, labels)));
@@ -377,7 +377,7 @@ fn takes_each(each: &[&Estimate], is_otherwise: bool) -> Option<String> {
 }
 
 /// The time of the whole run, simulated with known times.
-fn whole(session: &Session, plan: &CorePlan, forecast: Forecast, here: bool) -> Option<String> {
+fn whole(session: &Session, plan: &CorePlan, left: &Left, forecast: Forecast, here: bool) -> Option<String> {
     if !plan.has_work() {
         return None;
     }
@@ -389,8 +389,15 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast, here: bool) -> 
     let name = session.expansion.policy.as_deref().unwrap_or(policy::DEFAULT);
     let is_otherwise = plan.items.iter().any(|item| ran_otherwise(item, &forecast.tasks));
     let otherwise = if is_otherwise { ", from runs with other parameters" } else { "" };
-    let Forecast { tasks, capacity, limits, host, .. } = forecast;
-    let on_slurm = tasks.iter().any(|task| task.settled.is_none() && task.batch);
+    let Forecast { mut tasks, capacity, limits, host, .. } = forecast;
+    let mut on_slurm = tasks.iter().any(|task| task.settled.is_none() && task.batch);
+    for item in plan.items.iter().filter(|item| matches!(item.state, State::GoesOn { .. })) {
+        if left.progress(&session.expansion, item.id) == Progress::Ended {
+            let task = &mut tasks[item.id.index()];
+            (task.batch, task.estimate.duration) = (false, Some(Span(0)));
+        }
+    }
+    on_slurm &= tasks.iter().any(|task| task.settled.is_none() && task.batch);
     let schedule = flow_sim::foresee(tasks, capacity, policy::named(name)?, limits, host).ok()?;
     let takes = words::duration(schedule.makespan().as_secs_f64());
     Some(match unknown {

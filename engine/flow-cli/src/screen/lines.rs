@@ -144,9 +144,8 @@ fn then(words: String) -> String {
 /// `top1 78%, epoch_time 9.8 s`, or why there is none; and why it is not reliable.
 pub(crate) fn came_to(result: &StepResult) -> String {
     const SHOWN: usize = 3;
-    let telling = ["top1", "epoch_time", "images_per_s", "train_loss", "valid_loss"];
     let mut metrics: Vec<(&String, &flow_core::Metric)> = result.metrics.iter().collect();
-    metrics.sort_by_key(|(name, _)| telling.iter().position(|t| t == name).unwrap_or(telling.len()));
+    metrics.sort_by_key(|(name, _)| rank(name));
     let shown: Vec<String> = metrics
         .iter()
         .take(SHOWN)
@@ -159,6 +158,19 @@ pub(crate) fn came_to(result: &StepResult) -> String {
     };
     words.extend(result.spoiled.iter().map(reasons::spoiled));
     words.join("; ")
+}
+
+/// The order in which metrics are shown: what a training reached comes first, then its time, then what it learned from.
+fn rank(metric: &str) -> usize {
+    let has = |parts: &[&str]| parts.iter().any(|part| metric.contains(part));
+    match metric {
+        "epoch_time" => 2,
+        "images_per_s" => 3,
+        "epochs" | "steps" | "total" => 5,
+        _ if has(&["top1", "acc"]) => 0,
+        _ if has(&["val", "test", "eval"]) => 1,
+        _ => 4,
+    }
 }
 
 /// The totals of the plan, once it is complete.

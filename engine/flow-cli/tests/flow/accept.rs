@@ -11,7 +11,7 @@ fn accept_keeps_the_old_results_and_says_so() {
     space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
     let said = space.flow(["accept", "-w", "cats.yaml", "train", "--reason", "a comment"]).expect(0).stdout();
     let next = "  the next run runs table; `flow forget train -w cats.yaml --accepted` undoes this\n";
-    assert_eq!(said, format!("kept train × 2: input `train.sh` changed\n{next}"));
+    assert_eq!(said, format!("kept train × 2 from run RUN: input `train.sh` changed\n{next}"));
     let bare = space.flow(["accept", "-w", "cats.yaml", "train"]).expect(2).text();
     assert!(bare.contains("`flow accept train --reason 'only a comment changed'`"), "{bare}");
     // It is no run, and yet what it kept outlives a cleaning and the loss of the database.
@@ -56,7 +56,9 @@ fn accept_keeps_the_result_that_differs_least_and_not_that_of_a_later_trial() {
     space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
     space.flow(["run", "cats.yaml", "--set", "epochs=0", "--set", "batches=[16]"]).expect(0);
     let said = space.flow(["accept", "-w", "cats.yaml", "train", "--reason", "a comment"]).expect(0).stdout();
-    assert!(said.starts_with("kept train × 2: input `train.sh` changed\n"), "{said}");
+    assert!(said.starts_with("kept train × 2 from run RUN: input `train.sh` changed\n"), "{said}");
+    let now = space.flow(["diff", "now", "-w", "cats.yaml"]).expect(0).stdout();
+    assert!(now.contains("note: `flow accept` keeps the results of train[batch=16]"), "{now}");
     assert_eq!(again(&space, &[]), ["table"], "the table says so");
     let diff = space.flow(["diff"]).expect(0).stdout();
     assert!(diff.contains("note: `flow accept` kept 2 results; `flow diff now` shows the accepted edits"), "{diff}");

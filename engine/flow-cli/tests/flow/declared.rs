@@ -223,7 +223,7 @@ fn accept_keeps_all_results_that_differ_only_in_packages() {
     space.write("pair.yaml", &text.replace("train.py two", "train.py three"));
     let said = space.flow(["accept", "--environments", "--reason", "a patch release"]).expect(0).stdout();
     let next = "  the next run runs test; `flow forget train --accepted` undoes this\n";
-    assert_eq!(said, format!("kept train: numpy 1.26.4 → 1.26.5 in environment lab\n{next}"));
+    assert_eq!(said, format!("kept train from run RUN: numpy 1.26.4 → 1.26.5 in environment lab\n{next}"));
     assert_eq!(again(&space, &[]), ["test"], "its command differs too");
     let said = space.flow(["accept", "--environments", "--reason", "none"]).expect(0).stdout();
     assert_eq!(said, "no result differs only in the packages of its environment\n");

@@ -1,6 +1,7 @@
 //! The first reasons for a run, short enough for a journal line: a few of many, and of long values the part that
 //! differs.
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -31,9 +32,33 @@ fn is_zero(more: &u32) -> bool {
 impl Why {
     /// From all reasons, the most telling first.
     pub fn of(reasons: &[Reason]) -> Why {
-        let first = reasons.iter().take(REASONS).cloned().map(Reason::brief).collect();
-        Why { first, more: reasons.len().saturating_sub(REASONS) as u32 }
+        let reasons = by_parameter(reasons);
+        let more = reasons.len().saturating_sub(REASONS) as u32;
+        Why { first: reasons.into_iter().take(REASONS).map(Reason::brief).collect(), more }
     }
+}
+
+/// The reasons, with one for a parameter of which many parts differ, such as the sections of a report.
+fn by_parameter(reasons: &[Reason]) -> Vec<Reason> {
+    const MANY: usize = 3;
+    let whole = |reason: &Reason| match reason {
+        Reason::Value { kind: PartKind::Parameter, name, .. } => name.find(['[', '.']).map(|end| name[..end].to_owned()),
+        _ => None,
+    };
+    let mut parts: IndexMap<String, usize> = IndexMap::new();
+    reasons.iter().filter_map(whole).for_each(|name| *parts.entry(name).or_default() += 1);
+    parts.retain(|_, count| *count > MANY);
+    let mut all = Vec::new();
+    for reason in reasons {
+        match whole(reason).filter(|name| parts.contains_key(name)) {
+            Some(name) => {
+                let one = Reason::Seen(PartKind::Parameter, name);
+                all.extend((!all.contains(&one)).then_some(one));
+            }
+            None => all.push(reason.clone()),
+        }
+    }
+    all
 }
 
 impl Texts for Why {

@@ -194,6 +194,21 @@ fn another_member_changes_the_group() {
 }
 
 #[test]
+fn a_parameter_with_many_changed_parts_is_one_reason() {
+    let part = |name: &str| Reason::Value {
+        kind: PartKind::Parameter,
+        name: name.to_owned(),
+        was: Some(1.into()),
+        is: Some(2.into()),
+    };
+    let names = ["sections[0].charts[0]", "sections[0].table", "title", "sections[1].table", "sections[2].table"];
+    let reasons = names.map(part).to_vec();
+    let Why { first, more } = Why::of(&reasons);
+    assert_eq!((first, more), (vec![Reason::Seen(PartKind::Parameter, "sections".into()), part("title")], 0));
+    assert_eq!(Why::of(&reasons[..4]).first.len(), 4);
+}
+
+#[test]
 fn the_journal_has_a_few_reasons_and_long_values_where_they_differ() {
     let reasons: Vec<Reason> = (0..10).map(|n| Reason::PluginRebuilt(n.to_string())).collect();
     let why = Why::of(&reasons);

@@ -3,7 +3,6 @@
 
 use super::curve::Besides;
 use super::held::topic;
-use super::winner::is_time;
 use super::{Course, Finding, Scoped, SectionFigures};
 use crate::bounds::{BACK, SAME, SAME_SHARE};
 use crate::table::{Column, Content, Curve};
@@ -31,7 +30,7 @@ pub(crate) fn goes(ledger: &SectionFigures<'_>, besides: &Besides<'_>, found: &[
             // A run that shares its GPU takes longer, and the GPU's figures include the other programs.
             let shared =
                 |row: &usize| table.body[*row].cells[at].of.iter().any(|label| besides.shared.contains(label.as_str()));
-            let disturbed = (is_time(column) || name.starts_with("gpu_")) && curve.rows.iter().any(shared);
+            let disturbed = (column.is_time() || name.starts_with("gpu_")) && curve.rows.iter().any(shared);
             if NOT_ASKED.contains(&name) || analysed || disturbed || found.iter().any(told) {
                 continue;
             }

@@ -38,7 +38,7 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
     let of_program = columns().filter(|column| !is_usage(&column.name) && !told(column));
     // Validation data say more than training data.
     let column =
-        of_program.filter(|column| names || !is_time(column)).min_by_key(|column| column.name.contains("train"))?;
+        of_program.filter(|column| names || !column.is_time()).min_by_key(|column| column.name.contains("train"))?;
     let goal = Best::by_name(&column.name)?;
     let mut points = Vec::new();
     for part in table.parts() {
@@ -123,7 +123,3 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
     Some(Scoped { scope: None, finding })
 }
 
-/// Whether the column is a duration.
-pub(super) fn is_time(column: &Column) -> bool {
-    matches!(column.show.unit.as_str(), "ms" | "s" | "min" | "h" | "µs") || column.name.ends_with("_time")
-}

@@ -184,6 +184,10 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
     for section in &sections {
         seen.extend(beside_theirs(&section.table).map(|(label, seen)| (label.clone(), seen.clone())));
     }
+    // Other programs change times, but not what a training learns.
+    let is_timed = sections.iter().any(|section| {
+        !section.together.is_empty() || section.table.columns.iter().any(|column| !column.key && column.depends_on_load())
+    });
     let gpu_shared = |own: bool| {
         let of = seen.iter().filter(|(_, seen)| seen.beside_own == own);
         of.filter_map(|(label, seen)| Some((label.clone(), seen.gpu_shared?))).collect()
@@ -201,8 +205,11 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
         runs: used.iter().map(|r| r.run.clone()).collect(),
         accepted: used.iter().filter_map(|r| Some((r.label.clone(), r.accepted.clone()?))).collect(),
         spoiled: used.iter().filter(|r| !r.spoiled.is_empty()).map(|r| (r.label.clone(), r.spoiled.clone())).collect(),
-        foreign_cpu: seen.iter().filter_map(|(label, seen)| Some((label.clone(), seen.foreign_cpu?))).collect(),
-        to_repeat: Caveats::to_repeat(&used),
+        foreign_cpu: seen
+            .iter()
+            .filter_map(|(label, seen)| Some((label.clone(), seen.foreign_cpu.filter(|_| is_timed)?)))
+            .collect(),
+        to_repeat: if is_timed { Caveats::to_repeat(&used) } else { Vec::new() },
         unwatched: seen.iter().filter(|(_, seen)| seen.unwatched).map(|(label, _)| label.clone()).collect(),
         strangers: seen
             .iter()

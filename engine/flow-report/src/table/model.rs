@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::with::{Derived, Text};
 use crate::Format;
 use crate::caveats::Caveats;
-use crate::columns::NotFinite;
+use crate::columns::{self, NotFinite};
 
 /// The version of `table.json`.
 pub(crate) const TABLE_FORMAT: u32 = 1;
@@ -100,6 +100,18 @@ pub struct Column {
     pub of: Option<Text>,
     /// The format of its numbers.
     pub show: Format,
+}
+
+impl Column {
+    /// Whether it is a duration.
+    pub(crate) fn is_time(&self) -> bool {
+        matches!(self.show.unit.as_str(), "ms" | "s" | "min" | "h" | "µs") || self.name.ends_with("_time")
+    }
+
+    /// Whether other programs on the machine change it: a duration, a rate, or a measure of flow.
+    pub(crate) fn depends_on_load(&self) -> bool {
+        self.is_time() || self.show.unit.ends_with("/s") || columns::USAGE.iter().any(|of| of.name == self.name)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -132,7 +132,12 @@ impl Diff {
                 }
             })?;
         }
-        lines.extend(if is_now { gone(&before, &place, output)? } else { kept(&after) });
+        if is_now {
+            lines.extend(gone(&before, &place, output)?);
+            lines.extend(accepted(&after, &place, output)?);
+        } else {
+            lines.extend(kept(&after));
+        }
         for line in lines {
             output.line(line)?;
         }
@@ -147,6 +152,23 @@ fn kept(after: &Side) -> Option<String> {
         let kept = words::count(kept, "result");
         format!("{} `flow accept` kept {kept}; `flow diff now` shows the accepted edits", styled(NOTE, "note:"))
     })
+}
+
+/// A note for each reason with which `flow accept` keeps results for the present files.
+fn accepted(after: &Side, place: &StoreLocation, output: &mut Output) -> Result<Vec<String>, CliError> {
+    let (labels, fingerprints): (Vec<&str>, Vec<Digest>) =
+        after.parts.iter().map(|(label, parts)| (&**label, parts.digest())).unzip();
+    let found = place::results(&place.store, output)?.results_of(&fingerprints)?;
+    let mut kept: IndexMap<String, Vec<&str>> = IndexMap::new();
+    for (label, result) in labels.into_iter().zip(found) {
+        if let Some(reason) = result.and_then(|result| result.accepted) {
+            kept.entry(reason).or_default().push(label);
+        }
+    }
+    let note = |(reason, labels): (String, Vec<&str>)| {
+        format!("{} `flow accept` keeps the results of {}: {reason}", styled(NOTE, "note:"), words::named(&labels))
+    };
+    Ok(kept.into_iter().map(note).collect())
 }
 
 /// A note if results of a run were dropped since: without an edit, they are what runs again.

@@ -63,12 +63,12 @@ pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
         metrics.push((point, Quantity { name, sides, averaged, is_count }, both));
     }
     let mut out = Vec::new();
-    let ends = alike(ends, |_| if each { usize::MAX } else { FEW });
+    let ends = alike(ends, |_, all| !each && all.len() > FEW);
     let row = |(what, (was, is), _): (String, (String, String), Vec<()>)| vec![what, was, is];
     section(&mut out, "instances", ends.into_iter().map(row).collect());
     metrics.sort_by_key(|(_, of, _)| TIMES.contains(&&*of.name));
     let formats = formats(&metrics);
-    let numbers = alike(metrics, |of| if each { usize::MAX } else { of.most_rows() });
+    let numbers = alike(metrics, |of, all| !each && (all.len() > of.most_rows() || change_alike(all)));
     let is_range = numbers.iter().any(|(.., both)| both.len() > 1);
     section(
         &mut out,
@@ -121,10 +121,14 @@ struct Quantity {
 }
 
 impl Quantity {
-    /// Maximum points with a row each. The wall time of repetitions is rarely what an edit is about.
+    /// Maximum points with a row each. The wall time is rarely what an edit is about.
     fn most_rows(&self) -> usize {
         const MEANS: usize = 12;
-        if self.averaged && self.name != WALL { MEANS } else { FEW }
+        match (self.averaged, self.name == WALL) {
+            (_, true) => 1,
+            (true, false) => MEANS,
+            (false, false) => FEW,
+        }
     }
 }
 
@@ -190,16 +194,19 @@ fn number(value: f64, unit: &str) -> Metric {
 /// A number before and after.
 type Both = (Option<Metric>, Option<Metric>);
 
-/// Rows of instances or points. Those of a step share one if they are more than `most`: the instances, what it is about,
-/// and the values.
-fn alike<K: Eq + Hash + Clone, V>(all: Vec<(String, K, V)>, most: impl Fn(&K) -> usize) -> Vec<(String, K, Vec<V>)> {
+/// Rows of instances or points. Those of a step share one if they are too `many`: the instances, what it is about, and
+/// the values.
+fn alike<K: Eq + Hash + Clone, V>(
+    all: Vec<(String, K, V)>,
+    many: impl Fn(&K, &[(String, V)]) -> bool,
+) -> Vec<(String, K, Vec<V>)> {
     let mut steps: IndexMap<(String, K), Vec<(String, V)>> = IndexMap::new();
     for (label, key, value) in all {
         steps.entry((step_of(&label).to_owned(), key)).or_default().push((label, value));
     }
     let mut out = Vec::new();
     for ((step, key), of) in steps {
-        if of.len() > most(&key) {
+        if many(&key, &of) {
             let what = format!("{step} × {}", words::thousands(of.len()));
             out.push((what, key, of.into_iter().map(|(_, value)| value).collect()));
         } else {
@@ -222,6 +229,13 @@ fn span<'a>(metrics: impl Iterator<Item = &'a Metric>, word: &dyn Fn(f64, &str) 
         },
         (None, _) => "—".to_owned(),
     }
+}
+
+/// True if several points change by the same percentage, so that one row says it.
+fn change_alike(all: &[(String, Both)]) -> bool {
+    let mut changes = all.iter().map(|(_, both)| changed(std::slice::from_ref(both)));
+    let first = changes.next().filter(|first| !first.is_empty());
+    all.len() > 2 && first.is_some_and(|first| changes.all(|change| change == first))
 }
 
 /// The change of some numbers in percent.
@@ -355,14 +369,14 @@ mod tests {
             let labels: Vec<String> =
                 (0..2 * points).map(|n| format!("train[lr={},seed={}]", n / 2 + 1, n % 2)).collect();
             let numbers: Vec<[(&str, f64); 1]> =
-                (0..labels.len()).map(|n| [("loss", by * (n / 2 + 1) as f64)]).collect();
+                (0..labels.len()).map(|n| [("loss", by + (n / 2 + 1) as f64)]).collect();
             let all: Vec<(&str, &[(&str, f64)])> =
                 labels.iter().zip(&numbers).map(|(label, numbers)| (&**label, &numbers[..])).collect();
             side(run, &all)
         };
         let of = |points| compared(&run("a", 1.0, points), &run("b", 2.0, points), false);
         assert_eq!(of(12).len(), 12);
-        assert_eq!(of(13), ["train × 13 loss (means) 1 to 13 2 to 26 +100.0%", "-v shows each instance"]);
+        assert_eq!(of(13), ["train × 13 loss (means) 2 to 14 3 to 15 +7.1% to +50.0%", "-v shows each instance"]);
     }
 
     #[test]
@@ -383,7 +397,9 @@ mod tests {
             "train[n=1] epoch_time 3 4 +33.3%",
         ];
         assert_eq!(of(2), rows);
-        assert_eq!(of(8).len(), 16);
+        // The losses change by the same percentage.
+        assert_eq!(of(8)[0], "train × 8 loss 0.00007 to 0.01034 0.00014 to 0.02068 +100.0%");
+        assert_eq!(of(8).len(), 10);
         let loss = "train × 9 loss 0.00007 to 0.01034 0.00014 to 0.02068 +100.0%";
         let time = "train × 9 epoch_time 2 to 10 3 to 11 +10.0% to +50.0%";
         assert_eq!(of(9), [loss, time, "-v shows each instance"]);

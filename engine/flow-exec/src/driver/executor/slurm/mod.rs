@@ -9,7 +9,7 @@ mod submit;
 mod worker;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     io,
     path::PathBuf,
     sync::{
@@ -180,16 +180,19 @@ pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<JobsLeft>> {
         // A job in clean-up has no running process.
         !is_over && row.state != "COMPLETING"
     };
+    // An intent without a task is a job of its own.
+    let mut living: HashMap<(&str, Option<u32>), &flow_slurm::Row> = HashMap::new();
+    for row in rows.iter().flatten().filter(goes_on) {
+        living.entry((&row.key, None)).or_insert(row);
+        living.entry((&row.key, row.id.task)).or_insert(row);
+    }
     let waits =
         |row: &flow_slurm::Row| matches!(flow_slurm::fate(row), flow_slurm::Fate::Waiting | flow_slurm::Fate::Held);
     let count = |intents: &Vec<Intent>| match &rows {
         _ if intents.is_empty() => Some(JobsLeft::default()),
-        Ok(rows) => {
+        Ok(_) => {
             let of = |intent: &Intent| {
-                let is_it = |row: &&flow_slurm::Row| {
-                    row.key == intent.key && intent.task.is_none_or(|task| row.id.task == Some(task.number))
-                };
-                let row = rows.iter().filter(goes_on).find(is_it)?;
+                let row = living.get(&(&*intent.key, intent.task.map(|task| task.number)))?;
                 let place = if waits(row) { Err(row.reason.clone()) } else { Ok(row.node.clone()) };
                 let labels = intent.members.iter().map(|member| member.label.clone()).collect();
                 Some(LeftJob { labels, job: row.id.to_string(), place })
