@@ -42,7 +42,9 @@ impl Why {
 fn by_parameter(reasons: &[Reason]) -> Vec<Reason> {
     const MANY: usize = 3;
     let whole = |reason: &Reason| match reason {
-        Reason::Value { kind: PartKind::Parameter, name, .. } => name.find(['[', '.']).map(|end| name[..end].to_owned()),
+        Reason::Value { kind: PartKind::Parameter, name, .. } => {
+            name.find(['[', '.']).map(|end| name[..end].to_owned())
+        }
         _ => None,
     };
     let mut parts: IndexMap<String, usize> = IndexMap::new();

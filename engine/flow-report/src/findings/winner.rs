@@ -122,4 +122,3 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
     };
     Some(Scoped { scope: None, finding })
 }
-

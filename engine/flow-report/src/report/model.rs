@@ -186,7 +186,8 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
     }
     // Other programs change times, but not what a training learns.
     let is_timed = sections.iter().any(|section| {
-        !section.together.is_empty() || section.table.columns.iter().any(|column| !column.key && column.depends_on_load())
+        !section.together.is_empty()
+            || section.table.columns.iter().any(|column| !column.key && column.depends_on_load())
     });
     let gpu_shared = |own: bool| {
         let of = seen.iter().filter(|(_, seen)| seen.beside_own == own);

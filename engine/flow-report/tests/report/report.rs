@@ -220,6 +220,21 @@ fn whose_cpus_a_share_is_of_is_said_where_runs_had_fewer_than_the_host() {
 }
 
 #[test]
+fn other_programs_are_told_only_beside_times() {
+    let results = [8, 16].map(|batch| {
+        let mut result = result("s", &[("batch", json!(batch))], 0).epoch_time(6.0);
+        result.circumstances.foreign_cpu = Some(0.4);
+        result
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.into()))]);
+    for (column, is_told) in [("epoch_time", true), ("wall", true), ("top1", false)] {
+        add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": [column]}));
+        let out = run("report", json!({"languages": ["en"], "sections": [{"table": "t"}]}), &input).expect("a report");
+        assert_eq!(text(&out, "report.md").contains("while other programs used"), is_told, "{column}");
+    }
+}
+
+#[test]
 fn all_parameters_of_the_results_are_in_the_details() {
     let mut results = vec![result("s", &[("batch", json!(16))], 0)];
     for (name, value) in
