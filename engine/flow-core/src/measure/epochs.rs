@@ -69,7 +69,7 @@ pub const MOST_EPOCHS: usize = 100_000;
 /// Seconds of all epochs together, below which nobody needs their times.
 const SHORT: f64 = 1.0;
 /// Seconds of an epoch, below which lines come at once although the program flushes its output.
-const BRIEF: f64 = 0.1;
+const BRIEF: f64 = 0.5;
 
 impl Reported {
     /// Empty, with the summaries that the metrics declare.
