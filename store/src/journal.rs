@@ -17,7 +17,10 @@ use nix::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::{Result, StoreError, file};
+use crate::{
+    Result, StoreError, file,
+    mark::{RECORDS, is_record},
+};
 
 /// A journal, line by line.
 pub(crate) struct Lines {
@@ -62,6 +65,25 @@ impl Lines {
         let path = self.path.clone();
         self.next_bytes()?.map(|line| parse(&path, line)).transpose()
     }
+
+    /// The same for a reader of records: also `Some(None)` if the line changes nothing in the database. Most lines are
+    /// of that kind, and reading them takes longer than finding the name of their event.
+    pub(crate) fn next_record(&mut self) -> Result<Option<Option<JournalLine>>> {
+        let path = self.path.clone();
+        let Some(line) = self.next_bytes()? else { return Ok(None) };
+        if event(line).is_some_and(|event| !RECORDS.contains(&event) && event != b"run_started") {
+            return Ok(Some(None));
+        }
+        Ok(Some(parse(&path, line)?.filter(is_record)))
+    }
+}
+
+/// The name of a line's event, if flow wrote the line.
+fn event(line: &[u8]) -> Option<&[u8]> {
+    let rest = line.strip_prefix(b"{\"at\":")?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let name = rest[digits..].strip_prefix(b",\"event\":\"")?;
+    name.split(|byte| *byte == b'"').next()
 }
 
 /// The length of a journal that its writer will not undo. `None` if there is none, or its writer holds it for too long.
@@ -235,5 +257,56 @@ fn parse(path: &Path, line: &[u8]) -> Result<Option<JournalLine>> {
             Err(StoreError::Newer { path: path.to_owned(), found: start.format, known: JOURNAL_FORMAT })
         }
         _ => Ok(Some(line)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::Digest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_reader_of_records_gets_the_lines_that_change_the_database() {
+        let digest = Digest::of(b"1");
+        let result = json!({
+            "fingerprint": digest, "workflow": "w", "step": "s", "label": "s", "axes": {}, "outcome": "ok", "run": "r",
+            "started_at": 0, "ended_at": 0, "metrics": {},
+        });
+        let records = [
+            json!({"event": "recorded", "instance": 0, "result": result, "parts": {}}),
+            json!({"event": "observed", "result": result}),
+            json!({"event": "tried", "workflow": "w", "label": "s", "run": "r", "fingerprint": digest, "parts": {}}),
+            json!({"event": "forgotten", "fingerprint": digest, "label": "s"}),
+            json!({"event": "dropped", "results": [digest], "readings": {}}),
+        ];
+        let others = [
+            json!({"event": "ended", "instance": 0, "attempt": 0, "outcome": "ok"}),
+            json!({"event": "notice", "instance": null, "text": "{\"at\":1,\"event\":\"dropped\""}),
+        ];
+        let written = |mut event: serde_json::Value| {
+            event["at"] = 7.into();
+            serde_json::to_string(&serde_json::from_value::<JournalLine>(event).unwrap()).unwrap()
+        };
+        let mut text: Vec<String> = records.into_iter().chain(others).map(written).collect();
+        assert!(text.iter().all(|line| event(line.as_bytes()).is_some()), "{text:#?}");
+        // As another program may write it.
+        text.push(format!(
+            "{{\"event\": \"forgotten\", \"fingerprint\": {}, \"label\": \"s\", \"at\": 7}}",
+            json!(digest)
+        ));
+        text.extend(["no JSON".to_owned(), "{\"at\":7,\"event\":\"later\"}".to_owned()]);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text.join("\n") + "\n").unwrap();
+        let open = || Lines::open(file.path().to_owned(), 0, u64::MAX).unwrap().unwrap();
+        let (mut all, mut only) = (open(), open());
+        let mut found = 0;
+        while let Some(line) = all.next_line().unwrap() {
+            let expected = line.filter(is_record);
+            found += usize::from(expected.is_some());
+            assert_eq!((only.next_record().unwrap(), only.to), (Some(expected), all.to));
+        }
+        assert_eq!((found, only.next_record().unwrap()), (RECORDS.len() + 1, None));
     }
 }

@@ -14,6 +14,9 @@ pub(crate) fn mark_key(run: &RunId) -> Vec<u8> {
     [MARKS, run.0.as_bytes()].concat()
 }
 
+/// The names of the events that change the database.
+pub(crate) const RECORDS: [&[u8]; 5] = [b"recorded", b"observed", b"tried", b"forgotten", b"dropped"];
+
 /// True if the line changes the database.
 pub(crate) fn is_record(line: &JournalLine) -> bool {
     use RunEvent::{Dropped, Forgotten, Observed, Recorded, Tried};

@@ -21,7 +21,7 @@ use crate::{
     index::Index,
     journal::Lines,
     lock::StoreLock,
-    mark::{INDEXED, UNDISTURBED, is_record, mark_key},
+    mark::{INDEXED, UNDISTURBED, mark_key},
     memory::{Memory, put_values},
     results::is_same_attempt,
     rings::Rings,
@@ -354,8 +354,8 @@ fn next_records(lines: &mut Lines, most: usize) -> Result<(Vec<JournalLine>, u64
     let (mut recorded, mut last) = (Vec::new(), lines.to);
     while recorded.len() < most {
         let at = lines.to;
-        let Some(line) = lines.next_line()? else { break };
-        if let Some(line) = line.filter(is_record) {
+        let Some(line) = lines.next_record()? else { break };
+        if let Some(line) = line {
             recorded.push(line);
             last = at;
         }
