@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use clap::Args;
-use flow_core::{Foreign, JournalLine, Outcome, RunEvent, StepResult, axes_of};
+use flow_core::{Foreign, JournalLine, Outcome, RunEvent, StepResult, axes_of, reason::Spoiled};
 use flow_report::measured;
 use serde_json::{Map, Value, json};
 
@@ -209,6 +209,13 @@ impl Row {
         }) else {
             return Map::new();
         };
+        if !result.spoiled.is_empty() {
+            if result.outcome == Outcome::Ok && result.spoiled.iter().any(Spoiled::is_of_content) {
+                row.insert("outcome".to_owned(), json!("not kept"));
+            }
+            let spoiled: Vec<String> = result.spoiled.iter().map(crate::reasons::spoiled).collect();
+            row.insert("spoiled".to_owned(), json!(spoiled.join("; ")));
+        }
         row.extend(machine.iter().map(|machine| ("machine".to_owned(), json!(machine))));
         let facts =
             result.circumstances.facts.iter().filter(|(name, _)| ["node", "slurm_job"].contains(&name.as_str()));

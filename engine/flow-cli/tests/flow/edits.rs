@@ -141,6 +141,9 @@ fn an_input_folder_belongs_to_the_step_and_its_files_are_read_only() {
     assert_eq!(space.read("d/a.txt"), "a");
     let plan = space.flow(["plan", "b.yaml"]).expect(0).stdout();
     assert!(plan.contains("1 cached, 1 to run") && plan.contains("its last result was not kept"), "{plan}");
+    let results = space.flow(["results", "forces", "before", "-w", "b.yaml"]).expect(0).stdout();
+    assert!(results.contains("b,before,before,,ok,") && results.contains("b,forces,forces,,not kept,"), "{results}");
+    assert!(results.contains(",it wrote into its read-only copy of `d/a.txt`"), "{results}");
 }
 
 #[test]
