@@ -390,14 +390,13 @@ fn whole(session: &Session, plan: &CorePlan, left: &Left, forecast: Forecast, he
     let is_otherwise = plan.items.iter().any(|item| ran_otherwise(item, &forecast.tasks));
     let otherwise = if is_otherwise { ", from runs with other parameters" } else { "" };
     let Forecast { mut tasks, capacity, limits, host, .. } = forecast;
-    let mut on_slurm = tasks.iter().any(|task| task.settled.is_none() && task.batch);
     for item in plan.items.iter().filter(|item| matches!(item.state, State::GoesOn { .. })) {
         if left.progress(&session.expansion, item.id) == Progress::Ended {
             let task = &mut tasks[item.id.index()];
             (task.batch, task.estimate.duration) = (false, Some(Span(0)));
         }
     }
-    on_slurm &= tasks.iter().any(|task| task.settled.is_none() && task.batch);
+    let on_slurm = tasks.iter().any(|task| task.settled.is_none() && task.batch);
     let schedule = flow_sim::foresee(tasks, capacity, policy::named(name)?, limits, host).ok()?;
     let takes = words::duration(schedule.makespan().as_secs_f64());
     Some(match unknown {
