@@ -217,7 +217,34 @@ impl Objects {
         Ok(digest)
     }
 
-    /// Reads a file of [`Objects::store_private`]; `None` if it is missing, damaged, or belongs to another user.
+    /// Keeps a file that nobody else may read, without a copy: the file and the object share one content, which becomes
+    /// read-only.
+    ///
+    /// # Errors
+    /// The file cannot be read; the disk is full, or the store cannot be written.
+    pub fn link_private(&self, path: &Path) -> Result<Digest> {
+        let settle = || {
+            let file = File::open(path)?;
+            let (digest, bytes) = content_digest(&file, &self.activity)?;
+            file.set_permissions(Permissions::from_mode(PRIVATE))?;
+            file.set_times(FileTimes::new().set_modified(stamp()))?;
+            Ok((digest, bytes))
+        };
+        let (digest, bytes) = settle().map_err(StoreError::io(StoreAction::TakeIn, path))?;
+        let target = self.path(&digest);
+        if look(&target)?.is_some_and(|meta| meta.is_file() && untouched(&meta, bytes)) {
+            return Ok(digest);
+        }
+        self.shelf(&target)?;
+        self.remove(&digest)?;
+        if fs::hard_link(path, &target).is_ok() {
+            return Ok(digest);
+        }
+        // Hard links are not possible, or another process was faster.
+        self.store_private(|file| io::copy(&mut File::open(path)?, file).map(drop))
+    }
+
+    /// Reads a private file; `None` if it is missing, damaged, or belongs to another user.
     pub fn read_private(&self, digest: &Digest) -> Option<Vec<u8>> {
         let bytes = self.read(digest, "").ok()?;
         (Digest::of(&bytes) == *digest).then_some(bytes)

@@ -245,11 +245,22 @@ fn what_is_kept_to_be_read_again_stays_with_each_reading_of_it() {
     let record = store.objects().store_private(|file| std::io::Write::write_all(file, b"{}\nepoch 1\n")).unwrap();
     let mode = fs::metadata(store.objects().path(&record)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o400, "a log is its owner's alone");
+    let own = dir.path().join("log");
+    fs::write(&own, "a large log").unwrap();
+    let log = store.objects().link_private(&own).unwrap();
     let attempt = result("solo", 0).fingerprint;
     let reading = |salt: u64, files: &[(&str, Digest)]| {
         let files = files.iter().map(|(path, digest)| ((*path).to_owned(), *digest)).collect();
         StepResult {
-            kept: Some(Kept { attempt, record: Some(record), files, cut: 0, absent: [].into(), inputs: [].into() }),
+            kept: Some(Kept {
+                attempt,
+                record: Some(record),
+                log: Some(log),
+                files,
+                cut: 0,
+                absent: [].into(),
+                inputs: [].into(),
+            }),
             ..result("solo", salt)
         }
     };
@@ -265,11 +276,14 @@ fn what_is_kept_to_be_read_again_stays_with_each_reading_of_it() {
     assert_eq!((freed.results, freed.objects), (1, 1), "the second reading, and the file that it alone had");
     assert_eq!(store.of_attempt(&attempt).unwrap().as_ref(), Some(&first));
     assert_eq!(store.objects().read_private(&record).as_deref(), Some(&b"{}\nepoch 1\n"[..]));
+    assert_eq!(store.objects().read_private(&log).as_deref(), Some(&b"a large log"[..]));
     assert_eq!(store.objects().read_private(&file), None);
 
     run(&store, "a.yaml", "4", &[], &[]);
     store.gc(Keep { runs: 1, since: None }, false).unwrap();
-    assert_eq!((store.of_attempt(&attempt).unwrap(), store.objects().read_private(&record)), (None, None));
+    assert_eq!(store.of_attempt(&attempt).unwrap(), None);
+    assert_eq!([record, log].map(|of| store.objects().read_private(&of)), [None, None]);
+    assert_eq!(fs::read(&own).unwrap(), b"a large log");
 }
 
 /// Three runs: each records `a`, whose output is the same every time, and all use `b` of the first. Returns the results of
@@ -351,7 +365,15 @@ fn of_two_readings_of_an_attempt_the_one_that_stays_is_found() {
     let store = open(dir.path()).unwrap();
     let attempt = result("solo", 0).fingerprint;
     let [first, second] = [1, 2].map(|salt| StepResult {
-        kept: Some(Kept { attempt, record: None, files: [].into(), cut: 0, absent: [].into(), inputs: [].into() }),
+        kept: Some(Kept {
+            attempt,
+            record: None,
+            log: None,
+            files: [].into(),
+            cut: 0,
+            absent: [].into(),
+            inputs: [].into(),
+        }),
         ..result("solo", salt)
     });
     let other = result("other", 1);

@@ -295,7 +295,7 @@ fn card(label: &str, result: &StepResult, began: &Began, objects: &Objects, zone
             0 => String::new(),
             cut => format!("  (without {} of its middle)", words::bytes(cut)),
         };
-        row("kept log", place(&record) + &cut);
+        row("kept log", place(&kept.log.unwrap_or(record)) + &cut);
     }
     // The path inside an import is long and names nothing.
     if let Some(series) = result.series.as_ref().filter(|_| !began.is_imported) {

@@ -207,7 +207,7 @@ fn public(mut line: JournalLine) -> Option<JournalLine> {
                 (stranger.pid, stranger.name) = (0, String::new());
             }
             if let Some(kept) = &mut result.kept {
-                kept.record = None;
+                (kept.record, kept.log) = (None, None);
                 kept.files.clear();
                 kept.absent.clear();
             }

@@ -16,6 +16,9 @@ pub struct Kept {
     /// ([`Record`](crate::measure::Record)). Absent if it printed nothing and ended before the first sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<Digest>,
+    /// A large log, as an object of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<Digest>,
     /// Files that may hold numbers but are no outputs, by their paths in the work folder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, Digest>,
@@ -44,6 +47,6 @@ impl Kept {
     /// Every object of the store that it names.
     pub fn objects(&self) -> impl Iterator<Item = Digest> {
         let texts = self.inputs.values().filter(|input| input.text).map(|input| &input.digest);
-        self.record.iter().chain(self.files.values()).chain(texts).copied()
+        self.record.iter().chain(&self.log).chain(self.files.values()).chain(texts).copied()
     }
 }

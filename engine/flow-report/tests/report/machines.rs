@@ -145,7 +145,7 @@ fn machines_with_other_programs_are_compared_and_the_answer_says_so() {
         let input = KeptInput { digest: Digest::of(file), bytes: 1, text: true };
         let inputs = [("fit.py".to_owned(), input)].into();
         let attempt = Digest::of(b"the same");
-        let kept = Kept { attempt, record: None, files: [].into(), absent: [].into(), inputs, cut: 0 };
+        let kept = Kept { attempt, record: None, log: None, files: [].into(), absent: [].into(), inputs, cut: 0 };
         StepResult { kept: Some(kept), ..result }
     };
     let answer = |points: usize| {
@@ -213,7 +213,7 @@ fn a_file_that_is_unknown_there_is_not_said_to_differ() {
         let input = |digest| KeptInput { digest: Digest::of(digest), bytes: 1, text: true };
         let inputs = digest.map(|digest| ("fit.py".to_owned(), input(digest))).into_iter().collect();
         let attempt = Digest::of(b"the same");
-        let kept = Kept { attempt, record: None, files: [].into(), absent: [].into(), inputs, cut: 0 };
+        let kept = Kept { attempt, record: None, log: None, files: [].into(), absent: [].into(), inputs, cut: 0 };
         StepResult { kept: Some(kept), ..result }
     };
     let said = |theirs: Option<&[u8]>| {

@@ -26,6 +26,9 @@ const NUMBERS: [&str; 3] = ["json", "jsonl", "csv"];
 const MOST_FILES: usize = 16;
 const LONGEST_FILE: u64 = 4 << 20;
 const LONGEST_OTHER: u64 = 256 << 10;
+/// A log of this size is an object of its own, which shares its content with the attempt's file. A smaller one is copied
+/// into the record, because a file costs more time than its bytes.
+const LARGE_LOG: u64 = 1 << 20;
 /// Size limit of a kept input text, and limit of files in a folder: one with more is skipped.
 const LONGEST_SOURCE: u64 = 256 << 10;
 pub(crate) const MOST_SOURCES: usize = 64;
@@ -48,6 +51,9 @@ pub(crate) fn keep(
     let earlier = open_log(&folder.earlier()).and_then(|earlier| Ok((earlier.metadata()?.len(), earlier))).ok();
     record.earlier = earlier.as_ref().map(|(bytes, _)| *bytes);
     let nothing = log.is_none() && earlier.is_none() && record.host.is_empty() && record.gpus.is_empty();
+    let is_large = |log: &File| cut.is_none() && log.metadata().is_ok_and(|meta| meta.len() >= LARGE_LOG);
+    let (large, log) = if log.as_ref().is_some_and(is_large) { (log, None) } else { (None, log) };
+    let large = large.map(|_| objects.link_private(&folder.log())).transpose()?;
     let write = |file: &mut File| {
         file.write_all(&serde_json::to_vec(&record)?)?;
         file.write_all(b"\n")?;
@@ -67,7 +73,7 @@ pub(crate) fn keep(
     }
     let places = metrics.into_iter().flat_map(|metrics| &metrics.files).map(MetricsFile::path);
     let absent = places.filter(|path| !work.join(path).exists()).map(str::to_owned).collect();
-    Ok(Kept { attempt, record: kept, files, absent, inputs: BTreeMap::new(), cut: cut_bytes })
+    Ok(Kept { attempt, record: kept, log: large, files, absent, inputs: BTreeMap::new(), cut: cut_bytes })
 }
 
 /// Keeps the captured input files of an attempt, to compare it with others later: texts whole, other small files as
@@ -179,7 +185,11 @@ fn unnamed(given: &[String], longest: u64, named: &[String], work: &Path) -> Vec
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, ops::ControlFlow, os::unix::fs::FileExt};
+    use std::{
+        fs,
+        ops::ControlFlow,
+        os::unix::fs::{FileExt, MetadataExt},
+    };
 
     use flow_store::{Holder, ProcessIdentity, Store};
 
@@ -196,6 +206,30 @@ mod tests {
         let instance = crate::driver::results::reading::tests::expansion().instances.remove(0);
         let artifacts = [link("data"), link("in/a/y.csv")];
         assert_eq!(sources((&instance, &artifacts), None, false, dir.path()), ["own.csv"]);
+    }
+
+    #[test]
+    fn a_large_log_is_stored_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let me = Holder { process: ProcessIdentity::own(), doing: "t".into(), run: None, since: String::new() };
+        let store = Store::open(&dir.path().join(".flow"), &me, |_| ControlFlow::Break(())).unwrap();
+        let instance = crate::driver::results::reading::tests::expansion().instances.remove(0);
+        let printed = "epoch 1 loss 9\n".repeat(1 << 17);
+        let kept = ["0", "1"].map(|attempt| {
+            let folder = Folder::create(dir.path().join(attempt)).unwrap();
+            fs::write(folder.log(), &printed).unwrap();
+            let mut record = Record::default();
+            record.looks.push(0, printed.len() as u64, 1.0);
+            let place = (&folder, store.objects(), &Secrets::default());
+            keep(Digest([7; 32]), record, (&instance, &[]), None, false, place).unwrap()
+        });
+        assert_eq!(kept[0].log, kept[1].log, "the same output");
+        let object = fs::metadata(store.objects().path(&kept[0].log.unwrap())).unwrap();
+        assert_eq!(object.ino(), fs::metadata(dir.path().join("0/log")).unwrap().ino());
+        assert_eq!((object.len(), object.mode() & 0o777), (printed.len() as u64, 0o400));
+        let record = store.objects().read_private(&kept[0].record.unwrap()).unwrap();
+        assert!(record.ends_with(b"\n") && record.len() < 1000, "without the log");
+        assert_eq!(store.objects().read_private(&kept[1].log.unwrap()).unwrap(), printed.as_bytes());
     }
 
     #[test]

@@ -38,10 +38,14 @@ pub(crate) fn read_again(
 ) -> Result<Option<Reading>, StoreError> {
     let Some(kept) = result.kept.clone() else { return Ok(None) };
     let (record, log) = match kept.record.map(|digest| objects.read_private(&digest)) {
-        Some(bytes) => match bytes.and_then(record_and_log) {
-            Some(both) => both,
-            None => return Ok(None),
-        },
+        Some(bytes) => {
+            let Some((record, rest)) = bytes.and_then(record_and_log) else { return Ok(None) };
+            let Some(mut log) = kept.log.map_or(Some(Vec::new()), |log| objects.read_private(&log)) else {
+                return Ok(None);
+            };
+            log.extend(rest);
+            (record, log)
+        }
         None => (of_silence(&result), Vec::new()),
     };
     let mut files = Stored { objects, kept: &kept, outputs: outputs(objects, &result, instance) };
@@ -107,7 +111,7 @@ pub(crate) fn collect_again(
     Ok(true)
 }
 
-/// The record is one line, and the log follows, with what was printed before it went on.
+/// The record is one line. A log follows unless it is an object of its own, then the output of earlier attempts.
 fn record_and_log(mut bytes: Vec<u8>) -> Option<(Record, Vec<u8>)> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let record = serde_json::from_slice(&bytes[..end]).ok()?;
