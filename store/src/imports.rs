@@ -51,7 +51,7 @@ impl StoreDir {
         Ok(found)
     }
 
-    /// The results of imports. A result that a machine exported twice counts once, in its latest form.
+    /// The results of imports. A result that was imported twice counts once, in its latest form and under its latest name.
     ///
     /// # Errors
     /// A journal cannot be read.
@@ -61,9 +61,8 @@ impl StoreDir {
             let host = &import.origin.host;
             self.run(&import.id).read_journal(|line| {
                 let RunEvent::Foreign { result } = line.event else { return };
-                let same = |told: &Foreign| {
-                    told.host == *host && told.result.run == result.run && told.result.fingerprint == result.fingerprint
-                };
+                let same =
+                    |told: &Foreign| told.result.run == result.run && told.result.fingerprint == result.fingerprint;
                 found.retain(|told| !same(told));
                 found.push(Foreign { host: host.clone(), result: *result });
             })?;
@@ -72,7 +71,7 @@ impl StoreDir {
     }
 
     /// Imports a bundle completely or not at all, under an unused name: `name` gets all existing names. `None` if it
-    /// was imported before. The caller uses the store.
+    /// was imported before under the same name of its machine. The caller uses the store.
     ///
     /// # Errors
     /// The disk is full; the store cannot be written.
@@ -82,7 +81,8 @@ impl StoreDir {
         at: u64,
         mut name: impl FnMut(&[RunId]) -> RunId,
     ) -> std::result::Result<Option<RunId>, StoreError> {
-        if self.imports()?.iter().any(|import| import.bundle == bundle.digest) {
+        let is_here = |import: &Import| import.bundle == bundle.digest && import.origin.host == bundle.origin.host;
+        if self.imports()?.iter().any(is_here) {
             return Ok(None);
         }
         let Bundle { origin, results, run, digest } = bundle;

@@ -89,6 +89,15 @@ impl Bundle {
         bundle
     }
 
+    /// Gives its machine another name.
+    ///
+    /// # Errors
+    /// A sentence: this cannot be a machine's name.
+    pub fn rename(&mut self, host: String) -> Result<(), String> {
+        self.origin.host = host;
+        check_origin(&self.origin)
+    }
+
     /// Content of the file.
     pub fn bytes(&self) -> Vec<u8> {
         let mut text = self.content();
@@ -204,7 +213,7 @@ fn apart(mut result: StepResult) -> StepResult {
         *node = format!("node-{}", &Digest::of(format!("flow node {node}").as_bytes()).to_string()[..4]);
     }
     if let Some(kept) = &mut result.kept {
-        (kept.record, kept.cut) = (None, 0);
+        (kept.record, kept.log, kept.cut) = (None, None, 0);
         kept.files.clear();
         kept.absent.clear();
     }

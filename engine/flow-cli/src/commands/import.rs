@@ -20,6 +20,7 @@ use crate::{place, words};
 #[command(after_help = "\
 Examples:
   flow import h200.bundle                import a bundle that `flow export` wrote on another machine
+  flow import h200.bundle --as anna      the same, and tables call its machine anna
   flow report                            print the report of that run, if no run of your own is here
   flow diff 3f2a 91bc                    compare the imported run 3f2a with your run 91bc
   flow forget lab4                       drop everything that came from the machine lab4
@@ -31,6 +32,9 @@ pub(crate) struct Import {
     /// The bundle to import
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// The name of its machine in your tables [default: the name in the bundle]
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
     #[command(flatten)]
     about: About,
 }
@@ -39,6 +43,9 @@ impl Import {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let shown = self.file.display();
         let mut bundle = read(&self.file)?;
+        if let Some(name) = self.name {
+            bundle.rename(name).map_err(|why| CliError::usage(format!("`--as`: {why}")))?;
+        }
         let workspace = place::workspace(global, self.about.workflow.as_deref())?;
         let store = Store::open(workspace.make_store()?.path(), &place::me(), |_| ControlFlow::Break(()))?;
         place::mended(store.rebuilt(), output)?;
@@ -72,6 +79,9 @@ impl Import {
         };
         output
             .line(format!("  `flow report {end}` prints it, `flow diff {end} {with}` compares it with your {what}"))?;
+        if own.is_some() {
+            output.line("  `machines: true` in your table puts both into one report")?;
+        }
         let (dir, view) = place::view_of(store.dir(), &id)?;
         let file = view.start.map(|start| start.file).filter(|file| !workspace.root.join(file).is_file());
         if let (Some(file), Some(inside)) = (file, dir.store().path().parent()) {
@@ -79,7 +89,8 @@ impl Import {
             output.line(format!("  its workflow `{file}` is not here: {copy} is a copy"))?;
         }
         for (earlier, n) in again {
-            output.line(format!("  import {earlier} has {} of them too", words::thousands(n)))?;
+            let n = words::thousands(n);
+            output.line(format!("  import {earlier} has {n} of them too: tables count them once, under this name"))?;
         }
         Ok(ExitCode::SUCCESS)
     }

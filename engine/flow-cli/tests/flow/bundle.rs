@@ -276,7 +276,13 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
     assert!(elsewhere.contains("train.py differs here: the answer is for the version of that run"), "{elsewhere}");
     fs::remove_file(here.path("w.yaml")).unwrap();
     let again = here.flow(["import", "x.bundle"]).expect(0).stdout();
-    assert!(again.contains("has 2 of them too\n"), "{again}");
+    assert!(again.contains("has 2 of them too: tables count them once, under this name\n"), "{again}");
+    let named = here.flow(["import", "x.bundle", "--as", "anna"]).expect(0).stdout();
+    assert!(named.contains(" on anna: "), "{named}");
+    assert!(here.flow(["import", "x.bundle", "--as", "anna"]).expect(0).stdout().contains("are here already"));
+    let odd = here.flow(["import", "x.bundle", "--as", "my host"]).expect(2).text();
+    assert!(odd.contains("error: `--as`: `my host` is not a valid machine name"), "{odd}");
+    here.flow(["forget", "anna"]).expect(0);
     assert!(!here.path(".flow/db").exists() || here.flow(["doctor"]).expect(0).raw().len() > 1);
     here.flow(["forget", "lab4"]).expect(0);
     assert!(here.flow(["show", "train"]).expect(2).text().contains("there is no run"));

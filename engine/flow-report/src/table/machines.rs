@@ -16,6 +16,8 @@ use crate::columns::written;
 
 /// The axis of the machines in a table.
 pub(crate) const MACHINE: &str = "machine";
+/// The name of one's own machine in a table, if another one has the same hardware.
+const HERE: &str = "here";
 
 /// Whether a table can show several machines; the error says why not. No step has an axis of this name, because
 /// `machine` means something else in expressions.
@@ -49,9 +51,11 @@ pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Re
     possible(with)?;
     // An instance that was never placed counts for the machine of the others.
     let here = view.results.iter().find(|result| result.circumstances.host_cpus > 0);
+    let hardware = |result: &StepResult| machine_of(result, None);
+    let has_twin = view.imported.iter().any(|foreign| here.map(hardware) == Some(hardware(&foreign.result)));
     let own = |result: &StepResult| {
         let placed = if result.circumstances.host_cpus > 0 { Some(result) } else { here };
-        on(result.clone(), machine_of(placed.unwrap_or(result), None), None)
+        on(result.clone(), machine_of(placed.unwrap_or(result), has_twin.then_some(HERE)), None)
     };
     let own: Vec<StepResult> = view.results.iter().map(own).collect();
     let is_alike = |foreign: &&Foreign| {
