@@ -41,7 +41,11 @@ After `flow accept`, use `flow diff now` to see the accepted edits: `flow diff` 
 the same in both runs.
 
 Repetitions of a point, and the points over which a table averages, share a line with mean ± standard deviation. If a
-step has more than 8 instances, they share a line with the minimum and maximum of their numbers. -v prints each.")]
+step has more than 8 instances, they share a line with the minimum and maximum of their numbers. -v prints each.
+
+`on average` is the mean difference over the points that both runs have. Its 95% confidence interval (a paired t-test)
+counts each repetition once, as a mean over the points. A difference of percentages is in points. The wall time of
+steps of less than a second is left out.")]
 pub(crate) struct Diff {
     /// The earlier run, by its id or the end of it. Without BEFORE and AFTER, flow compares the last
     /// two runs. `flow diff now` compares the last run with the present files
@@ -124,20 +128,21 @@ impl Diff {
         if !is_now {
             lines.extend(results::compare(&before, &after, output.verbose));
         }
+        let kept = if is_now { None } else { kept(&after) };
         if lines.is_empty() {
             output.line(match is_now {
                 true => format!("nothing differs since run {}", before.start.run),
-                false => {
+                false if kept.is_none() => {
                     "nothing differs between these runs; `flow diff now` shows the edits since the last run".to_owned()
                 }
+                false => "no result differs between these runs".to_owned(),
             })?;
         }
         if is_now {
             lines.extend(gone(&before, &place, output)?);
             lines.extend(accepted(&after, &place, output)?);
-        } else {
-            lines.extend(kept(&after));
         }
+        lines.extend(kept);
         for line in lines {
             output.line(line)?;
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 
+use flow_core::stats::t_quantile;
 use flow_core::{Metric, StepResult};
 use flow_report::Format;
 use indexmap::{IndexMap, IndexSet};
@@ -25,6 +26,7 @@ pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
     let mut ends = Vec::new();
     // By point and quantity: the numbers of its repetitions, and whether one of them is from another result.
     let mut points: IndexMap<(String, String, bool), (Vec<Both>, bool)> = IndexMap::new();
+    let mut pairs: IndexMap<(String, String), Vec<Pair>> = IndexMap::new();
     for label in labels {
         let (was, is) = (before.settled.get(label), after.settled.get(label));
         if was != is {
@@ -32,12 +34,22 @@ pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
             ends.push((label.clone(), (end(was), end(is)), ()));
         }
         let results = (before.results.get(label), after.results.get(label));
+        // Also if the step was edited since and `flow accept` kept the result.
         let is_same =
-            matches!(results, (Some(was), Some(is)) if (was.fingerprint, &was.run) == (is.fingerprint, &is.run));
+            matches!(results, (Some(was), Some(is)) if (&was.run, was.started_at) == (&is.run, is.started_at));
         let uses = uses(step_of(label), before, after);
-        let point = if each { label.clone() } else { point(label, before, after) };
+        let (mean_point, repetition) = point(label, before, after);
+        let point = if each { label.clone() } else { mean_point.clone() };
         let averaged = point != *label;
         for (name, both) in numbers(results.0, results.1, uses) {
+            if let (Some(was), Some(is)) = &both
+                && !is_same
+                && !uses.is_some_and(|uses| uses.starts_with("flow/"))
+            {
+                let key = (step_of(label).to_owned(), name.clone());
+                let (point, repetition) = (mean_point.clone(), repetition.clone());
+                pairs.entry(key).or_default().push(Pair { point, repetition, was: was.clone(), is: is.clone() });
+            }
             let (all, differs) = points.entry((point.clone(), name, averaged)).or_default();
             all.push(both);
             *differs |= !is_same;
@@ -59,7 +71,11 @@ pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
         }
         // Points that only one side has are apart from the others.
         let sides = (both.0.is_some(), both.1.is_some());
-        let is_count = name == "tied" && uses(step_of(&point), before, after) == Some("flow/best");
+        // Whether flow knows the time of an epoch is not about the edit.
+        if TIMES.contains(&&*name) && sides.0 != sides.1 {
+            continue;
+        }
+        let is_count = name != "value" && uses(step_of(&point), before, after) == Some("flow/best");
         metrics.push((point, Quantity { name, sides, averaged, is_count }, both));
     }
     let mut out = Vec::new();
@@ -69,12 +85,14 @@ pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
     metrics.sort_by_key(|(_, of, _)| TIMES.contains(&&*of.name));
     let formats = formats(&metrics);
     let numbers = alike(metrics, |of, all| !each && (all.len() > of.most_rows() || change_alike(all)));
+    let overall: Vec<String> = pairs.iter().filter_map(|((step, name), pairs)| overall(step, name, pairs)).collect();
     let is_range = numbers.iter().any(|(.., both)| both.len() > 1);
     section(
         &mut out,
         "results",
         numbers.into_iter().map(|(what, of, both)| row_of(&what, &of, &both, &formats)).collect(),
     );
+    out.extend(overall);
     out.extend(same.into_iter().filter(|(_, (equal, _))| *equal > 0).map(|((step, name), (equal, all))| {
         let at = match (equal, all) {
             (1, 1) => "in both runs".to_owned(),
@@ -85,6 +103,54 @@ pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
     }));
     out.extend(is_range.then(|| "  -v shows each instance".to_owned()));
     out
+}
+
+/// A number of an instance that both runs have.
+struct Pair {
+    /// The instance without its repetition, and the repetition alone.
+    point: String,
+    repetition: String,
+    was: Metric,
+    is: Metric,
+}
+
+/// Whether a number is higher or lower after the edit: at how many points, and by how much on average. With at least
+/// three repetitions there is a 95% confidence interval. Each repetition counts once, because its points may share their
+/// data and their start.
+fn overall(step: &str, name: &str, pairs: &[Pair]) -> Option<String> {
+    const FEWEST: usize = 3;
+    let unit = &pairs.first()?.was.unit;
+    let difference = |pair: &Pair| pair.is.value - pair.was.value;
+    let is_usable = |pair: &&Pair| pair.was.unit == *unit && pair.is.unit == *unit && difference(pair).is_finite();
+    let means = |by: fn(&Pair) -> &String| {
+        let mut all: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
+        pairs.iter().filter(is_usable).for_each(|pair| all.entry(by(pair)).or_default().push(difference(pair)));
+        all.into_values().map(|all| all.iter().sum::<f64>() / all.len() as f64).collect::<Vec<f64>>()
+    };
+    let (points, repetitions) = (means(|pair| &pair.point), means(|pair| &pair.repetition));
+    if points.len().max(repetitions.len()) < FEWEST || TIMES.contains(&name) || points.iter().all(|by| *by == 0.0) {
+        return None;
+    }
+    let mean = points.iter().sum::<f64>() / points.len() as f64;
+    let (word, sign) = if mean < 0.0 { ("lower", -1.0) } else { ("higher", 1.0) };
+    let so = points.iter().filter(|by| **by * sign > 0.0).count();
+    let at = match points.len() {
+        1 => String::new(),
+        all => format!("{word} at {so} of {all} points, "),
+    };
+    let n = repetitions.len() as f64;
+    let interval = (repetitions.len() >= FEWEST).then(|| {
+        let center = repetitions.iter().sum::<f64>() / n;
+        let variance = repetitions.iter().map(|one| (one - center).powi(2)).sum::<f64>() / (n - 1.0);
+        let half = t_quantile(0.05, n - 1.0) * (variance / n).sqrt();
+        [center - half, center + half]
+    });
+    let format = Format::for_unit(unit, [mean].into_iter().chain(interval.into_iter().flatten())).difference();
+    let unit = format.head().map(|unit| format!(" {unit}")).unwrap_or_default();
+    let interval = interval
+        .map(|ends| ends.map(|end| format.number(end)))
+        .map_or_else(String::new, |[low, high]| format!(" (95% interval from {n} repetitions: {low} to {high})"));
+    Some(format!("  {step} {name}: {at}on average {}{unit}{interval}", format.number(mean)))
 }
 
 /// The format of a step's numbers of one name and unit.
@@ -116,7 +182,7 @@ struct Quantity {
     sides: (bool, bool),
     /// Whether it is a mean over repetitions.
     averaged: bool,
-    /// A count has no change in percent.
+    /// A count, or a value of an axis, has no change in percent.
     is_count: bool,
 }
 
@@ -159,10 +225,11 @@ fn uses<'s>(step: &str, before: &'s Side, after: &'s Side) -> Option<&'s str> {
     [after, before].into_iter().find_map(|side| side.written.get(step)?.get("uses")?.as_str())
 }
 
-/// A label without its repetition and the axes that a table averages: `train[lr=0.1,seed=2]` is `train[lr=0.1]`.
-fn point(label: &str, before: &Side, after: &Side) -> String {
+/// A label without its repetition and the axes that a table averages, and these: of `train[lr=0.1,seed=2]`,
+/// `train[lr=0.1]` and `seed=2`.
+fn point(label: &str, before: &Side, after: &Side) -> (String, String) {
     let Some((step, axes)) = label.strip_suffix(']').and_then(|label| label.split_once('[')) else {
-        return label.to_owned();
+        return (label.to_owned(), String::new());
     };
     let over = |side: &Side, axis: &str| {
         side.written.values().filter(|keys| keys.get("uses").is_some_and(|uses| uses == "flow/table")).any(|keys| {
@@ -173,8 +240,10 @@ fn point(label: &str, before: &Side, after: &Side) -> String {
         })
     };
     let is_averaged = |axis: &str| axis == "repetition" || over(before, axis) || over(after, axis);
-    let kept: Vec<&str> = axes.split(',').filter(|pair| !is_averaged(pair.split('=').next().unwrap_or(pair))).collect();
-    if kept.is_empty() { step.to_owned() } else { format!("{step}[{}]", kept.join(",")) }
+    let (averaged, kept): (Vec<&str>, Vec<&str>) =
+        axes.split(',').partition(|pair| is_averaged(pair.split('=').next().unwrap_or(pair)));
+    let point = if kept.is_empty() { step.to_owned() } else { format!("{step}[{}]", kept.join(",")) };
+    (point, averaged.join(","))
 }
 
 /// The mean and the standard deviation.
@@ -238,15 +307,18 @@ fn change_alike(all: &[(String, Both)]) -> bool {
     all.len() > 2 && first.is_some_and(|first| changes.all(|change| change == first))
 }
 
-/// The change of some numbers in percent.
+/// The change of some numbers in percent, and of shares in percentage points.
 fn changed(both: &[Both]) -> String {
+    let is_share = both.iter().flat_map(|(was, is)| [was, is]).flatten().all(|metric| metric.unit == "ratio");
     let change = |(was, is): &Both| match (was, is) {
+        (Some(was), Some(is)) if is_share => Some((is.value - was.value) * 100.0),
         (Some(was), Some(is)) if was.value != 0.0 => Some((is.value - was.value) / was.value.abs() * 100.0),
         _ => None,
     };
     let mut all: Vec<f64> = both.iter().filter_map(change).collect();
     all.sort_by(f64::total_cmp);
-    let word = |change: &f64| format!("{change:+.1}%").replace('-', "−");
+    let unit = if is_share { " points" } else { "%" };
+    let word = |change: &f64| format!("{change:+.1}{unit}").replace('-', "−");
     match (all.first().map(word), all.last().map(word)) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
         (Some(one), _) => one,
@@ -257,8 +329,8 @@ fn changed(both: &[Both]) -> String {
 /// The numbers of one or two results, by name. Those of flow's own steps depend on the results that they read: only the
 /// numbers of an analysis count.
 fn numbers(was: Option<&StepResult>, is: Option<&StepResult>, uses: Option<&str>) -> Vec<(String, Both)> {
-    // The time of a very short step varies from run to run.
-    const SHORT_S: f64 = 0.01;
+    // The time of a short step varies from run to run.
+    const SHORT_S: f64 = 1.0;
     if matches!(uses, Some("flow/table" | "flow/report")) {
         return Vec::new();
     }
@@ -342,6 +414,7 @@ mod tests {
         let rows = [
             "eval[lr=2] loss 4.500 ± 0.707 9.000 ± 1.414 +100.0%",
             "train[lr=1] loss 2 ± 1 4 ± 2 +100.0%",
+            "train loss: on average +2.0000 (95% interval from 3 repetitions: −0.4841 to +4.4841)",
             "eval loss: the same at 1 of 2 points of both runs",
         ];
         assert_eq!(compared(&before, &after, false), rows);
@@ -375,8 +448,13 @@ mod tests {
             side(run, &all)
         };
         let of = |points| compared(&run("a", 1.0, points), &run("b", 2.0, points), false);
-        assert_eq!(of(12).len(), 12);
-        assert_eq!(of(13), ["train × 13 loss (means) 2 to 14 3 to 15 +7.1% to +50.0%", "-v shows each instance"]);
+        assert_eq!(of(12).len(), 13);
+        let rows = [
+            "train × 13 loss (means) 2 to 14 3 to 15 +7.1% to +50.0%",
+            "train loss: higher at 13 of 13 points, on average +1",
+            "-v shows each instance",
+        ];
+        assert_eq!(of(13), rows);
     }
 
     #[test]
@@ -399,10 +477,28 @@ mod tests {
         assert_eq!(of(2), rows);
         // The losses change by the same percentage.
         assert_eq!(of(8)[0], "train × 8 loss 0.00007 to 0.01034 0.00014 to 0.02068 +100.0%");
-        assert_eq!(of(8).len(), 10);
+        assert_eq!(of(8).len(), 11);
         let loss = "train × 9 loss 0.00007 to 0.01034 0.00014 to 0.02068 +100.0%";
         let time = "train × 9 epoch_time 2 to 10 3 to 11 +10.0% to +50.0%";
-        assert_eq!(of(9), [loss, time, "-v shows each instance"]);
+        let overall = "train loss: higher at 9 of 9 points, on average +0.004634";
+        assert_eq!(of(9), [loss, time, overall, "-v shows each instance"]);
+    }
+
+    #[test]
+    fn shares_change_by_points_and_an_unknown_time_is_no_difference() {
+        let run = |run, by: f64| {
+            let mut side =
+                side(run, &[("t[n=1]", &[("acc", 0.7 * by), ("epoch_time", 2.0)]), ("t[n=2]", &[("acc", 0.8)])]);
+            for result in side.results.values_mut() {
+                result.metrics.get_mut("acc").unwrap().unit = "ratio".to_owned();
+                if by == 1.0 {
+                    result.metrics.remove("epoch_time");
+                }
+            }
+            side
+        };
+        let rows = compared(&run("a", 1.0), &run("b", 1.1), false);
+        assert_eq!(rows, ["t[n=1] acc 70.0% 77.0% +7.0 points", "t acc: the same at 1 of 2 points of both runs"]);
     }
 
     #[test]
