@@ -390,12 +390,25 @@ pub(crate) fn session(
 
 /// Looks at the cluster if the last run of the workflow was `--on slurm`, and says so.
 pub(crate) fn stay_on_slurm(request: &mut SessionRequest, output: &mut Output) -> Result<(), CliError> {
+    on_slurm_if(request, output, |workspace| flow_exec::last_place(workspace) == Some(Place::Slurm))
+}
+
+/// Runs on Slurm if the last run of the workflow did and has left jobs there, and says so.
+pub(crate) fn follow_jobs(request: &mut SessionRequest, output: &mut Output) -> Result<(), CliError> {
+    on_slurm_if(request, output, flow_exec::left_jobs_in_slurm)
+}
+
+fn on_slurm_if(
+    request: &mut SessionRequest,
+    output: &mut Output,
+    is_there: impl Fn(&Workspace) -> bool,
+) -> Result<(), CliError> {
     if request.on.is_some() || request.gpus.is_some() {
         return Ok(());
     }
     let workspace = Workspace::find(&request.file, request.store.as_deref(), &request.plugin_dirs);
     // A file that cannot be found is reported when it is opened.
-    if workspace.is_ok_and(|workspace| flow_exec::last_place(&workspace) == Some(Place::Slurm)) {
+    if workspace.is_ok_and(|workspace| is_there(&workspace)) {
         request.on = Some(Place::Slurm);
         output.note("on slurm, like the last run")?;
     }

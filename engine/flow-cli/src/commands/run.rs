@@ -97,7 +97,8 @@ impl Run {
             Some(file) => file,
             None => place::default_workflow(global, output)?,
         };
-        let session = place::request(global, file, &self.selection);
+        let mut session = place::request(global, file, &self.selection);
+        place::follow_jobs(&mut session, output)?;
         if let Some(name) = self.policy.as_deref().filter(|name| policy::named(name).is_none()) {
             return Err(CliError::usage(policy::unknown(name).to_string()));
         }

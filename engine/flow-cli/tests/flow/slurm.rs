@@ -133,8 +133,10 @@ fn after_a_run_on_slurm_plans_look_there_and_the_next_run_says_that_it_does_not(
     assert!(said.contains(": queued in Slurm since run"), "{said}");
     let said = lab.space.flow(["status"]).expect(0).stdout();
     assert!(said.contains("2 jobs are still in Slurm (1 running, 1 waiting)"), "{said}");
-    let mut flow = lab.space.start(["run", "w.yaml", "--on", "slurm"]);
+    // Its jobs say where it was.
+    let mut flow = lab.space.start(["run", "w.yaml"]);
     until("it joins both", || flow.said().contains("queued since run"));
+    assert!(flow.said().contains("on slurm, like the last run"), "{}", flow.said());
     lab.space.write("on", "");
     assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
     step("true");

@@ -41,5 +41,5 @@ pub use reports::remake::{Made, Remade, remake};
 pub use request::{ForceRequest, RunEnd, RunOptions};
 pub use run::run;
 pub use session::imports::{beside, import, named};
-pub use session::{Session, SessionRequest, last_place};
+pub use session::{Session, SessionRequest, last_place, left_jobs_in_slurm};
 pub use updates::Update;

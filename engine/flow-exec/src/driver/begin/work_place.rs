@@ -84,8 +84,8 @@ fn choose_in(root: &Path, wanted: &Wanted, dir: &StoreDir) -> Result<WorkPlace, 
         let refused = refused.join(" and ");
         warnings.push(match wanted.shared {
             Some(_) => format!(
-                "work folders are in the project{FINDS}. To move them, name a folder outside it that all nodes see: \
-                 `slurm: {{shared: DIR}}` or {WORK_VAR}"
+                "work folders are in the project{FINDS}. If all nodes see the folder above the project, \
+                 `slurm: {{shared: ..}}` moves them there"
             ),
             None => format!(
                 "work folders are in the project{FINDS}. flow cannot use {refused}; {WORK_VAR} names another place"
@@ -200,7 +200,7 @@ mod tests {
         let WorkPlace { folders, warning } = chosen("nfs/me/project");
         assert!(folders.is_none());
         let warning = warning.unwrap();
-        assert!(warning.ends_with("`slurm: {shared: DIR}` or FLOW_WORK"), "{warning}");
+        assert!(warning.ends_with("`slurm: {shared: ..}` moves them there"), "{warning}");
         // A named folder on the file system of the store counts.
         let named = Wanted { named: Some(top.join("scratch")), shared: Some(root.clone()) };
         let WorkPlace { folders, warning } = choose_in(&root, &named, &store).unwrap();

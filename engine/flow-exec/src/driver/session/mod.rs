@@ -20,7 +20,7 @@ use flow_core::{
     Source, Uses, Workflow,
     plan::{Context, Item, Plan, State},
 };
-use flow_store::Activity;
+use flow_store::{Activity, RunDir};
 
 pub(crate) use basis::Basis;
 
@@ -301,13 +301,24 @@ impl Session {
 
 /// `--on` of the last run of the workspace's file.
 pub fn last_place(workspace: &Workspace) -> Option<Place> {
+    last_run(workspace)?.1
+}
+
+/// True if the last run of the workspace's file was `--on slurm` and its jobs are not collected yet.
+pub fn left_jobs_in_slurm(workspace: &Workspace) -> bool {
+    last_run(workspace).is_some_and(|(run, on)| on == Some(Place::Slurm) && run.has_jobs())
+}
+
+fn last_run(workspace: &Workspace) -> Option<(RunDir, Option<Place>)> {
     let file = workspace.name(&workspace.file);
     let dir = workspace.existing_store().ok().flatten()?;
     let of_file = |run: &RunId| match dir.run(run).first_line() {
-        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) if start.file == file => Some(start.on),
+        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) if start.file == file => {
+            Some((dir.run(run), start.on))
+        }
         _ => None,
     };
-    dir.runs().ok()?.iter().rev().find_map(of_file).flatten()
+    dir.runs().ok()?.iter().rev().find_map(of_file)
 }
 
 /// The reason why a variable cannot be a secret, without its value.
