@@ -176,9 +176,11 @@ impl Workflow {
         self.locate(self.problems.clone())
     }
 
-    /// Things that are allowed but probably not meant: axes that nothing reads, numbers that lose their spelling.
+    /// Things that are allowed but probably not meant: axes and parameters that nothing reads, numbers that lose their
+    /// spelling.
     pub fn warnings(&self) -> Vec<Diagnostic> {
-        self.locate(unread::axes(self)).into_iter().chain(self.respelled()).collect()
+        let unread = unread::axes(self).into_iter().chain(unread::params(self));
+        self.locate(unread.collect()).into_iter().chain(self.respelled()).collect()
     }
 
     /// One warning about all numbers that print in another way than they are written.

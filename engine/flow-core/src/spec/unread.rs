@@ -56,6 +56,17 @@ pub(super) fn axes(workflow: &Workflow) -> Vec<Problem> {
     found
 }
 
+/// Parameters that nothing reads, in one warning.
+pub(super) fn params(workflow: &Workflow) -> Option<Problem> {
+    let read = ReadParams::of(workflow);
+    let unread = workflow.file.params.iter().filter(|(name, _)| *name != "seed" && !read.has(&[name]));
+    let unread: Vec<(&String, &At)> = unread.map(|(name, (_, at))| (name, at)).collect();
+    let (first, at) = unread.first()?;
+    let names: Vec<String> = unread.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let what = Diagnostic::new(format!("nothing in the workflow reads the parameter {}", names.join(", ")));
+    Some(Problem { at: (*at).clone(), on: On::Key, what: what.help(format!("write `${{{{ {first} }}}}` into `run`")) })
+}
+
 fn key(at: &At, message: &str) -> (usize, Vec<Seg>, String) {
     (at.file(), at.segs().into_iter().cloned().collect(), message.to_owned())
 }

@@ -73,13 +73,27 @@ fn warnings(text: &str) -> String {
 
 #[test]
 fn numbers_that_lose_their_spelling_are_warned_about_once() {
-    let text = "flow: 1\nparams: {py: 3.10, ok: 1e5, small: 1e-4, zero: 0.0, quoted: '1.10'}\nsteps:\n  a:\n    matrix: {v: [3.9, 3.10, 1.20], sha: [0e1, 61e9540, 12e5]}\n    run: x ${{ v }} ${{ sha }}\n    env: {TAG: 2.50}\n";
+    let text = "flow: 1\nparams: {py: 3.10, ok: 1e5, small: 1e-4, zero: 0.0, quoted: '1.10'}\nsteps:\n  a:\n    matrix: {v: [3.9, 3.10, 1.20], sha: [0e1, 61e9540, 12e5]}\n    run: x ${{ v }} ${{ sha }} ${{ [py, ok, small, zero, quoted] | length }}\n    env: {TAG: 2.50}\n";
     let said = warnings(text);
     assert_eq!(
         said,
         "2:14: `3.10` prints as 3.1, `1.20` prints as 1.2, `0e1` prints as 0, and 1 more; quote it to keep the text"
     );
-    assert_eq!(warnings("flow: 1\nparams: {lr: 0.1, n: 1e5}\nsteps:\n  a: {run: x}\n"), "");
+    assert_eq!(warnings("flow: 1\nparams: {lr: 0.1, n: 1e5}\nsteps:\n  a: {run: 'x ${{ lr }} ${{ n }}'}\n"), "");
+}
+
+#[test]
+fn parameters_that_nothing_reads_are_warned_about_once() {
+    let said =
+        warnings("flow: 1\nparams: {epochs: 3, seed: 1, lr: 1, opt: {m: 1}}\nsteps: {a: {run: 'x ${{ lr }}'}}\n");
+    assert_eq!(
+        said,
+        "2:10: nothing in the workflow reads the parameter `epochs`, `opt`; write `${{ epochs }}` into `run`"
+    );
+    for read in ["x ${{ opt.m }}", "x ${{ params.opt }}", "x ${{ params | length }}"] {
+        let text = format!("flow: 1\nparams: {{opt: {{m: 1}}}}\nsteps: {{a: {{run: '{read}'}}}}\n");
+        assert_eq!(warnings(&text), "", "{read}");
+    }
 }
 
 #[test]
