@@ -183,6 +183,10 @@ impl Scale {
     ) -> Option<Vec<Coordinate>> {
         let on = |(axis, moved): (&String, &f64)| {
             let value = value(axis)?;
+            // Nothing grows or falls with a seed.
+            if axis == "seed" {
+                return Some(Coordinate::Name(String::new()));
+            }
             let number = value.as_f64().map(|x| x + moved).filter(|x| *x > 0.0);
             Some(number.map_or_else(|| Coordinate::Name(value.to_string()), Coordinate::Number))
         };

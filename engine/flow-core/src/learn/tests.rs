@@ -229,6 +229,25 @@ fn a_load_from_start_to_end_says_nothing_of_epochs() {
 }
 
 #[test]
+fn a_new_seed_is_expected_to_take_as_long_as_the_others() {
+    let expansion =
+        expansion_of("flow: 1\nsteps:\n  train: {matrix: {seed: [1, 2, 3, 4]}, run: 'train ${{ seed }}', gpus: 1}\n");
+    let asked = super::points(&expansion, "train/seed=64").unwrap().remove(0);
+    let all = [expansion.instances.clone(), vec![asked.clone()]].concat();
+    let mut history = History::new(&expansion, &all);
+    let seen = [10.0, 8.0, 7.0, 5.0].into_iter().enumerate().map(|(n, epoch)| {
+        let (_, seen) = observation(
+            &expansion,
+            (n, n as u64, true, Some(epoch), (false, true), (1, 0.5, 1.0), None, json!({"epochs": 5})),
+        );
+        Observation { at: n as u64, gpu_model: Some("A".to_owned()), ..seen }
+    });
+    history.remember(StepId(0), seen.collect());
+    let wall = history.predict(&asked).estimate.duration.unwrap().as_secs_f64();
+    assert!((25.0..53.0).contains(&wall), "{wall}");
+}
+
+#[test]
 fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
     let expansion = trained_at("32, 64, 128, 256");
     let [double] = <[_; 1]>::try_from(super::points(&expansion, "train/batch=512").unwrap()).unwrap();
