@@ -329,10 +329,9 @@ impl Job {
             io::ErrorKind::NotFound => Failed::Changed,
             _ => Failed::Refused(error),
         };
-        sparse::copy(&self.from, &self.to, activity).map_err(refused)?;
+        let content = sparse::copy_hashed(&self.from, &self.to, activity).map_err(refused)?;
         let file = File::open(&self.to).map_err(refused)?;
         let executable = hash::is_executable(&file.metadata().map_err(refused)?);
-        let (content, _) = sparse::content_digest(&file, activity).map_err(refused)?;
         if hash::file_digest(content, executable) != self.digest {
             return Err(Failed::Changed);
         }

@@ -2,8 +2,8 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read, Seek},
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    io::{self, Read, Seek, Write},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -56,15 +56,41 @@ pub(crate) fn content_digest(file: &File, activity: &Activity) -> io::Result<(Di
     }
 }
 
+/// Copies a file with its mode, and returns the digest of the copy.
+pub(crate) fn copy_hashed(from: &Path, to: &Path, activity: &Activity) -> io::Result<Digest> {
+    match copy_with_content(from, to, activity)? {
+        Some(bytes) => Ok(Digest::of(&bytes)),
+        None => Ok(content_digest(&File::open(to)?, activity)?.0),
+    }
+}
+
 /// Copies a file with its mode, like [`fs::copy`], and keeps its holes.
 pub(crate) fn copy(from: &Path, to: &Path, activity: &Activity) -> io::Result<()> {
+    copy_with_content(from, to, activity).map(drop)
+}
+
+/// Copies a file. Returns the content of a small one, which goes through memory because that takes the fewest system
+/// calls.
+fn copy_with_content(from: &Path, to: &Path, activity: &Activity) -> io::Result<Option<Vec<u8>>> {
     activity.check()?;
     let mut source = File::open(from)?;
     let meta = source.metadata()?;
+    if meta.is_file() && meta.len() <= BLOCK as u64 {
+        let mut bytes = Vec::with_capacity(meta.len() as usize + 1);
+        // The file may be growing.
+        (&mut source).take(BLOCK as u64 + 1).read_to_end(&mut bytes)?;
+        if bytes.len() <= BLOCK {
+            let mut target = File::options().write(true).create(true).truncate(true).mode(meta.mode()).open(to)?;
+            target.write_all(&bytes)?;
+            target.set_permissions(meta.permissions())?;
+            activity.advance(bytes.len() as u64);
+            return Ok(Some(bytes));
+        }
+    }
     if !meta.is_file() || meta.len() <= COPIED {
         let bytes = fs::copy(from, to)?;
         activity.advance(bytes);
-        return Ok(());
+        return Ok(None);
     }
     let _begun = activity.begin("copying", from, meta.len());
     let mut target = File::options().write(true).create(true).truncate(true).mode(0o600).open(to)?;
@@ -93,13 +119,12 @@ pub(crate) fn copy(from: &Path, to: &Path, activity: &Activity) -> io::Result<()
     }
     // The file may end with a hole.
     target.set_len(at)?;
-    target.set_permissions(meta.permissions())
+    target.set_permissions(meta.permissions())?;
+    Ok(None)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
-
     use super::*;
 
     /// A file of this length with data at these offsets.

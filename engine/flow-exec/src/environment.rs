@@ -66,9 +66,12 @@ pub(crate) struct Packages {
 
 /// The packages of the Python that this name starts on this `PATH`: an interpreter, or a script of one.
 pub(crate) fn packages_of(name: &str, path: &str, variables: Variables<'_>) -> Option<Packages> {
-    let program = resolve(name, path)?;
+    packages_of_program(&resolve(name, path)?, path, variables)
+}
+
+pub(crate) fn packages_of_program(program: &ProgramPath, path: &str, variables: Variables<'_>) -> Option<Packages> {
     let (_, (_, line)) = content(&program.real)?;
-    let found = installation(&program, line.as_deref(), path)?;
+    let found = installation(program, line.as_deref(), path)?;
     Some(Packages { folders: found.folders(variables), prefix: found.prefix })
 }
 

@@ -14,7 +14,7 @@ use flow_core::{
 
 use crate::{
     command_words::{LONGEST_SCRIPT, MAKEFILES, commands, reads_scripts, script, words},
-    environment::{PYTHONS, Variables, find, packages_of},
+    environment::{PYTHONS, Variables, find, packages_of_program},
     launchers::{self, Started},
     search_path::resolve,
 };
@@ -215,12 +215,11 @@ impl<'a> Reading<'a> {
         let name = if is_relative { self.folder.join(word).to_str()?.to_owned() } else { word.to_owned() };
         let path = self.path();
         let variable = |name: &str| self.variable(name);
-        if let Some(chosen) =
-            resolve(&name, &path).and_then(|found| launchers::shim(&found.at, &self.folder, &variable))
-        {
+        let program = resolve(&name, &path)?;
+        if let Some(chosen) = launchers::shim(&program.at, &self.folder, &variable) {
             return Some(chosen);
         }
-        packages_of(&name, &path, self.variables)?;
+        packages_of_program(&program, &path, self.variables)?;
         Some(if self.is_changed && !name.contains('/') { Started::Unknown } else { Started::Python(name) })
     }
 
