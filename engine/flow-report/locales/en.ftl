@@ -565,8 +565,8 @@ remark-gpu-shared-own = { $count ->
 }.
 remark-limit = GPU memory was limited to { $limit } (`memory_limit`). A run that exceeds the limit may still fit into the GPU's memory.
 remark-short-epochs = { $count ->
-    [1] The epochs of { $label } that count take { $least } on average, less than { $bound }
-   *[other] In { $count } results the epochs that count take less than { $bound } on average, the shortest { $least } ({ $label })
+    [1] An epoch of { $label } takes { $least } on average, less than { $bound }
+   *[other] In at least { $count } results an epoch takes less than { $bound } on average, the shortest { $least } ({ $label })
 }: overhead and chance matter much in so short a time.
 remark-few-epochs = { $count ->
     [1] The time of { $label } is the mean of only { $least ->
@@ -972,7 +972,7 @@ best-difference = Difference from the best
 best-p = p (t-test, corrected)
 best-told = Worse than the best?
 best-told-yes = yes
-best-told-no = not distinguished
+best-told-no = cannot tell
 best-told-unknown = unknown
 best-nothing = No point has { $column }.
 best-point = { $goal ->
@@ -1012,17 +1012,13 @@ best-clear = Every other point is worse by more than noise ({ $paired ->
 }).
 spread-identical = Repetitions gave exactly the same number, so the run-to-run spread is unknown: does the command read `${"{{"} seed {"}}"}`?
 best-unknown = Each point was measured once, so the noise is unknown.
-best-by-name = { $goal ->
-    [min] Lower is better
-   *[max] Higher is better
-}: flow concludes this from the column's name. `goal:` overrides it.
 best-note = { $paired ->
     [yes] Paired t-tests
    *[no] t-tests
 }{ $comparisons ->
     [1] {""}
    *[other] {" "}with Bonferroni's correction for { $comparisons } comparisons
-}. A point is worse if p is at most 0.05.
+}. A point is worse if p is at most 0.05. `cannot tell`: the difference may be large, but repetitions differ as much.
 best-note-medians = The table shows medians and their differences; p compares means.
 best-more = Not listed: { $points }.
 best-more-yes = { $n ->
@@ -1163,10 +1159,10 @@ finding-winner-tied = { $runs ->
     [yes] paired t-test
    *[no] t-test
 }, p { $p }).
-finding-winner-more = If the differences stay as they are, about { $more ->
+finding-winner-more = To distinguish it from { $next }, each point needs about { $more ->
     [one] 1 more run
    *[other] { $more } more runs
-} of each would distinguish it from { $next }.
+}, if the difference is real.
 brief-about = { $column }
 brief-about-time = where { $column } stops falling
 brief-about-pays = largest step at which memory × time falls

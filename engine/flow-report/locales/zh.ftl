@@ -548,8 +548,8 @@ remark-gpu-shared-own = { $count ->
 }。
 remark-limit = 显存曾被限制为 { $limit }（`memory_limit`）：超出该上限的运行，显卡的显存也许仍放得下。
 remark-short-epochs = { $count ->
-    [1] { $label } 计入的各轮平均用时只有 { $least }，不足 { $bound }
-   *[other] 有 { $count } 个结果计入的各轮平均用时不足 { $bound }，最短为 { $least }（{ $label }）
+    [1] { $label } 的每轮平均用时只有 { $least }，不足 { $bound }
+   *[other] 至少 { $count } 个结果的每轮平均用时不足 { $bound }，最短为 { $least }（{ $label }）
 }：时间过短，一轮首尾的开销和随机波动影响较大。
 remark-few-epochs = { $count ->
     [1] { $label } 的用时只由 { $least ->
@@ -1239,7 +1239,7 @@ best-difference = 与最优值之差
 best-p = p（t 检验，已校正）
 best-told = 是否差于最优
 best-told-yes = 是
-best-told-no = 尚无法区分
+best-told-no = 无法判断
 best-told-unknown = 未知
 best-nothing = 没有任何点有{ $column }。
 best-point = { $column }{ $center ->
@@ -1279,17 +1279,13 @@ best-clear = 其余各点都更差，且差距超出噪声（{ $paired ->
 }）。
 spread-identical = 重复运行得到完全相同的数值，因此运行间波动未知：命令是否读取了 `${"{{"} seed {"}}"}`？
 best-unknown = 各点只测量了一次，噪声未知。
-best-by-name = 数值越{ $goal ->
-    [min] 小
-   *[max] 大
-}越好，由列名推断；可用 `goal:` 另行指定。
 best-note = { $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
 }{ $comparisons ->
     [1] {""}
    *[other] ，按 { $comparisons } 次比较做 Bonferroni 校正
-}；p 不超过 0.05 时视为更差。
+}；p 不超过 0.05 时视为更差。“无法判断”：差异可能很大，但重复运行之间的波动也同样大。
 best-note-medians = 表中所示为中位数及其差，p 比较的是均值。
 best-more = 未列出：{ $points }。
 best-more-yes = { $n } 个更差的点
@@ -1410,7 +1406,7 @@ finding-winner-tied = 各运行 { $runs } 次，尚无法与{ $tied ->
     [yes] 配对 t 检验
    *[no] t 检验
 }，p { $p }）。
-finding-winner-more = 若差异不变，各再运行约 { $more } 次即可与 { $next } 区分。
+finding-winner-more = 如果差异确实存在，每个点约需再运行 { $more } 次才能与 { $next } 区分。
 brief-about = { $column }
 brief-about-time = { $column }不再下降处
 brief-about-pays = 显存 × 用时仍下降的最大值

@@ -162,10 +162,10 @@ impl Why {
         }
         // `flow diff` knows no other parameters than those of the file.
         let is_edited = |state: &State| matches!(state, State::Run(reasons) if why_then::has_lines(reasons));
-        if asked.iter().any(|(_, state)| is_edited(state)) {
+        if let Some((label, _)) = asked.iter().find(|(_, state)| is_edited(state)) {
             let selection = &self.selection;
             if selection.set.is_empty() && selection.params.is_empty() && selection.profile.is_none() {
-                why_then::refer("now", self.about.workflow.as_deref(), output)?;
+                why_then::refer_to_edit(step_of(label), self.about.workflow.as_deref(), output)?;
             }
         } else if let Some(run) = changed_in {
             why_then::refer_to_run(&StoreLocation::find(global, Some(&request.file))?, &run, output)?;

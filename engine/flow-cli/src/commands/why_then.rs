@@ -66,19 +66,25 @@ pub(super) fn has_lines(reasons: &[Reason]) -> bool {
     reasons.iter().any(is_shown)
 }
 
-/// Names the command that shows the changed lines.
-pub(super) fn refer(between: &str, workflow: Option<&Path>, output: &mut Output) -> Result<(), CliError> {
+/// Names the commands for an edit since the last run.
+pub(super) fn refer_to_edit(step: &str, workflow: Option<&Path>, output: &mut Output) -> Result<(), CliError> {
     let file = workflow.map(|file| format!(" -w {}", file.display())).unwrap_or_default();
-    Ok(output.line(format!("`flow diff {between}{file}` shows the changed lines"))?)
+    let line = format!(
+        "`flow diff now{file}` shows the changed lines, `flow accept {step}{file} --reason TEXT` keeps the old results"
+    );
+    Ok(output.line(line)?)
 }
 
-/// The same for a change between a run and the one before it.
+/// Names the command that shows the changed lines of a change between a run and the one before it.
 pub(super) fn refer_to_run(place: &StoreLocation, run: &RunId, output: &mut Output) -> Result<(), CliError> {
     let runs = place.runs()?;
     let Some(at) = runs.iter().position(|(id, _)| id == run) else { return Ok(()) };
     let earlier = runs[..at].iter().rfind(|(_, start)| start.file == runs[at].1.file);
     match earlier {
-        Some((before, _)) => refer(&format!("{} {}", words::end(before), words::end(run)), None, output),
+        Some((before, _)) => {
+            let between = format!("{} {}", words::end(before), words::end(run));
+            Ok(output.line(format!("`flow diff {between}` shows the changed lines"))?)
+        }
         None => Ok(()),
     }
 }

@@ -107,7 +107,8 @@ fn reasons_after_forget_accepted_come_from_what_ran() {
     said(&["accept", "-w", "m.yaml", "a", "--reason", "unused"]);
     write("[a.sh, common.sh]");
     said(&["forget", "-w", "m.yaml", "a", "--accepted"]);
-    let why = "a: would run\n  - input `common.sh` changed\n`flow diff now -w m.yaml` shows the changed lines\n";
+    let why = "a: would run\n  - input `common.sh` changed\n`flow diff now -w m.yaml` shows the changed lines, \
+               `flow accept a -w m.yaml --reason TEXT` keeps the old results\n";
     assert_eq!(said(&["why", "-w", "m.yaml", "a"]), why);
     let now = said(&["diff", "now", "-w", "m.yaml"]);
     let (first, note) = now.split_once('\n').unwrap();

@@ -48,13 +48,13 @@ pub(crate) enum Goal {
 }
 
 impl BestWith {
-    /// The goal, and whether it follows only from the column's name. `None` if the name says nothing either.
-    pub(super) fn goal(&self) -> Option<(Goal, bool)> {
+    /// The goal, or the one that follows from the column's name.
+    pub(super) fn goal(&self) -> Option<Goal> {
         let by_name = || match flow_core::Best::by_name(&self.column)? {
-            flow_core::Best::Min => Some((Goal::Min, true)),
-            flow_core::Best::Max => Some((Goal::Max, true)),
+            flow_core::Best::Min => Some(Goal::Min),
+            flow_core::Best::Max => Some(Goal::Max),
         };
-        self.goal.map(|goal| (goal, false)).or_else(by_name)
+        self.goal.or_else(by_name)
     }
 }
 
@@ -63,9 +63,6 @@ impl BestWith {
 pub(super) struct Ranking {
     column: String,
     goal: Goal,
-    /// Whether the goal follows only from the column's name.
-    #[serde(default)]
-    by_name: bool,
     /// What the numbers are.
     #[serde(default)]
     center: Center,
@@ -92,7 +89,7 @@ struct Point {
 }
 
 pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFault> {
-    let (goal, by_name) = with.goal().ok_or_else(|| BuiltinFault::GoalUnknown { column: with.column.clone() })?;
+    let goal = with.goal().ok_or_else(|| BuiltinFault::GoalUnknown { column: with.column.clone() })?;
     let mut points = Vec::new();
     let mut show = None;
     for part in table.parts().into_iter().filter(|_| table.absent.is_none()) {
@@ -131,7 +128,7 @@ pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFau
         }
     }
     let center = table.center();
-    Ok(Ranking { column: with.column.clone(), goal, by_name, center, points, show: show.unwrap_or_default() })
+    Ok(Ranking { column: with.column.clone(), goal, center, points, show: show.unwrap_or_default() })
 }
 
 impl Ranking {
@@ -203,8 +200,7 @@ impl Ranking {
         let identical = self.points.iter().any(|point| repeats_itself(&point.cell));
         let key = if identical { "spread-identical" } else { "best-unknown" };
         let unknown = (tested < others).then(|| say(key, Args::new()));
-        let by_name = self.by_name.then(|| say("best-by-name", Args::new().with("goal", goal)));
-        let told: Vec<String> = [told].into_iter().chain(more).chain(unknown).chain(by_name).collect();
+        let told: Vec<String> = [told].into_iter().chain(more).chain(unknown).collect();
         vec![names.words.sentences(lang, &told)]
     }
 

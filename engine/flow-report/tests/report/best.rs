@@ -35,17 +35,11 @@ fn the_best_is_told_from_others_where_repetitions_tell() {
     assert!(english.contains(lead), "{english}");
     let lead = "为 0.3167，取值为 lr=0.03，比其次的 0.3200（lr=0.1）低 1%。其次的点尚无法与最优点区分（配对 t 检验；与其次者：p = 1.00）。";
     assert!(chinese.contains(lead), "{chinese}");
-    assert!(!english.contains("by the column's name"), "{english}");
-
-    // A loss needs no `goal:`; the text says which direction was assumed.
+    // A loss needs no `goal:`.
     let out = add(&mut input, "best", "by_name", json!({"table": "t", "column": "loss"}));
     assert_eq!(metric(&out, "lr"), 0.03);
-    let [english, chinese] = said(&input, &["by_name"]);
-    assert!(
-        english.contains("Lower is better: flow concludes this from the column's name. `goal:` overrides it."),
-        "{english}"
-    );
-    assert!(chinese.contains("数值越小越好，由列名推断；可用 `goal:` 另行指定。"), "{chinese}");
+    let [english, _] = said(&input, &["by_name"]);
+    assert!(english.contains("The lowest loss"), "{english}");
 }
 
 /// Seeds differ by more than learning rates, and learning rates differ by the same amount for each seed: an unpaired
@@ -86,8 +80,8 @@ fn points_that_are_not_distinguished_are_counted() {
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
     let [english, chinese] = said(&input, &["best"]);
     let others = "at c=1, svm; the same at c=2, svm. 2 points are not distinguished from the best (paired t-tests; \
-                  next: p = 0.85). If the differences stay as they are, about 28 more runs of each would distinguish it \
-                  from c=2, svm.";
+                  next: p = 0.85). To distinguish it from c=2, svm, each point needs about 28 more runs, if the \
+                  difference is real.";
     assert!(english.contains(others), "{english}");
     let others = "取值为 c=1, svm，c=2, svm 也相同。有 2 个点尚无法与最优点区分（配对 t 检验；与其次者：p = 0.85）。";
     assert!(chinese.contains(others), "{chinese}");
@@ -117,7 +111,7 @@ fn points_that_are_cut_off_are_called_what_they_are() {
     let shown = ["analysis.en.md", "analysis.zh.md"].map(|path| text(&out, path));
     let cut = "Not listed: 2 worse points and 1 point not distinguished from the best.";
     assert!(shown[0].contains(cut), "{}", shown[0]);
-    assert!(shown[0].contains("| not distinguished "), "{}", shown[0]);
+    assert!(shown[0].contains("| cannot tell "), "{}", shown[0]);
     assert!(shown[1].contains("未列出：2 个更差的点和 1 个尚无法与最优点区分的点。"), "{}", shown[1]);
 }
 

@@ -128,17 +128,17 @@ fn what_bears_little_is_remarked() {
          显存曾被限制为 10240 MiB（`memory_limit`）：超出该上限的运行，显卡的显存也许仍放得下。"
     );
     insta::assert_snapshot!([one, several].join("\n"), @r"
-    The epochs of `s[batch=16]` that count take 530 ms on average, less than 5 s: overhead and chance matter much in so short a time.
+    An epoch of `s[batch=16]` takes 530 ms on average, less than 5 s: overhead and chance matter much in so short a time.
     The time of `s[batch=16]` is the mean of only 1 epoch, so the spread between epochs is hardly known.
     `s[batch=16]` is at chance level: its top-1 is 10.0%, and a guess among 10 classes gives about as much.
-    `s[batch=16]` 计入的各轮平均用时只有 530 ms，不足 5 s：时间过短，一轮首尾的开销和随机波动影响较大。
+    `s[batch=16]` 的每轮平均用时只有 530 ms，不足 5 s：时间过短，一轮首尾的开销和随机波动影响较大。
     `s[batch=16]` 的用时只由 1 轮得出：各轮之间的波动难以估计。
     `s[batch=16]` 与随机猜测无异：Top-1 准确率 10.0% 不高于或仅略高于在 10 类中随机猜测的水平。
 
-    In 2 results the epochs that count take less than 5 s on average, the shortest 530 ms (`s[batch=16]`): overhead and chance matter much in so short a time.
+    In at least 2 results an epoch takes less than 5 s on average, the shortest 530 ms (`s[batch=16]`): overhead and chance matter much in so short a time.
     The times of 2 results are means of fewer than 3 epochs, the fewest 2 (`s[batch=16]`), so the spread between epochs is hardly known.
     2 results are at chance level, among them `s[batch=16]`: its top-1 is 10.0%, and a guess among 10 classes gives about as much.
-    有 2 个结果计入的各轮平均用时不足 5 s，最短为 530 ms（`s[batch=16]`）：时间过短，一轮首尾的开销和随机波动影响较大。
+    至少 2 个结果的每轮平均用时不足 5 s，最短为 530 ms（`s[batch=16]`）：时间过短，一轮首尾的开销和随机波动影响较大。
     有 2 个结果的用时由不足 3 轮得出，最少 2 轮（`s[batch=16]`）：各轮之间的波动难以估计。
     有 2 个结果与随机猜测无异，其中有 `s[batch=16]`：Top-1 准确率 10.0% 不高于或仅略高于在 10 类中随机猜测的水平。
     ");
@@ -195,9 +195,9 @@ fn means_over_seeds_are_told_apart_by_a_test_or_not() {
     };
     insta::assert_snapshot!([told([0.0, 0.002, 0.003]), told([0.0, 0.02, 0.04])].join("\n\n"), @r"
     - images does not depend on batch size: 500.
-    - Best top-1 (mean): 70.4% at batch=64, 0.3 points above the next, 70.1% at batch=32; worst 70.1% at batch=16. 4 runs of each cannot distinguish it from one other point, up to 0.3 points away (next: paired t-test, p = 1.00). If the differences stay as they are, about 126 more runs of each would distinguish it from batch=32.
+    - Best top-1 (mean): 70.4% at batch=64, 0.3 points above the next, 70.1% at batch=32; worst 70.1% at batch=16. 4 runs of each cannot distinguish it from one other point, up to 0.3 points away (next: paired t-test, p = 1.00). To distinguish it from batch=32, each point needs about 126 more runs, if the difference is real.
     - images 不随批大小变化，均为 500。
-    - Top-1 准确率（均值）最佳为 70.4%（batch=64），比其次的 70.1%（batch=32）高 0.3 个百分点；最差为 70.1%（batch=16）。各运行 4 次，尚无法与另外 1 个点区分，相差至多 0.3 个百分点（与其次者：配对 t 检验，p = 1.00）。若差异不变，各再运行约 126 次即可与 batch=32 区分。
+    - Top-1 准确率（均值）最佳为 70.4%（batch=64），比其次的 70.1%（batch=32）高 0.3 个百分点；最差为 70.1%（batch=16）。各运行 4 次，尚无法与另外 1 个点区分，相差至多 0.3 个百分点（与其次者：配对 t 检验，p = 1.00）。如果差异确实存在，每个点约需再运行 126 次才能与 batch=32 区分。
 
     - images does not depend on batch size: 500.
     - Best top-1 (mean): 74.1% at batch=64, 2.2 points above the next, 71.9% at batch=32; worst 70.1% at batch=16. The lead is larger than the run-to-run spread (paired t-test, p = 0.036).

@@ -275,7 +275,7 @@ fn what_is_not_there_is_said() {
 
     `solo[version=v11,batch=8]` shared its GPU with other programs: python3.
 
-    In 2 results the epochs that count take less than 5 s on average, the shortest 3.15 s (`solo[version=v11,batch=32]`): overhead and chance matter much in so short a time.
+    In at least 2 results an epoch takes less than 5 s on average, the shortest 3.15 s (`solo[version=v11,batch=32]`): overhead and chance matter much in so short a time.
 
     The times of 6 results are means of fewer than 3 epochs, the fewest 2 (`solo[version=v11,batch=16]`), so the spread between epochs is hardly known.
 
@@ -291,7 +291,7 @@ fn what_is_not_there_is_said() {
 
     `solo[version=v11,batch=8]` 运行时，其所用的 GPU 上还有其他程序：python3。
 
-    有 2 个结果计入的各轮平均用时不足 5 s，最短为 3.15 s（`solo[version=v11,batch=32]`）：时间过短，一轮首尾的开销和随机波动影响较大。
+    至少 2 个结果的每轮平均用时不足 5 s，最短为 3.15 s（`solo[version=v11,batch=32]`）：时间过短，一轮首尾的开销和随机波动影响较大。
 
     有 6 个结果的用时由不足 3 轮得出，最少 2 轮（`solo[version=v11,batch=16]`）：各轮之间的波动难以估计。
 
