@@ -467,7 +467,7 @@ together-never = { $looks ->
    *[other] { $looks } runs of each do not decide it
 }, and 100 more would not: the times vary too much from run to run, or are too close to the limit.
 together-foreign = Together ({ $group }): **{ $verdict }**. Other programs used { $used } of the CPU while { $label } ran.
-together-overlap = Together ({ $group }): **{ $verdict }**. { $label } has no epoch while all members were running.
+together-overlap = Together ({ $group }): **{ $verdict }**. { $label } has no epoch while all members were running: more epochs help.
 together-out-of-memory = Together ({ $group }): **{ $verdict }**. { $label } ran out of memory in the group.
 together-refused = Together ({ $group }): **{ $verdict }**. { $why }
 refused-one-member = The group has only one member, so nothing ran alongside it.

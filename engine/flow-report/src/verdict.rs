@@ -235,9 +235,22 @@ impl Ruled {
     }
 }
 
-/// Judges every group of a co-run step against the step that it is `like`.
+/// Judges every group of a co-run step against the step that it is `like`. Tables and charts have the times of all groups
+/// under one name, so those of another measure are left out: the whole run of a group whose epochs did not overlap is no
+/// epoch.
 pub(crate) fn judge(together: &StepView, solo: &StepView, tolerance: f64) -> Vec<Together> {
-    groups(all(together), all(solo)).iter().map(|group| one(group, &solo.results, tolerance)).collect()
+    let mut judged: Vec<Together> =
+        groups(all(together), all(solo)).iter().map(|group| one(group, &solo.results, tolerance)).collect();
+    let decided = judged.iter().find(|group| group.gain.is_some()).or(judged.first());
+    let measure = decided.map(|group| group.measure.clone()).unwrap_or_default();
+    for group in judged.iter_mut().filter(|group| group.measure != measure) {
+        group.measure.clone_from(&measure);
+        for member in &mut group.members {
+            (member.alone, member.together, member.predicted) = (None, None, None);
+            (member.alone_ends, member.together_ends) = (None, None);
+        }
+    }
+    judged
 }
 
 /// All measured results: the planned ones and the repetitions for the verdict.

@@ -151,6 +151,32 @@ fn more_work_than_the_cpus_allow_is_noise_or_undecided() {
 }
 
 #[test]
+fn the_time_of_a_whole_run_is_not_shown_as_an_epoch() {
+    let point = |step: &str, version: &str, n: u32| result(step, &[("v", json!(version)), ("n", json!(n))], 0).on_cpu();
+    // Nothing is known of the epochs of b.
+    let timed = |mut of: flow_core::StepResult, version: &str, time: f64| {
+        of.usage.wall_s = Some(5.0 * time);
+        if version == "b" { of } else { of.epoch_time(time) }
+    };
+    let all = || ["a", "b"].into_iter().flat_map(|version| [1, 2].map(|n| (version, n)));
+    let solo = all().map(|(version, n)| timed(point("solo", version, n), version, 0.5));
+    let members = all()
+        .map(|(version, n)| timed(point("together", version, n), version, 0.8).corun(version, CorunGpus::Shared, 2, 2));
+    let mut input = input(vec![
+        ("solo", view("torch/train", None, solo.collect())),
+        ("together", view("torch/train", Some("solo"), members.collect())),
+    ]);
+    add_table(&mut input, "t", json!({"from": "solo", "rows": "n", "split": "v", "columns": ["epoch_time"]}));
+    let report = run("report", json!({"sections": [{"table": "t", "corun": "together"}]}), &input);
+    let report = text(&report.expect("a report"), "report.md");
+    let times = |of: &str| {
+        let rows = report.lines().filter(|line| line.starts_with(&format!("| {of}   |   ")));
+        rows.map(|row| row.split('|').skip(3).take(2).map(str::trim).collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+    };
+    assert_eq!([times("a"), times("b")], [["500 800"; 2], ["— —"; 2]], "{report}");
+}
+
+#[test]
 fn groups_that_cannot_be_judged_say_why() {
     let members = per_gpu("v7", None);
     let judge = |change: fn(&mut Vec<flow_core::StepResult>)| judged("g", CorunGpus::Own, &members, change);
@@ -175,7 +201,7 @@ fn groups_that_cannot_be_judged_say_why() {
     - Together (g): **out of memory**. `together[batch=64]` ran out of memory in the group.
     - Together (g): **not compared**. `together[batch=64]` has no result (timed out).
     - Together (g): **not compared**. `together[batch=128]` is not reliable: another process used the GPU.
-    - Together (g): **not enough overlap**. `together[batch=128]` has no epoch while all members were running.
+    - Together (g): **not enough overlap**. `together[batch=128]` has no epoch while all members were running: more epochs help.
     - Together (g): **not compared**. `together[batch=32]` has no epochs to compare. Its wall time covers several start-ups, because it resumed from a checkpoint.
     - Together (g): **not compared**. `together[batch=32]` has no run alone to compare with.
     - Together (g): **not compared**. The group has only one member, so nothing ran alongside it.
