@@ -71,7 +71,7 @@ fn results_of_another_machine_stand_beside_ones_own() {
     let table = here.flow(["show", "table"]).expect(0).stdout();
     let numbers = |line: &str| line.matches("12.50").count() + line.matches("6.25").count();
     assert_eq!(table.lines().map(numbers).sum::<usize>(), 4, "{table}");
-    assert!(table.contains(&format!("({host})")), "{table}");
+    assert!(table.contains(&format!("|  here | {host} |")), "the same hardware has no name: {table}");
 
     let predicted = here.flow(["predict", "train/batch=16", "--epochs", "3"]).expect(0).stdout();
     assert!(predicted.contains("  without a GPU  ") && predicted.contains(&format!("({host})")), "{predicted}");
@@ -343,7 +343,7 @@ fn another_script_on_another_machine_is_told() {
     assert!(edited.contains("train.py changed") && !edited.contains("command"), "{edited}");
     here.flow(["run", "w.yaml"]).expect(0);
     let shown = || here.flow(["show", "table"]).expect(0).text();
-    assert!(shown().contains("(lab4), another version of `train.py` was used"), "{}", shown());
+    assert!(shown().contains("On lab4, another version of `train.py` was used"), "{}", shown());
     let own = || here.journal()[0]["run"].as_str().unwrap().to_owned();
     let differ = here.flow(["diff", &id, &own()]).expect(0).text();
     assert!(differ.contains("train.py changed: was ") && differ.contains("table with.machines"), "{differ}");

@@ -16,7 +16,7 @@ use crate::columns::written;
 
 /// The axis of the machines in a table.
 pub(crate) const MACHINE: &str = "machine";
-/// The name of one's own machine in a table, if another one has the same hardware.
+/// One's own machine in a table, if another one has the same hardware.
 const HERE: &str = "here";
 
 /// Whether a table can show several machines; the error says why not. No step has an axis of this name, because
@@ -52,11 +52,14 @@ pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Re
     // An instance that was never placed counts for the machine of the others.
     let here = view.results.iter().find(|result| result.circumstances.host_cpus > 0);
     let hardware = |result: &StepResult| machine_of(result, None);
-    let has_twin = view.imported.iter().any(|foreign| here.map(hardware) == Some(hardware(&foreign.result)));
+    let is_twin = |foreign: &Foreign| here.map(hardware) == Some(hardware(&foreign.result));
+    let has_twin = view.imported.iter().any(is_twin);
     let own = |result: &StepResult| {
         let placed = if result.circumstances.host_cpus > 0 { Some(result) } else { here };
-        on(result.clone(), machine_of(placed.unwrap_or(result), has_twin.then_some(HERE)), None)
+        on(result.clone(), if has_twin { HERE.to_owned() } else { hardware(placed.unwrap_or(result)) }, None)
     };
+    // The same hardware distinguishes nothing.
+    let name = |of: &Foreign| if is_twin(of) { of.host.clone() } else { machine_of(&of.result, Some(&of.host)) };
     let own: Vec<StepResult> = view.results.iter().map(own).collect();
     let is_alike = |foreign: &&Foreign| {
         let result = &foreign.result;
@@ -70,9 +73,8 @@ pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Re
     if theirs.is_empty() {
         table.note(Note::NoMachines);
     }
-    say_what_differs(&own, &theirs, table);
-    let theirs =
-        theirs.into_iter().map(|of| on(of.result.clone(), machine_of(&of.result, Some(&of.host)), Some(&of.host)));
+    say_what_differs(&own, &theirs, name, table);
+    let theirs = theirs.into_iter().map(|of| on(of.result.clone(), name(of), Some(&of.host)));
     let mut theirs: Vec<StepResult> = theirs.collect();
     table.beside_theirs = Caveats::of_all(&theirs);
     let by_machine = with.rows.list().first().is_some_and(|row| row == MACHINE);
@@ -121,11 +123,11 @@ fn param<'r>(result: &'r StepResult, name: &str) -> Option<&'r Value> {
 
 /// Notes parameters that all own results share and that differ on the other machine. Values that name files are
 /// skipped, because they differ on every machine. For plain programs, also notes input files and commands that differ.
-fn say_what_differs(own: &[StepResult], theirs: &[&Foreign], table: &mut Table) {
+fn say_what_differs(own: &[StepResult], theirs: &[&Foreign], name: impl Fn(&Foreign) -> String, table: &mut Table) {
     let Some(first) = own.iter().find(|result| result.was_tried()) else { return };
     let mut told: BTreeSet<(String, &String)> = BTreeSet::new();
     for foreign in theirs {
-        let machine = machine_of(&foreign.result, Some(&foreign.host));
+        let machine = name(foreign);
         for (name, value) in first.circumstances.params.iter().chain(&first.params) {
             let tried = own.iter().filter(|result| result.was_tried());
             let shared = tried.map(|result| param(result, name)).all(|own| own == Some(value));
@@ -144,7 +146,7 @@ fn say_what_differs(own: &[StepResult], theirs: &[&Foreign], table: &mut Table) 
     let mut other: BTreeSet<String> = BTreeSet::new();
     for foreign in theirs {
         let Some(own) = own.iter().find(|own| is_at(&foreign.result, own)) else { continue };
-        let machine = machine_of(&foreign.result, Some(&foreign.host));
+        let machine = name(foreign);
         let (Some(own), Some(kept)) = (&own.kept, &foreign.result.kept) else {
             // For a plugin's step, only one digest is known: of its definition, its plugin and its inputs together.
             let program = |result: &StepResult| result.circumstances.program;

@@ -87,12 +87,15 @@ pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
     let numbers = alike(metrics, |of, all| !each && (all.len() > of.most_rows() || change_alike(all)));
     let overall: Vec<String> = pairs.iter().filter_map(|((step, name), pairs)| overall(step, name, pairs)).collect();
     let is_range = numbers.iter().any(|(.., both)| both.len() > 1);
+    let first = out.len() + 1;
     section(
         &mut out,
         "results",
         numbers.into_iter().map(|(what, of, both)| row_of(&what, &of, &both, &formats)).collect(),
     );
-    out.extend(overall);
+    // The answer comes before the numbers.
+    let first = first.min(out.len());
+    out.splice(first..first, overall);
     out.extend(same.into_iter().filter(|(_, (equal, _))| *equal > 0).map(|((step, name), (equal, all))| {
         let at = match (equal, all) {
             (1, 1) => "in both runs".to_owned(),
@@ -147,9 +150,12 @@ fn overall(step: &str, name: &str, pairs: &[Pair]) -> Option<String> {
     });
     let format = Format::for_unit(unit, [mean].into_iter().chain(interval.into_iter().flatten())).difference();
     let unit = format.head().map(|unit| format!(" {unit}")).unwrap_or_default();
-    let interval = interval
-        .map(|ends| ends.map(|end| format.number(end)))
-        .map_or_else(String::new, |[low, high]| format!(" (95% interval from {n} repetitions: {low} to {high})"));
+    let words = |[low, high]: [f64; 2]| {
+        let chance = if low < 0.0 && high > 0.0 { ", so it may be chance" } else { "" };
+        let [low, high] = [low, high].map(|end| format.number(end));
+        format!(" (95% interval from {n} repetitions: {low} to {high}){chance}")
+    };
+    let interval = interval.map(words).unwrap_or_default();
     Some(format!("  {step} {name}: {at}on average {}{unit}{interval}", format.number(mean)))
 }
 
@@ -361,6 +367,7 @@ mod tests {
 
     use super::super::nothing;
     use super::*;
+    use crate::output::{FAINT, STRONG, styled};
 
     /// A run whose results have these labels and numbers.
     fn side(run: &str, results: &[(&str, &[(&str, f64)])]) -> Side {
@@ -392,7 +399,9 @@ mod tests {
 
     fn compared(before: &Side, after: &Side, each: bool) -> Vec<String> {
         let words = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
-        compare(before, after, each).iter().skip(2).map(words).collect()
+        let heads = [styled(STRONG, "results"), styled(FAINT, "before")];
+        let lines = compare(before, after, each);
+        lines.iter().map(words).filter(|line| !heads.iter().any(|head| line.contains(head))).collect()
     }
 
     #[test]
@@ -412,9 +421,9 @@ mod tests {
         };
         let (before, after) = (run("a", 1.0), run("b", 2.0));
         let rows = [
+            "train loss: on average +2.0000 (95% interval from 3 repetitions: −0.4841 to +4.4841), so it may be chance",
             "eval[lr=2] loss 4.500 ± 0.707 9.000 ± 1.414 +100.0%",
             "train[lr=1] loss 2 ± 1 4 ± 2 +100.0%",
-            "train loss: on average +2.0000 (95% interval from 3 repetitions: −0.4841 to +4.4841)",
             "eval loss: the same at 1 of 2 points of both runs",
         ];
         assert_eq!(compared(&before, &after, false), rows);
@@ -450,8 +459,8 @@ mod tests {
         let of = |points| compared(&run("a", 1.0, points), &run("b", 2.0, points), false);
         assert_eq!(of(12).len(), 13);
         let rows = [
-            "train × 13 loss (means) 2 to 14 3 to 15 +7.1% to +50.0%",
             "train loss: higher at 13 of 13 points, on average +1",
+            "train × 13 loss (means) 2 to 14 3 to 15 +7.1% to +50.0%",
             "-v shows each instance",
         ];
         assert_eq!(of(13), rows);
@@ -476,12 +485,12 @@ mod tests {
         ];
         assert_eq!(of(2), rows);
         // The losses change by the same percentage.
-        assert_eq!(of(8)[0], "train × 8 loss 0.00007 to 0.01034 0.00014 to 0.02068 +100.0%");
+        assert_eq!(of(8)[1], "train × 8 loss 0.00007 to 0.01034 0.00014 to 0.02068 +100.0%");
         assert_eq!(of(8).len(), 11);
         let loss = "train × 9 loss 0.00007 to 0.01034 0.00014 to 0.02068 +100.0%";
         let time = "train × 9 epoch_time 2 to 10 3 to 11 +10.0% to +50.0%";
         let overall = "train loss: higher at 9 of 9 points, on average +0.004634";
-        assert_eq!(of(9), [loss, time, overall, "-v shows each instance"]);
+        assert_eq!(of(9), [overall, loss, time, "-v shows each instance"]);
     }
 
     #[test]
