@@ -83,6 +83,7 @@ impl Status {
         }
         let run = view.start.as_ref().map(|start| view.id_here(&start.run).clone());
         let alive = living.iter().position(|one| Some(&one.run) == run.as_ref()).map(|at| living.remove(at));
+        let left = may_have_left(&place.store)?;
         let goes_on = alive.is_some() || !living.is_empty();
         match (status, alive) {
             (Some(status), Some(alive)) => {
@@ -111,7 +112,8 @@ impl Status {
                 for line in lines {
                     output.sentence(&line, FURTHER)?;
                 }
-                if view.exit.is_none() {
+                // The lines below name what still runs.
+                if view.exit.is_none() && left.is_empty() {
                     output.line("the next run continues from there")?;
                 }
                 for one in &living {
@@ -119,7 +121,6 @@ impl Status {
                 }
             }
         }
-        let left = may_have_left(&place.store)?;
         for (run, steps) in kept(&place.store, &left) {
             output.line(format!(
                 "run {run} was killed, but {} running: {}; the next run of its workflow takes over, `flow cancel {run}` ends {}",
