@@ -82,8 +82,15 @@ pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Re
     for result in own {
         let (same, others) = theirs.into_iter().partition(|other| !by_machine && is_at(other, &result));
         theirs = others;
-        all.push(result);
-        all.extend::<Vec<StepResult>>(same);
+        // From another one's numbers to one's own, as `flow diff` compares them, if the hardware is the same.
+        let same: Vec<StepResult> = same;
+        if has_twin {
+            all.extend(same);
+            all.push(result);
+        } else {
+            all.push(result);
+            all.extend(same);
+        }
     }
     all.extend(theirs);
     Ok(all)
