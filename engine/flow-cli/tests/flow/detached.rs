@@ -386,7 +386,12 @@ fn with_its_store_goes_what_goes_on() {
 fn who_follows_ends_what_it_follows_with_ctrl_c() {
     let space = killed("600");
     let mut flow = space.start(["run", "w.yaml"]);
-    until("it follows", || flow.said().contains("running since run"));
+    // One that it does not follow yet goes on.
+    until("it follows both", || {
+        let journal = newest(&space).and_then(|run| fs::read_to_string(run.join("journal.jsonl")).ok());
+        let started = journal.map_or(0, |text| text.matches(r#""event":"started""#).count());
+        flow.said().contains("running since run") && started == 2
+    });
     flow.signal(Signal::SIGINT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     nobody_is_left(&space);
