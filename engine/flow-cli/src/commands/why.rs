@@ -161,11 +161,14 @@ impl Why {
             output.line(format!("{} {}", styled(NOTE, "not inputs:"), paths.join(", ")))?;
         }
         // `flow diff` knows no other parameters than those of the file.
-        let is_edited = |state: &State| matches!(state, State::Run(reasons) if why_then::has_lines(reasons));
-        if let Some((label, _)) = asked.iter().find(|(_, state)| is_edited(state)) {
+        let edited = asked.iter().find_map(|(label, state)| match state {
+            State::Run(reasons) if why_then::has_lines(reasons) => Some((label, reasons)),
+            _ => None,
+        });
+        if let Some((label, reasons)) = edited {
             let selection = &self.selection;
             if selection.set.is_empty() && selection.params.is_empty() && selection.profile.is_none() {
-                why_then::refer_to_edit(step_of(label), self.about.workflow.as_deref(), output)?;
+                why_then::refer_to_edit(label, reasons, self.about.workflow.as_deref(), output)?;
             }
         } else if let Some(run) = changed_in {
             why_then::refer_to_run(&StoreLocation::find(global, Some(&request.file))?, &run, output)?;

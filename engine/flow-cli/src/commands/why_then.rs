@@ -66,12 +66,19 @@ pub(super) fn has_lines(reasons: &[Reason]) -> bool {
     reasons.iter().any(is_shown)
 }
 
-/// Names the commands for an edit since the last run.
-pub(super) fn refer_to_edit(step: &str, workflow: Option<&Path>, output: &mut Output) -> Result<(), CliError> {
+/// Names the commands for an edit since the last run. `flow accept` alone takes no changed command.
+pub(super) fn refer_to_edit(
+    label: &str,
+    reasons: &[Reason],
+    workflow: Option<&Path>,
+    output: &mut Output,
+) -> Result<(), CliError> {
     let file = workflow.map(|file| format!(" -w {}", file.display())).unwrap_or_default();
-    let line = format!(
-        "`flow diff now{file}` shows the changed lines, `flow accept {step}{file} --reason TEXT` keeps the old results"
-    );
+    let mut line = format!("`flow diff now{file}` shows the changed lines");
+    if reasons.iter().all(|reason| matches!(reason, Reason::Input(..))) {
+        let step = step_of(label);
+        line += &format!(", `flow accept {step}{file} --reason TEXT` keeps the old results");
+    }
     Ok(output.line(line)?)
 }
 

@@ -282,6 +282,7 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
     assert!(here.flow(["import", "x.bundle", "--as", "anna"]).expect(0).stdout().contains("are here already"));
     let odd = here.flow(["import", "x.bundle", "--as", "my host"]).expect(2).text();
     assert!(odd.contains("error: `--as`: `my host` is not a valid machine name"), "{odd}");
+    here.flow(["import", "x.bundle", "--as", "here"]).expect(2);
     here.flow(["forget", "anna"]).expect(0);
     assert!(!here.path(".flow/db").exists() || here.flow(["doctor"]).expect(0).raw().len() > 1);
     here.flow(["forget", "lab4"]).expect(0);

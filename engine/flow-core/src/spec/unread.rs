@@ -63,7 +63,8 @@ pub(super) fn params(workflow: &Workflow) -> Option<Problem> {
     let unread: Vec<(&String, &At)> = unread.map(|(name, (_, at))| (name, at)).collect();
     let (first, at) = unread.first()?;
     let names: Vec<String> = unread.iter().map(|(name, _)| format!("`{name}`")).collect();
-    let what = Diagnostic::new(format!("nothing in the workflow reads the parameter {}", names.join(", ")));
+    let noun = if names.len() == 1 { "parameter" } else { "parameters" };
+    let what = Diagnostic::new(format!("nothing in the workflow reads the {noun} {}", names.join(", ")));
     Some(Problem { at: (*at).clone(), on: On::Key, what: what.help(format!("write `${{{{ {first} }}}}` into `run`")) })
 }
 

@@ -88,7 +88,7 @@ fn parameters_that_nothing_reads_are_warned_about_once() {
         warnings("flow: 1\nparams: {epochs: 3, seed: 1, lr: 1, opt: {m: 1}}\nsteps: {a: {run: 'x ${{ lr }}'}}\n");
     assert_eq!(
         said,
-        "2:10: nothing in the workflow reads the parameter `epochs`, `opt`; write `${{ epochs }}` into `run`"
+        "2:10: nothing in the workflow reads the parameters `epochs`, `opt`; write `${{ epochs }}` into `run`"
     );
     for read in ["x ${{ opt.m }}", "x ${{ params.opt }}", "x ${{ params | length }}"] {
         let text = format!("flow: 1\nparams: {{opt: {{m: 1}}}}\nsteps: {{a: {{run: '{read}'}}}}\n");

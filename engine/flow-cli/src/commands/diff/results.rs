@@ -142,7 +142,9 @@ fn overall(step: &str, name: &str, pairs: &[Pair]) -> Option<String> {
         all => format!("{word} at {so} of {all} points, "),
     };
     let n = repetitions.len() as f64;
-    let interval = (repetitions.len() >= FEWEST).then(|| {
+    // Where all differ by the same, they say nothing about chance.
+    let has_spread = repetitions.iter().any(|one| (one - repetitions[0]).abs() > 1e-9 * mean.abs());
+    let interval = (repetitions.len() >= FEWEST && has_spread).then(|| {
         let center = repetitions.iter().sum::<f64>() / n;
         let variance = repetitions.iter().map(|one| (one - center).powi(2)).sum::<f64>() / (n - 1.0);
         let half = t_quantile(0.05, n - 1.0) * (variance / n).sqrt();
@@ -427,6 +429,16 @@ mod tests {
             "eval loss: the same at 1 of 2 points of both runs",
         ];
         assert_eq!(compared(&before, &after, false), rows);
+        let shifted = |run, by: f64| {
+            let of = |n: f64| [("loss", n + by)];
+            let [a, b, c] = [0.1, 0.7, 0.3].map(of);
+            side(run, &[("train[seed=0]", &a), ("train[seed=1]", &b), ("train[seed=2]", &c)])
+        };
+        let rows = compared(&shifted("a", 0.0), &shifted("b", 0.2), false);
+        assert_eq!(
+            rows[0], "train loss: on average +0.2000",
+            "where all differ by the same, there is no spread to judge by"
+        );
         let each = compared(&before, &after, true);
         assert!(each.contains(&"train[lr=1,seed=2] loss 3 6 +100.0%".to_owned()), "{each:?}");
     }
