@@ -65,7 +65,11 @@ pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
     open_checked(OpenOptions::new().read(true), path)
 }
 
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// Content of a regular file.
+///
+/// # Errors
+/// It is something else, or it cannot be read.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_to_read(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -79,7 +79,7 @@ pub use db::free_space;
 pub use dir::{STORE_FORMAT, StoreDir};
 pub use doctor::{Diagnosis, doctor};
 pub use error::{LIMIT, Result, StoreError};
-pub use file::regular;
+pub use file::{read as read_regular, regular};
 pub use forecasts::{ExpectedStart, FollowForecasts, Forecast, ForecastLog};
 pub use gc::{Freed, Keep, gc};
 pub use group::{GroupStore, init_for_group};

@@ -21,7 +21,7 @@ use flow_core::{
     reason::Cause,
     sched::Placement,
 };
-use flow_store::{Captures, StoreDir};
+use flow_store::{Captures, StoreDir, read_regular};
 use serde_json::Value;
 
 use super::{
@@ -138,7 +138,7 @@ pub fn has_audits(dir: &StoreDir) -> bool {
 
 /// The kept answer about an instance with this fingerprint.
 pub fn audited(dir: &StoreDir, fingerprint: &Digest) -> Option<Audited> {
-    serde_json::from_slice(&fs::read(dir.path().join(AUDITS).join(fingerprint.to_string())).ok()?).ok()
+    serde_json::from_slice(&read_regular(&dir.path().join(AUDITS).join(fingerprint.to_string())).ok()?).ok()
 }
 
 struct Traced<'a> {

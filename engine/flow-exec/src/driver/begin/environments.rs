@@ -18,7 +18,7 @@ use flow_core::{
     plan::{Plan, State},
     shell::first,
 };
-use flow_store::{Objects, StoreDir};
+use flow_store::{Objects, StoreDir, read_regular};
 use indexmap::IndexMap;
 use nix::unistd::geteuid;
 
@@ -94,7 +94,7 @@ fn key(store: &Path, make: bool) -> Option<[u8; 32]> {
         // Without a key, variables are not compared.
         written.ok();
     }
-    fs::read(path).ok()?.try_into().ok()
+    read_regular(&path).ok()?.try_into().ok()
 }
 
 impl Environments {
@@ -337,6 +337,17 @@ mod tests {
         let seen = others.iter().cloned().chain([text("base/python3.11")]).collect();
         assert_eq!(also_ran(&seen, digest, &objects), others);
         assert!(also_ran(&seen, None, &objects).is_empty(), "a plugin");
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_the_key_stops_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = key(dir.path(), true);
+        assert!(made.is_some() && key(dir.path(), false) == made);
+        let path = fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
+        fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(key(dir.path(), true), None);
     }
 
     #[test]
