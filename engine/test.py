@@ -15,6 +15,7 @@ Property tests get the same inputs in every run. Set `PROPTEST_RNG_SEED` to anot
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,8 @@ def run(command, ignored):
 
 
 def main():
+    # A script's background jobs start with SIGINT ignored, and some tests interrupt flow.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     missing = [name for name in NEEDS if is_missing(name)]
     if missing and os.geteuid() == 0 and shutil.which("apt-get"):
         install(missing)
