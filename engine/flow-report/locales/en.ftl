@@ -342,7 +342,6 @@ computed-pair-test = p of the t-test of { $column }
 computed-t-test = Best { $column } against { $at }: p, with Bonferroni's correction for all other points
 computed-lead = Best { $column } against { $at }: distance
 computed-value-at = { $column } at { $at }
-computed-furthest = Largest difference of { $column } from the best among points within its noise
 computed-axis-mean = Mean of { $column } at { $at }
 computed-axis-way = Means of { $column } over { $axis }, highest minus lowest
 computed-compared = Compared, packed against alone
@@ -990,22 +989,26 @@ best-point = { $goal ->
    *[none] {""}
 }.
 best-same = The same at { $points }.
-best-tied = { $next ->
-    [worse] The next is worse by more than noise.{" "}
-   *[other] {""}
-}{ $tied ->
-    [1] { $next ->
-        [tied] The next is
-       *[other] One point is
-    }
-   *[other] { $tied } points are
-} not distinguished from the best ({ $paired ->
+best-tied = The repetitions cannot tell it from { $tied_with } ({ $paired ->
     [yes] paired t-tests
    *[no] t-tests
 }{ $p ->
     [none] {""}
    *[other] ; next: p { $p }
 }).
+tied-all = { $tied ->
+    [1] the other point
+   *[other] any of the { $tied } other points
+}
+tied-some = { $tied } points; the other { $worse ->
+    [1] one is
+   *[other] { $worse } are
+} worse by more than noise
+tied-named = { $points }; the other { $worse ->
+    [1] one is
+   *[other] { $worse } are
+} worse by more than noise
+tied-or = {" "}or from{" "}
 best-clear = Every other point is worse by more than noise ({ $paired ->
     [yes] paired t-tests
    *[no] t-tests
@@ -1028,7 +1031,7 @@ best-more-yes = { $n ->
 best-more-no = { $n ->
     [1] 1 point
    *[other] { $n } points
-} not distinguished from the best
+} that cannot be told from the best
 best-more-unknown = { $n ->
     [1] 1 point
    *[other] { $n } points
@@ -1152,14 +1155,11 @@ finding-winner-clear = The lead is larger than the run-to-run spread ({ $paired 
 finding-winner-tied = { $runs ->
     [one] 1 run
    *[other] { $runs } runs
-} of each cannot distinguish it from { $tied ->
-    [one] one other point
-   *[other] { $tied } other points
-}, up to { $furthest } away (next: { $paired ->
-    [yes] paired t-test
-   *[no] t-test
-}, p { $p }).
-finding-winner-more = To distinguish it from { $next }, each point needs about { $more ->
+} of each cannot tell it from { $tied_with } ({ $paired ->
+    [yes] paired t-tests
+   *[no] t-tests
+}; next: p { $p }).
+finding-winner-more = To tell it from { $next }, each point needs about { $more ->
     [one] 1 more run
    *[other] { $more } more runs
 }, if the difference is real.

@@ -338,7 +338,6 @@ computed-pair-test = { $column } t 检验的 p 值
 computed-t-test = 最佳{ $column }与 { $at } 相比的 p（按全部其他点做 Bonferroni 校正）
 computed-lead = 最佳{ $column }与 { $at } 的差距
 computed-value-at = { $at } 时的{ $column }
-computed-furthest = 无法与最佳区分的点中，{ $column }与最佳的最大差值
 computed-axis-mean = { $at } 时{ $column }的均值
 computed-axis-way = { $column }对{ $axis }各取值均值的最大差
 computed-compared = 同卡混部与单独运行可比较的任务数
@@ -1257,22 +1256,20 @@ best-point = { $column }{ $center ->
    *[none] {""}
 }。
 best-same = 数值相同的还有 { $points }。
-best-tied = { $next ->
-    [worse] 其次的点更差，且差距超出噪声。
-   *[other] {""}
-}{ $tied ->
-    [1] { $next ->
-        [tied] 其次的点
-       *[other] 有 1 个点
-    }
-   *[other] 有 { $tied } 个点
-}尚无法与最优点区分（{ $paired ->
+best-tied = 重复运行尚无法将其与{ $tied_with }（{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
 }{ $p ->
     [none] {""}
    *[other] ；与其次者：p { $p }
 }）。
+tied-all = { $tied ->
+    [1] 另一个点区分
+   *[other] 其余 { $tied } 个点区分
+}
+tied-some = { $tied } 个点区分；其余 { $worse } 个点更差，且差距超出噪声
+tied-named = { $points } 区分；其余 { $worse } 个点更差，且差距超出噪声
+tied-or = 、
 best-clear = 其余各点都更差，且差距超出噪声（{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
@@ -1399,13 +1396,10 @@ finding-winner-clear = 领先幅度超出运行间波动（{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
 }，p { $p }）。
-finding-winner-tied = 各运行 { $runs } 次，尚无法与{ $tied ->
-    [one] 另外 1 个点
-   *[other] 另外 { $tied } 个点
-}区分，相差至多 { $furthest }（与其次者：{ $paired ->
+finding-winner-tied = 各运行 { $runs } 次，尚无法与{ $tied_with }（{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
-}，p { $p }）。
+}；与其次者：p { $p }）。
 finding-winner-more = 如果差异确实存在，每个点约需再运行 { $more } 次才能与 { $next } 区分。
 brief-about = { $column }
 brief-about-time = { $column }不再下降处

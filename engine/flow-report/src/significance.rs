@@ -4,7 +4,9 @@
 use flow_core::stats::{t_quantile, t_tail};
 
 use crate::bounds::SIGNIFICANT;
+use crate::safe;
 use crate::table::{Cell, Content, Spread};
+use crate::words::{Args, Words};
 
 /// Maximum runs that are proposed.
 pub(crate) const MOST_RUNS: u32 = 200;
@@ -71,6 +73,20 @@ pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
     let (difference, error) = (a - b, (va + vb).sqrt());
     let p = p(difference, error, freedom);
     Some(Tested { p, paired: false, runs: runs_of_a.min(runs_of_b), difference, error, freedom })
+}
+
+/// The points that the tests do not tell from the best, of all `tested` ones: `a=1, b=2; the other 5 are worse by more than
+/// noise`. Few points have their names.
+pub(crate) fn tied_with(tied: &[String], tested: usize, words: &Words, lang: &str) -> String {
+    const NAMED: usize = 2;
+    let names: Vec<String> = tied.iter().map(|name| safe::text(name)).collect();
+    let key = match tied.len() {
+        n if n == tested => "tied-all",
+        n if n <= NAMED => "tied-named",
+        _ => "tied-some",
+    };
+    let args = Args::new().with("points", names.join(&words.word(lang, "tied-or"))).count("tied", tied.len());
+    words.text(lang, key, &args.count("worse", tested.saturating_sub(tied.len())))
 }
 
 /// The place value of the last decimal digit that any of these values has; 0 for whole numbers.

@@ -16,12 +16,12 @@ use crate::columns::point;
 use crate::findings::Lead;
 use crate::format::Format;
 use crate::safe;
-use crate::significance::{repeats_itself, test};
+use crate::significance::{repeats_itself, test, tied_with};
 use crate::table::{Cell, Center, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column, with_spread};
 use crate::words::{Args, Words};
 
 /// Maximum points shown.
-const SHOWN: usize = 10;
+const SHOWN: usize = 12;
 
 /// Parameters (`with:`) of a `flow/best` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -148,7 +148,9 @@ impl Ranking {
             best.axes.iter().map(|(axis, value)| (axis.clone(), metric(*value, ""))).collect();
         let instance = source.results.iter().position(|result| best.cell.of.contains(&result.label));
         metrics.extend(instance.map(|at| ("instance".to_owned(), metric(at as f64, ""))));
-        metrics.extend(best.cell.number().map(|value| ("value".to_owned(), metric(value, ""))));
+        // A share is shown in per cent.
+        let unit = if self.show.unit == "%" && self.show.factor > 1.0 { "ratio" } else { "" };
+        metrics.extend(best.cell.number().map(|value| ("value".to_owned(), metric(value, unit))));
         metrics.insert("tied".into(), metric(self.tied().count() as f64, ""));
         metrics
     }
@@ -184,10 +186,11 @@ impl Ranking {
                     Some("no") => "tied",
                     _ => "unknown",
                 };
-                let args = Args::new().with("next", next).with("paired", self.pairing());
                 let tied_next = self.points.get(1).filter(|_| next == "tied");
                 let p = tied_next.and_then(|next| next.p).map_or_else(|| "none".to_owned(), p_in_words);
-                let told = say("best-tied", args.with("p", p).count("tied", tied.len()));
+                let tied: Vec<String> = tied.iter().map(|point| point.name.clone()).collect();
+                let args = Args::new().with("paired", self.pairing()).with("p", p);
+                let told = say("best-tied", args.with("tied_with", tied_with(&tied, tested, names.words, lang)));
                 let more = tied_next.and_then(|next| Some((next, next.more?))).map(|(next, more)| {
                     let args = Args::new().with("next", safe::text(&next.name)).count("more", more as usize);
                     say("finding-winner-more", args)

@@ -282,8 +282,6 @@ pub(crate) struct WinnerTest {
     pub(crate) runs: u32,
     /// The p-value with Bonferroni's correction.
     pub(crate) p: Figure,
-    /// The largest distance from the best among the points that are not distinguished from it.
-    pub(crate) furthest: Option<Figure>,
     /// The number of further runs of each point that would distinguish the two.
     pub(crate) more: Option<u32>,
 }

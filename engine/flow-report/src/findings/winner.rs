@@ -92,15 +92,8 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
             let p = tested.of_many(comparisons);
             let what = What::new("t_test", [("column", &*column.name), ("at", &*next.name)]);
             let p = ledger.computed(None, what, p, Format::p_value(p));
-            let furthest = tied.iter().map(|other| (other.value - best.value).abs()).reduce(f64::max);
-            let show = Format { signed: false, ..column.show.difference() };
-            // Rounded up, so that no point is further away than stated.
-            let step = 10_f64.powi(-i32::from(show.decimals)) / show.factor;
-            let furthest = furthest.map(|by| (by / step - 1e-6).ceil() * step);
-            let furthest =
-                furthest.map(|by| ledger.computed(None, What::of("furthest", &column.name), by, show.clone()));
             let more = tested.more(comparisons).filter(|_| !tested.is_told(comparisons));
-            Some(WinnerTest { paired: tested.paired, runs: tested.runs, p, furthest, more })
+            Some(WinnerTest { paired: tested.paired, runs: tested.runs, p, more })
         }
         None => None,
     };

@@ -10,6 +10,7 @@ use crate::bounds::SAME;
 use crate::format::term;
 use crate::safe;
 use crate::significance::MOST_RUNS;
+use crate::significance::tied_with;
 use crate::table::Names;
 use crate::words::{Args, Words, fields};
 
@@ -296,7 +297,7 @@ impl Finding {
                 identical,
                 command,
                 center,
-                ..
+                points,
             } => {
                 let lead = Lead::of(&value.show, value.value, next.1.value);
                 let [best, second, by] = lead.texts(value.value, next.1.value, words, lang);
@@ -331,8 +332,8 @@ impl Finding {
                 };
                 let tested = || {
                     let of = args().with("paired", if test.paired { "yes" } else { "no" }).with("p", test.p.relation());
-                    let furthest = test.furthest.as_ref().map(|by| by.text(words, lang)).unwrap_or_default();
-                    of.count("runs", test.runs as usize).with("furthest", furthest)
+                    let tied = tied_with(tied, points.saturating_sub(1), words, lang);
+                    of.count("runs", test.runs as usize).with("tied_with", tied)
                 };
                 told.push(say(if tied.is_empty() { "finding-winner-clear" } else { "finding-winner-tied" }, tested()));
                 if let Some(more) = test.more {

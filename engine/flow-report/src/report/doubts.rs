@@ -36,13 +36,13 @@ pub(crate) struct Doubts {
 }
 
 impl Doubts {
-    /// Doubts about results. Epochs of the results in `otherwise`, given by label, are not epochs of a training and are
-    /// not judged.
-    pub(super) fn of(results: &[&StepResult], otherwise: &BTreeSet<&str>) -> Doubts {
+    /// Doubts about results. Times are judged if the report shows any (`is_timed`). Epochs of the results in `otherwise`,
+    /// given by label, are not epochs of a training and are not judged.
+    pub(super) fn of(results: &[&StepResult], is_timed: bool, otherwise: &BTreeSet<&str>) -> Doubts {
         let mut doubts = Doubts { limit: limit(results.iter().copied()), ..Doubts::default() };
         for result in results.iter().filter(|result| result.outcome == Outcome::Ok) {
             let label = || result.label.clone();
-            let epochs = !otherwise.contains(result.label.as_str());
+            let epochs = is_timed && !otherwise.contains(result.label.as_str());
             if let Some(time) = result.metrics.get("epoch_time").filter(|time| epochs && time.unit == "s") {
                 doubts.short.extend((time.value < SHORT).then(|| (label(), time.value)));
                 doubts.few.extend(time.epochs.filter(|n| *n < EPOCHS).map(|n| (label(), n)));

@@ -31,9 +31,10 @@ fn the_best_is_told_from_others_where_repetitions_tell() {
     assert_eq!((metric(&out, "lr"), metric(&out, "instance"), metric(&out, "tied")), (0.03, 3.0, 1.0));
     let [english, chinese] = said(&input, &["best"]);
     let lead = "is 0.3167, at lr=0.03, 1% below the next, 0.3200 at lr=0.1. \
-                The next is not distinguished from the best (paired t-tests; next: p = 1.00).";
+                The repetitions cannot tell it from lr=0.1; the other one is worse by more than noise (paired \
+                t-tests; next: p = 1.00).";
     assert!(english.contains(lead), "{english}");
-    let lead = "为 0.3167，取值为 lr=0.03，比其次的 0.3200（lr=0.1）低 1%。其次的点尚无法与最优点区分（配对 t 检验；与其次者：p = 1.00）。";
+    let lead = "为 0.3167，取值为 lr=0.03，比其次的 0.3200（lr=0.1）低 1%。重复运行尚无法将其与 lr=0.1 区分；其余 1 个点更差，且差距超出噪声（配对 t 检验；与其次者：p = 1.00）。";
     assert!(chinese.contains(lead), "{chinese}");
     // A loss needs no `goal:`.
     let out = add(&mut input, "best", "by_name", json!({"table": "t", "column": "loss"}));
@@ -66,7 +67,7 @@ fn a_report_tests_two_points_in_one_way() {
 }
 
 #[test]
-fn points_that_are_not_distinguished_are_counted() {
+fn points_that_repetitions_do_not_tell_apart_are_counted() {
     let of = |(model, c): (&'static str, u32)| {
         (0..3).map(move |n| {
             let mut one = result("s", &[("model", json!(model)), ("c", json!(c))], 1);
@@ -79,11 +80,12 @@ fn points_that_are_not_distinguished_are_counted() {
     add_table(&mut input, "t", json!({"from": "s", "rows": ["c", "model"], "columns": ["loss"]}));
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
     let [english, chinese] = said(&input, &["best"]);
-    let others = "at c=1, svm; the same at c=2, svm. 2 points are not distinguished from the best (paired t-tests; \
-                  next: p = 0.85). To distinguish it from c=2, svm, each point needs about 28 more runs, if the \
+    let others = "at c=1, svm; the same at c=2, svm. The repetitions cannot tell it from any of the 2 other points \
+                  (paired t-tests; next: p = 0.85). To tell it from c=2, svm, each point needs about 28 more runs, if the \
                   difference is real.";
     assert!(english.contains(others), "{english}");
-    let others = "取值为 c=1, svm，c=2, svm 也相同。有 2 个点尚无法与最优点区分（配对 t 检验；与其次者：p = 0.85）。";
+    let others =
+        "取值为 c=1, svm，c=2, svm 也相同。重复运行尚无法将其与其余 2 个点区分（配对 t 检验；与其次者：p = 0.85）。";
     assert!(chinese.contains(others), "{chinese}");
 
     // The table shows medians, but tests compare means.
@@ -92,7 +94,7 @@ fn points_that_are_not_distinguished_are_counted() {
     assert!(shown[1].contains("表中所示为中位数及其差，p 比较的是均值。"), "{}", shown[1]);
 }
 
-/// Eleven points within the noise and two far beyond it, of which ten are listed.
+/// Eleven points within the noise and two far beyond it, of which twelve are listed.
 #[test]
 fn points_that_are_cut_off_are_called_what_they_are() {
     let of = |n: usize| {
@@ -107,12 +109,12 @@ fn points_that_are_cut_off_are_called_what_they_are() {
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
     assert_eq!(metric(&out, "tied"), 10.0);
     let [english, _] = said(&input, &["best"]);
-    assert!(english.contains("10 points are not distinguished from the best"), "{english}");
+    assert!(english.contains("cannot tell it from 10 points; the other 2 are worse by more than noise"), "{english}");
     let shown = ["analysis.en.md", "analysis.zh.md"].map(|path| text(&out, path));
-    let cut = "Not listed: 2 worse points and 1 point not distinguished from the best.";
+    let cut = "Not listed: 1 worse point.";
     assert!(shown[0].contains(cut), "{}", shown[0]);
     assert!(shown[0].contains("| cannot tell "), "{}", shown[0]);
-    assert!(shown[1].contains("未列出：2 个更差的点和 1 个尚无法与最优点区分的点。"), "{}", shown[1]);
+    assert!(shown[1].contains("未列出：1 个更差的点。"), "{}", shown[1]);
 }
 
 /// The spread is on the first screen too. A difference has no more digits than the two values.

@@ -195,9 +195,9 @@ fn means_over_seeds_are_told_apart_by_a_test_or_not() {
     };
     insta::assert_snapshot!([told([0.0, 0.002, 0.003]), told([0.0, 0.02, 0.04])].join("\n\n"), @r"
     - images does not depend on batch size: 500.
-    - Best top-1 (mean): 70.4% at batch=64, 0.3 points above the next, 70.1% at batch=32; worst 70.1% at batch=16. 4 runs of each cannot distinguish it from one other point, up to 0.3 points away (next: paired t-test, p = 1.00). To distinguish it from batch=32, each point needs about 126 more runs, if the difference is real.
+    - Best top-1 (mean): 70.4% at batch=64, 0.3 points above the next, 70.1% at batch=32; worst 70.1% at batch=16. 4 runs of each cannot tell it from batch=32; the other one is worse by more than noise (paired t-tests; next: p = 1.00). To tell it from batch=32, each point needs about 126 more runs, if the difference is real.
     - images 不随批大小变化，均为 500。
-    - Top-1 准确率（均值）最佳为 70.4%（batch=64），比其次的 70.1%（batch=32）高 0.3 个百分点；最差为 70.1%（batch=16）。各运行 4 次，尚无法与另外 1 个点区分，相差至多 0.3 个百分点（与其次者：配对 t 检验，p = 1.00）。如果差异确实存在，每个点约需再运行 126 次才能与 batch=32 区分。
+    - Top-1 准确率（均值）最佳为 70.4%（batch=64），比其次的 70.1%（batch=32）高 0.3 个百分点；最差为 70.1%（batch=16）。各运行 4 次，尚无法与 batch=32 区分；其余 1 个点更差，且差距超出噪声（配对 t 检验；与其次者：p = 1.00）。如果差异确实存在，每个点约需再运行 126 次才能与 batch=32 区分。
 
     - images does not depend on batch size: 500.
     - Best top-1 (mean): 74.1% at batch=64, 2.2 points above the next, 71.9% at batch=32; worst 70.1% at batch=16. The lead is larger than the run-to-run spread (paired t-test, p = 0.036).

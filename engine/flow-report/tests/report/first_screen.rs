@@ -31,7 +31,8 @@ fn prose(line: &str) -> String {
 /// The text without numbers that count runs or points, because these are not measurements.
 fn measured(text: &str) -> String {
     let words: Vec<&str> = text.split(' ').collect();
-    let counts = |next: &&str| ["other", "more", "run", "个", "次"].iter().any(|unit| next.starts_with(unit));
+    let counts =
+        |next: &&str| ["other", "more", "run", "point", "are", "个", "次"].iter().any(|unit| next.starts_with(unit));
     let kept = words.iter().enumerate().filter(|(n, _)| !words.get(n + 1).is_some_and(counts));
     kept.map(|(_, word)| *word).collect::<Vec<_>>().join(" ")
 }
@@ -140,8 +141,8 @@ fn of_sweeps_with_and_without_repetitions_and_ties() {
     **val_acc 最佳为 91.3%（lr=0.1, batch=32），比其次的 88.7%（lr=0.1, batch=128）高 2.6 个百分点；最差为 84.2%（lr=0.01, batch=128）。各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。val_acc 受学习率影响最大：平均而言，0.1 时为 90.0%，0.01 时为 85.2%；批大小的影响为 2.3 个百分点。**
     **Best val_acc: 91.3% at lr=0.1, batch=32, 0.2 points above the next, 91.1% at lr=0.1, batch=128; worst 84.2% at lr=0.01, batch=128. Each point ran once, so the run-to-run spread is unknown: `repeat: 3` measures it. val_acc depends most on learning rate: on average 91.2% at 0.1, 85.2% at 0.01; batch size changes it by 1.1 points.**
     **val_acc 最佳为 91.3%（lr=0.1, batch=32），比其次的 91.1%（lr=0.1, batch=128）高 0.2 个百分点；最差为 84.2%（lr=0.01, batch=128）。各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。val_acc 受学习率影响最大：平均而言，0.1 时为 91.2%，0.01 时为 85.2%；批大小的影响为 1.1 个百分点。**
-    **Best val_acc (mean): 91.3% at lr=0.1, batch=32, 0.2 points above the next, 91.1% at lr=0.1, batch=128; worst 84.2% at lr=0.01, batch=128. 3 runs of each cannot distinguish it from one other point, up to 0.2 points away (next: paired t-test, p = 1.00). To distinguish it from lr=0.1, batch=128, each point needs about 24 more runs, if the difference is real. val_acc depends most on learning rate: on average 91.2% at 0.1, 85.2% at 0.01; batch size changes it by 1.1 points.**
-    **val_acc（均值）最佳为 91.3%（lr=0.1, batch=32），比其次的 91.1%（lr=0.1, batch=128）高 0.2 个百分点；最差为 84.2%（lr=0.01, batch=128）。各运行 3 次，尚无法与另外 1 个点区分，相差至多 0.2 个百分点（与其次者：配对 t 检验，p = 1.00）。如果差异确实存在，每个点约需再运行 24 次才能与 lr=0.1, batch=128 区分。val_acc 受学习率影响最大：平均而言，0.1 时为 91.2%，0.01 时为 85.2%；批大小的影响为 1.1 个百分点。**
+    **Best val_acc (mean): 91.3% at lr=0.1, batch=32, 0.2 points above the next, 91.1% at lr=0.1, batch=128; worst 84.2% at lr=0.01, batch=128. 3 runs of each cannot tell it from lr=0.1, batch=128; the other 2 are worse by more than noise (paired t-tests; next: p = 1.00). To tell it from lr=0.1, batch=128, each point needs about 24 more runs, if the difference is real. val_acc depends most on learning rate: on average 91.2% at 0.1, 85.2% at 0.01; batch size changes it by 1.1 points.**
+    **val_acc（均值）最佳为 91.3%（lr=0.1, batch=32），比其次的 91.1%（lr=0.1, batch=128）高 0.2 个百分点；最差为 84.2%（lr=0.01, batch=128）。各运行 3 次，尚无法与 lr=0.1, batch=128 区分；其余 2 个点更差，且差距超出噪声（配对 t 检验；与其次者：p = 1.00）。如果差异确实存在，每个点约需再运行 24 次才能与 lr=0.1, batch=128 区分。val_acc 受学习率影响最大：平均而言，0.1 时为 91.2%，0.01 时为 85.2%；批大小的影响为 1.1 个百分点。**
     **No effect stands out.**
     **没有明显的差异。**
     **lr=0.01: val_acc does not differ with batch size by more than repetitions do: means of 90.0% (paired F-test, p = 1.00).**
