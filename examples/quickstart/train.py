@@ -4,7 +4,7 @@ import argparse
 import math
 import random
 
-HIDDEN = 8
+HIDDEN = 16
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float, default=0.3)
@@ -20,7 +20,7 @@ def draw():
 
 
 random.seed(1)
-test, train = [draw() for _ in range(1000)], [draw() for _ in range(10000)]
+test, train = [draw() for _ in range(1000)], [draw() for _ in range(4000)]
 random.seed(args.seed)
 layer = [[random.gauss(0, 2) for _ in range(3)] for _ in range(HIDDEN)]
 last = [random.gauss(0, 0.5) for _ in range(HIDDEN)] + [0.0]
@@ -57,4 +57,4 @@ for epoch in range(1, args.epochs + 1):
         _, guess = forward(x, y)
         loss -= math.log(guess if label else 1 - guess) / len(test)
         right += (guess > 0.5) == (label > 0.5)
-    print(f"epoch {epoch}: loss {loss:.4f}, acc {right / len(test):.3f}", flush=True)
+    print(f"epoch {epoch}/{args.epochs}: loss {loss:.4f}, acc {right / len(test):.1%}", flush=True)
