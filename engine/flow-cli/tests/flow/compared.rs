@@ -152,3 +152,19 @@ inputs
     let wrong = space.flow(["diff", "now", &first]).expect(2).text();
     assert!(wrong.contains("`now` must be last"), "{wrong}");
 }
+
+#[test]
+fn an_axis_that_a_table_averages_goes_in_rounds() {
+    // A machine that slows down with time is to slow down both layouts.
+    let workflow = "flow: 1
+name: layouts
+steps:
+  train: {matrix: {layout: [x, y], copy: [1, 2]}, run: 'echo loss ${{ copy }}', metrics: {stdout: 'loss {loss}'}}
+  table: {uses: flow/table, with: {from: train, split: layout, over: copy, columns: [loss]}}
+";
+    let space = space();
+    space.write("w.yaml", workflow);
+    space.flow(["run", "w.yaml", "-j", "1"]).expect(0);
+    let rounds = ["x,copy=1", "y,copy=1", "x,copy=2", "y,copy=2"].map(|of| format!("train[layout={of}]"));
+    assert_eq!(space.ran()[..4], rounds);
+}

@@ -1,10 +1,12 @@
 //! The input of the scheduler: tasks with their estimates, the capacity, and the cost of sharing. Chooses nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
 
 use super::history::History;
 use crate::{
-    GpuFacts, Instance, InstanceId, Machine, Outcome, Time, Uses,
+    Expansion, GpuFacts, Instance, InstanceId, Machine, Outcome, Time, Uses,
     plan::{Plan, State},
     sched::{Capacity, Estimate, GpuState, Limits, Sharing, Task, contention::Host},
 };
@@ -24,6 +26,7 @@ pub fn limits(history: &History<'_>) -> Limits {
 /// One task per instance. Instances that the user did not select are settled from the start, and so are those that the
 /// plan `reused`.
 pub fn tasks(wanted: &[InstanceId], reused: &BTreeMap<InstanceId, Outcome>, history: &History<'_>) -> Vec<Task> {
+    let rounds = rounds(history.expansion);
     let task = |instance: &Instance| {
         let asked = wanted.binary_search(&instance.id).is_ok();
         let settled = instance.settled().map(|(outcome, _)| outcome).or((!asked).then_some(Outcome::Skipped));
@@ -41,13 +44,44 @@ pub fn tasks(wanted: &[InstanceId], reused: &BTreeMap<InstanceId, Outcome>, hist
             timeout: instance.timeout,
             retries: instance.retries,
             priority: instance.priority,
-            repetition: instance.repetition.map(|n| (instance.step, n)),
+            repetition: rounds.get(&instance.id).map(|round| (instance.step, *round)),
             settled,
             estimate: settled.map_or_else(|| history.estimate(instance), |_| Estimate::default()),
             submitted: Time(0),
         }
     };
     history.expansion.instances.iter().map(task).collect()
+}
+
+/// The round in which each instance of a repeated step runs. Repetitions are those of `repeat` and those of an axis that
+/// a table averages, such as a seed.
+fn rounds(expansion: &Expansion) -> BTreeMap<InstanceId, u32> {
+    let mut rounds = BTreeMap::new();
+    for step in &expansion.steps {
+        let averaged = averaged(expansion, &step.name);
+        let mut known: BTreeMap<String, u32> = BTreeMap::new();
+        for instance in step.ids().map(|id| &expansion.instances[id.index()]) {
+            let values: Vec<&Value> = averaged.iter().filter_map(|axis| instance.axes.get(*axis)).collect();
+            if !values.is_empty() || instance.repetition.is_some() {
+                let next = known.len() as u32;
+                let round = *known.entry(format!("{values:?}")).or_insert(next);
+                rounds.insert(instance.id, instance.repetition.unwrap_or(0).saturating_add(round));
+            }
+        }
+    }
+    rounds
+}
+
+/// The axes over which tables average results of this step.
+fn averaged<'e>(expansion: &'e Expansion, step: &str) -> BTreeSet<&'e str> {
+    let tables = expansion.steps.iter().filter(|of| matches!(&of.uses, Uses::Builtin(name) if name == "table"));
+    let of_step = tables.filter(|table| table.with.get("from").is_some_and(|from| from == step));
+    let over = of_step.filter_map(|table| table.with.get("over"));
+    over.flat_map(|over| match over {
+        Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+        one => one.as_str().into_iter().collect::<Vec<_>>(),
+    })
+    .collect()
 }
 
 /// The input of the scheduler for a run of a plan.

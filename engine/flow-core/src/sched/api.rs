@@ -37,7 +37,7 @@ pub struct Task {
     pub retries: u32,
     /// Larger goes first, if the policy uses it.
     pub priority: i64,
-    /// Its step and its repetition, if the step is repeated.
+    /// Its step and its round: its repetition, if the step is repeated.
     pub repetition: Option<(StepId, u32)>,
     /// Its outcome if it is settled before the run begins: `when` is false, it does not fit, or it is not a target.
     pub settled: Option<Outcome>,
