@@ -7,25 +7,35 @@ use crate::output::NOTE;
 
 /// How long nothing must run before this: milliseconds.
 const SILENCE: u64 = 5_000;
+/// The same reason is printed again after this: milliseconds. Two runs that take turns wait for each other at every step.
+const AGAIN: u64 = 60_000;
 
-/// Since when nothing runs, and whether that was printed.
+/// Since when nothing runs and whether that was looked at, and the last reason that was printed, with its time.
 #[derive(Debug, Default)]
 pub(crate) struct Still {
     since: Option<u64>,
-    told: bool,
+    seen: bool,
+    told: Option<(String, u64)>,
 }
 
 impl Still {
-    /// The line, once per period without a running step.
+    /// The line, at most once per period without a running step and once per reason in a while.
     pub(crate) fn tells(&mut self, view: &View) -> Option<String> {
         let waiting = view.waiting.first().filter(|_| view.running().next().is_none());
         let Some((label, reason)) = waiting else {
-            *self = Still::default();
+            (self.since, self.seen) = (None, false);
             return None;
         };
         let since = *self.since.get_or_insert(view.now);
-        let tells = !self.told && view.now.saturating_sub(since) >= SILENCE;
-        self.told |= tells;
-        tells.then(|| said(view, view.now, NOTE, "waits", &format!("{label}: {reason}")))
+        if self.seen || view.now.saturating_sub(since) < SILENCE {
+            return None;
+        }
+        self.seen = true;
+        let is_known = |(of, at): &(String, u64)| of == reason && view.now.saturating_sub(*at) < AGAIN;
+        if self.told.as_ref().is_some_and(is_known) {
+            return None;
+        }
+        self.told = Some((reason.clone(), view.now));
+        Some(said(view, view.now, NOTE, "waits", &format!("{label}: {reason}")))
     }
 }

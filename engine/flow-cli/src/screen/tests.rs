@@ -355,12 +355,18 @@ fn where_nothing_runs_for_a_while_it_is_said_once_what_is_waited_for() {
     at(&mut view, 20);
     view.waiting = waiting;
     (21..30).for_each(|second| at(&mut view, second));
+    let mut waiting = std::mem::take(&mut view.waiting);
+    at(&mut view, 30);
+    waiting[0].1 = "there is no free CPU".into();
+    view.waiting = waiting;
+    (31..90).for_each(|second| at(&mut view, second));
     assert_eq!(
         out,
         [
             "   0:05  waits          train: run 7 (feb08) of ada goes first",
-            "   0:26  waits          train: run 7 (feb08) of ada goes first"
-        ]
+            "   0:36  waits          train: there is no free CPU"
+        ],
+        "the same reason not again within a minute"
     );
 }
 
