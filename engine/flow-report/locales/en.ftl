@@ -243,7 +243,10 @@ finding-changed-pair = From { $a } to { $b }, { $column } { $how ->
     [times] is { $range }
     [rises] rises by { $range }
    *[falls] falls by { $range }
-} ({ $paired ->
+} ({ $interval ->
+    [none] {""}
+   *[other] 95% interval { $interval };{" "}
+}{ $paired ->
     [yes] paired t-test
    *[no] t-test
 }, p { $p }).
@@ -967,9 +970,9 @@ jumps-p = p (Brown–Forsythe test)
 jumps-level = With p below 0.05 they differ.
 best-title = Best { $column }
 best-place = Point
-best-difference = Difference from the best
-best-p = p (t-test, corrected)
-best-told = Worse than the best?
+best-difference = Difference
+best-p = p
+best-told = Worse?
 best-told-yes = yes
 best-told-no = cannot tell
 best-told-unknown = unknown

@@ -239,7 +239,10 @@ finding-changed-pair = 从 { $a } 到 { $b }，{ $column }{ $how ->
     [times] 变为{ $range }
     [rises] 上升 { $range }
    *[falls] 下降 { $range }
-}（{ $paired ->
+}（{ $interval ->
+    [none] {""}
+   *[other] 95% 置信区间 { $interval }；
+}{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
 }，p { $p }）。
@@ -1234,9 +1237,9 @@ jumps-p = p（Brown–Forsythe 检验）
 jumps-level = p 低于 0.05 时视为存在显著差异。
 best-title = 最优的{ $column }
 best-place = 取值
-best-difference = 与最优值之差
-best-p = p（t 检验，已校正）
-best-told = 是否差于最优
+best-difference = 差值
+best-p = p
+best-told = 更差？
 best-told-yes = 是
 best-told-no = 无法判断
 best-told-unknown = 未知

@@ -323,10 +323,16 @@ fn changed(
         return None;
     }
     let borne = match (every, significant, &pair) {
-        (true, _, Some(tested)) => Borne::Pair {
-            paired: tested.paired,
-            p: ledger.computed(None, of("pair_test"), tested.p, Format::p_value(tested.p)),
-        },
+        (true, _, Some(tested)) => {
+            let (change, half) = (rows.first()?.1, tested.half());
+            let ends = [("low_change", change - change.abs() * half), ("high_change", change + change.abs() * half)];
+            let [low, high] = ends.map(|(what, end)| ledger.computed(None, of(what), end, column.show.clone()));
+            Borne::Pair {
+                paired: tested.paired,
+                p: ledger.computed(None, of("pair_test"), tested.p, Format::p_value(tested.p)),
+                ends: Some((low, high)),
+            }
+        }
         (true, _, None) if pairs.len() == 1 && !column.once => Borne::OneRow,
         (true, _, _) | (_, true, _) if one_run || column.once && !significant => Borne::OneRun {
             some: count(ledger, of("rows_changed"), some),

@@ -293,7 +293,13 @@ pub(crate) enum Borne {
     /// The only row, which ran once on one side at least.
     OneRow,
     /// The only row, and a t-test of its repetitions.
-    Pair { paired: bool, p: Figure },
+    Pair {
+        paired: bool,
+        p: Figure,
+        /// The 95% confidence interval of the change.
+        #[serde(default)]
+        ends: Option<(Figure, Figure)>,
+    },
     /// Both rows, which have no interval.
     Two,
     /// Every row, but there are too few for a test.

@@ -163,8 +163,15 @@ impl Finding {
                 };
                 match borne {
                     Borne::OneRow => say("finding-changed", args),
-                    Borne::Pair { paired, p } => {
-                        let args = args.with("paired", if *paired { "yes" } else { "no" });
+                    Borne::Pair { paired, p, ends } => {
+                        let interval = match ends {
+                            None => "none".to_owned(),
+                            Some((low, high)) if least.show.ratio => {
+                                ratios([low, high], names.is_time(column), words, lang)
+                            }
+                            Some((low, high)) => span(low, high, true, words, lang),
+                        };
+                        let args = args.with("paired", if *paired { "yes" } else { "no" }).with("interval", interval);
                         say("finding-changed-pair", args.with("p", p.relation()))
                     }
                     Borne::Two => say("finding-changed-few", args.with("where", every("two"))),

@@ -191,13 +191,19 @@ pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &st
         found.tables(&section.analyses, &section.table, words, lang).into_iter().map(move |of| (found, of))
     });
     let fits = |grid: &Grid| grid.heads.len() <= COLUMNS && grid.rows.len() <= ROWS;
-    let shown = shown.next().map(|(found, of)| (found, of.grid.without_empty()));
-    if let Some((found, grid)) = shown.filter(|(_, grid)| fits(grid)) {
+    let shown = shown.next().map(|(found, of)| (found, of.grid.without_empty(), of.notes));
+    if let Some((found, grid, of_tests)) = shown.filter(|(_, grid, _)| fits(grid)) {
         let grid = grid.typeset(words, lang).markdown();
-        let spreads = section.table.notes.iter().find(|note| note.is_of_spreads() && found.ranks().is_some());
-        return match spreads {
-            Some(note) => format!("{grid}\n{}\n", safe::line(&worded(note, words, lang))),
-            None => grid,
+        if found.ranks().is_none() {
+            return grid;
+        }
+        // What ± and p are.
+        let spreads =
+            section.table.notes.iter().find(|note| note.is_of_spreads()).map(|note| worded(note, words, lang));
+        let notes: Vec<String> = spreads.into_iter().chain(of_tests).collect();
+        return match notes.is_empty() {
+            true => grid,
+            false => format!("{grid}\n{}\n", safe::line(&words.sentences(lang, &notes))),
         };
     }
     let findings = answer.lead.iter().chain(&answer.findings).filter_map(|said| match said {
