@@ -57,4 +57,4 @@ for epoch in range(1, args.epochs + 1):
         _, guess = forward(x, y)
         loss -= math.log(guess if label else 1 - guess) / len(test)
         right += (guess > 0.5) == (label > 0.5)
-    print(f"epoch {epoch}/{args.epochs}: loss {loss:.4f}, acc {right / len(test):.1%}", flush=True)
+    print(f"[{epoch}/{args.epochs}] loss {loss:.4f}, acc {right / len(test):.1%}", flush=True)
