@@ -1011,7 +1011,12 @@ tied-named = { $points }; the other { $worse ->
     [1] one is
    *[other] { $worse } are
 } worse by more than noise
+tied-but = { $tied } points; only { $points } { $worse ->
+    [1] is
+   *[other] are
+} worse by more than noise
 tied-or = {" "}or from{" "}
+tied-and = {" "}and{" "}
 best-clear = Every other point is worse by more than noise ({ $paired ->
     [yes] paired t-tests
    *[no] t-tests
@@ -1166,6 +1171,7 @@ finding-winner-more = To tell it from { $next }, each point needs about { $more 
     [one] 1 more run
    *[other] { $more } more runs
 }, if the difference is real.
+finding-winner-most = To tell it from { $next }, each point needs more than { $most } more runs.
 brief-about = { $column }
 brief-about-time = where { $column } stops falling
 brief-about-pays = largest step at which memory × time falls

@@ -1272,7 +1272,9 @@ tied-all = { $tied ->
 }
 tied-some = { $tied } 个点区分；其余 { $worse } 个点更差，且差距超出噪声
 tied-named = { $points } 区分；其余 { $worse } 个点更差，且差距超出噪声
+tied-but = { $tied } 个点区分；只有 { $points } 这 { $worse } 个点更差，且差距超出噪声
 tied-or = 、
+tied-and = 、
 best-clear = 其余各点都更差，且差距超出噪声（{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
@@ -1404,6 +1406,7 @@ finding-winner-tied = 各运行 { $runs } 次，尚无法与{ $tied_with }（{ $
    *[no] t 检验
 }；与其次者：p { $p }）。
 finding-winner-more = 如果差异确实存在，每个点约需再运行 { $more } 次才能与 { $next } 区分。
+finding-winner-most = 每个点需再运行 { $most } 次以上才能与 { $next } 区分。
 brief-about = { $column }
 brief-about-time = { $column }不再下降处
 brief-about-pays = 显存 × 用时仍下降的最大值

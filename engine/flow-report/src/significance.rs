@@ -75,18 +75,30 @@ pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
     Some(Tested { p, paired: false, runs: runs_of_a.min(runs_of_b), difference, error, freedom })
 }
 
-/// The points that the tests do not tell from the best, of all `tested` ones: `a=1, b=2; the other 5 are worse by more than
-/// noise`. Few points have their names.
-pub(crate) fn tied_with(tied: &[String], tested: usize, words: &Words, lang: &str) -> String {
+/// The points that the tests do not tell from the best, and those that are worse: `a=1, b=2; the other 5 are worse by more
+/// than noise`. Few points have their names.
+pub(crate) fn tied_with(tied: &[String], worse: &[String], words: &Words, lang: &str) -> String {
     const NAMED: usize = 2;
-    let names: Vec<String> = tied.iter().map(|name| safe::text(name)).collect();
-    let key = match tied.len() {
-        n if n == tested => "tied-all",
-        n if n <= NAMED => "tied-named",
-        _ => "tied-some",
+    let named = |points: &[String], between: &str| {
+        points.iter().map(|name| safe::text(name)).collect::<Vec<_>>().join(&words.word(lang, between))
     };
-    let args = Args::new().with("points", names.join(&words.word(lang, "tied-or"))).count("tied", tied.len());
-    words.text(lang, key, &args.count("worse", tested.saturating_sub(tied.len())))
+    let args = Args::new().count("tied", tied.len()).count("worse", worse.len());
+    let (key, args) = match (tied.len(), worse.len()) {
+        (_, 0) => ("tied-all", args),
+        (n, _) if n <= NAMED => ("tied-named", args.with("points", named(tied, "tied-or"))),
+        (_, n) if n <= NAMED => ("tied-but", args.with("points", named(worse, "tied-and"))),
+        _ => ("tied-some", args),
+    };
+    words.text(lang, key, &args)
+}
+
+/// How many more runs would tell the best point from this one.
+pub(crate) fn more_in_words(point: &str, more: Option<u32>, words: &Words, lang: &str) -> String {
+    let args = Args::new().with("next", safe::text(point));
+    match more {
+        Some(more) => words.text(lang, "finding-winner-more", &args.count("more", more as usize)),
+        None => words.text(lang, "finding-winner-most", &args.count("most", MOST_RUNS as usize)),
+    }
 }
 
 /// The place value of the last decimal digit that any of these values has; 0 for whole numbers.

@@ -16,7 +16,7 @@ use crate::columns::point;
 use crate::findings::Lead;
 use crate::format::Format;
 use crate::safe;
-use crate::significance::{repeats_itself, test, tied_with};
+use crate::significance::{more_in_words, repeats_itself, test, tied_with};
 use crate::table::{Cell, Center, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column, with_spread};
 use crate::words::{Args, Words};
 
@@ -189,12 +189,11 @@ impl Ranking {
                 let tied_next = self.points.get(1).filter(|_| next == "tied");
                 let p = tied_next.and_then(|next| next.p).map_or_else(|| "none".to_owned(), p_in_words);
                 let tied: Vec<String> = tied.iter().map(|point| point.name.clone()).collect();
+                let worse = self.points.iter().skip(1).filter(|point| is_worse(point) == "yes");
+                let worse: Vec<String> = worse.map(|point| point.name.clone()).collect();
                 let args = Args::new().with("paired", self.pairing()).with("p", p);
-                let told = say("best-tied", args.with("tied_with", tied_with(&tied, tested, names.words, lang)));
-                let more = tied_next.and_then(|next| Some((next, next.more?))).map(|(next, more)| {
-                    let args = Args::new().with("next", safe::text(&next.name)).count("more", more as usize);
-                    say("finding-winner-more", args)
-                });
+                let told = say("best-tied", args.with("tied_with", tied_with(&tied, &worse, names.words, lang)));
+                let more = tied_next.map(|next| more_in_words(&next.name, next.more, names.words, lang));
                 Some(names.words.sentences(lang, &[told].into_iter().chain(more).collect::<Vec<_>>()))
             }
             (true, _) if tested == others => Some(say("best-clear", Args::new().with("paired", self.pairing()))),

@@ -243,10 +243,11 @@ pub(crate) enum Finding {
         /// The worst of three or more points.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         worst: Option<(String, Figure)>,
-        /// The number of points that have a number.
-        points: usize,
         /// Points that are not distinguished from the best.
         tied: Vec<String>,
+        /// All others.
+        #[serde(default)]
+        worse: Vec<String>,
         /// The test of the second best point, if every point was repeated.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         test: Option<WinnerTest>,

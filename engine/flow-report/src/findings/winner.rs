@@ -97,6 +97,8 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
         }
         None => None,
     };
+    let worse = rest.iter().filter(|other| !tied.iter().any(|tied| tied.name == other.name));
+    let worse = worse.map(|other| other.name.clone()).collect();
     let tied = tied.into_iter().map(|other| other.name.clone()).collect();
     let figure = |of: &Point<'_>| ledger.cell(of.row, of.column);
     let finding = Finding::Winner {
@@ -106,8 +108,8 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
         value: figure(best)?,
         next: (next.name.clone(), figure(next)?),
         worst: (rest.len() > 1).then(|| Some((worst.name.clone(), figure(worst)?))).flatten(),
-        points: points.len(),
         tied,
+        worse,
         test,
         command,
         center: table.center(),

@@ -10,7 +10,7 @@ use crate::bounds::SAME;
 use crate::format::term;
 use crate::safe;
 use crate::significance::MOST_RUNS;
-use crate::significance::tied_with;
+use crate::significance::{more_in_words, tied_with};
 use crate::table::Names;
 use crate::words::{Args, Words, fields};
 
@@ -304,7 +304,7 @@ impl Finding {
                 identical,
                 command,
                 center,
-                points,
+                worse: others,
             } => {
                 let lead = Lead::of(&value.show, value.value, next.1.value);
                 let [best, second, by] = lead.texts(value.value, next.1.value, words, lang);
@@ -339,12 +339,12 @@ impl Finding {
                 };
                 let tested = || {
                     let of = args().with("paired", if test.paired { "yes" } else { "no" }).with("p", test.p.relation());
-                    let tied = tied_with(tied, points.saturating_sub(1), words, lang);
+                    let tied = tied_with(tied, others, words, lang);
                     of.count("runs", test.runs as usize).with("tied_with", tied)
                 };
                 told.push(say(if tied.is_empty() { "finding-winner-clear" } else { "finding-winner-tied" }, tested()));
-                if let Some(more) = test.more {
-                    told.push(say("finding-winner-more", args().count("more", more as usize)));
+                if !tied.is_empty() {
+                    told.push(more_in_words(&next.0, test.more, words, lang));
                 }
                 words.sentences(lang, &told)
             }

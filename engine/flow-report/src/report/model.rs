@@ -348,8 +348,8 @@ fn section<'a>(
         // Points of another program are not points of this sweep.
         let alone = analyses.is_empty() && with.corun.is_none() && !table.mixes_programs();
         if let Some(winner) = alone.then(|| findings::winner(&mut ledger, source.uses.is_none(), &all)).flatten() {
-            if let Finding::Winner { column, least, tied, points, .. } = &winner.finding
-                && tied.len() + 1 < *points
+            if let Finding::Winner { column, least, worse, .. } = &winner.finding
+                && !worse.is_empty()
             {
                 of_rows.extend(findings::depends(&mut ledger, column, *least));
             }

@@ -109,7 +109,10 @@ fn points_that_are_cut_off_are_called_what_they_are() {
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
     assert_eq!(metric(&out, "tied"), 10.0);
     let [english, _] = said(&input, &["best"]);
-    assert!(english.contains("cannot tell it from 10 points; the other 2 are worse by more than noise"), "{english}");
+    assert!(
+        english.contains("cannot tell it from 10 points; only lr=11 and lr=12 are worse by more than noise"),
+        "{english}"
+    );
     let shown = ["analysis.en.md", "analysis.zh.md"].map(|path| text(&out, path));
     let cut = "Not listed: 1 worse point.";
     assert!(shown[0].contains(cut), "{}", shown[0]);
