@@ -243,7 +243,10 @@ finding-changed-pair = From { $a } to { $b }, { $column } { $how ->
     [times] is { $range }
     [rises] rises by { $range }
    *[falls] falls by { $range }
-} ({ $interval ->
+} ({ $speed ->
+    [none] {""}
+   *[other] { $speed } times as fast;{" "}
+}{ $interval ->
     [none] {""}
    *[other] 95% interval { $interval };{" "}
 }{ $paired ->
@@ -342,6 +345,7 @@ computed-rows = Rows with { $column } on both sides
 computed-sign-test = p of the sign test of { $column }
 computed-f-test = F-test of { $column } over { $axis }: p, with Holm's correction for all F-tests of the section
 computed-pair-test = p of the t-test of { $column }
+computed-speed = How many times as fast, from the change of { $column }
 computed-t-test = Best { $column } against { $at }: p, with Bonferroni's correction for all other points
 computed-lead = Best { $column } against { $at }: distance
 computed-value-at = { $column } at { $at }

@@ -239,7 +239,10 @@ finding-changed-pair = 从 { $a } 到 { $b }，{ $column }{ $how ->
     [times] 变为{ $range }
     [rises] 上升 { $range }
    *[falls] 下降 { $range }
-}（{ $interval ->
+}（{ $speed ->
+    [none] {""}
+   *[other] 速度是原来的 { $speed } 倍；
+}{ $interval ->
     [none] {""}
    *[other] 95% 置信区间 { $interval }；
 }{ $paired ->
@@ -338,6 +341,7 @@ computed-rows = 两者都有{ $column }的行数
 computed-sign-test = { $column }符号检验的 p 值
 computed-f-test = { $column }对{ $axis }的 F 检验 p 值，对本节全部 F 检验作 Holm 校正
 computed-pair-test = { $column } t 检验的 p 值
+computed-speed = 由{ $column }的变化算出的速度倍数
 computed-t-test = 最佳{ $column }与 { $at } 相比的 p（按全部其他点做 Bonferroni 校正）
 computed-lead = 最佳{ $column }与 { $at } 的差距
 computed-value-at = { $at } 时的{ $column }
@@ -1272,7 +1276,9 @@ tied-all = { $tied ->
 }
 tied-some = { $tied } 个点区分；其余 { $worse } 个点更差，且差距超出噪声
 tied-named = { $points } 区分；其余 { $worse } 个点更差，且差距超出噪声
-tied-but = { $tied } 个点区分；只有 { $points } 这 { $worse } 个点更差，且差距超出噪声
+tied-but = { $tied } 个点区分；只有 { $points } { $worse ->
+   *[other] 更差
+}，且差距超出噪声
 tied-or = 、
 tied-and = 、
 best-clear = 其余各点都更差，且差距超出噪声（{ $paired ->

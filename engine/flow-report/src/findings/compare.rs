@@ -19,6 +19,8 @@ use crate::table::{Content, EPOCH, MACHINE, Reading, Row, Table, refine};
 const ROWS: usize = 6;
 /// Columns that a training learns and that show how well a model works.
 const ACCURACY: [&str; 4] = ["top1", "accuracy", "top5", "error_rate"];
+/// A time that falls by this share or more is also told as a speed.
+const MUCH_LESS: f64 = -1.0 / 3.0;
 /// Columns that are costs.
 const COST: [&str; 5] = ["epoch_time", "iteration_time", "cpu_util", "gpu_memory", "energy"];
 
@@ -324,13 +326,21 @@ fn changed(
     }
     let borne = match (every, significant, &pair) {
         (true, _, Some(tested)) => {
-            let (change, half) = (rows.first()?.1, tested.half());
-            let ends = [("low_change", change - change.abs() * half), ("high_change", change + change.abs() * half)];
-            let [low, high] = ends.map(|(what, end)| ledger.computed(None, of(what), end, column.show.clone()));
+            let change = rows.first()?.1;
+            // A machine that is slow for a while changes both numbers of a pair by the same factor.
+            let of_ratio = mean_change(&column.estimates, column.relative).map(|(_, ends)| ends);
+            let half = change.abs() * tested.half();
+            let ends = of_ratio.filter(|[low, high]| *low > 0.0 || *high < 0.0);
+            let [low, high] = ends.unwrap_or([change - half, change + half]);
+            let mut bear = |what, end| ledger.computed(None, of(what), end, column.show.clone());
+            let (low, high) = (bear("low_change", low), bear("high_change", high));
+            let is_time = ledger.table.columns.iter().any(|of| of.name == column.name && of.is_time());
+            let speed = (is_time && change <= MUCH_LESS).then(|| 1.0 / (1.0 + change));
             Borne::Pair {
                 paired: tested.paired,
                 p: ledger.computed(None, of("pair_test"), tested.p, Format::p_value(tested.p)),
                 ends: Some((low, high)),
+                speed: speed.map(|times| ledger.computed(None, of("speed"), times, Format::times())),
             }
         }
         (true, _, None) if pairs.len() == 1 && !column.once => Borne::OneRow,

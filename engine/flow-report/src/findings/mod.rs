@@ -300,6 +300,9 @@ pub(crate) enum Borne {
         /// The 95% confidence interval of the change.
         #[serde(default)]
         ends: Option<(Figure, Figure)>,
+        /// How many times as fast, for a time that falls much.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        speed: Option<Figure>,
     },
     /// Both rows, which have no interval.
     Two,

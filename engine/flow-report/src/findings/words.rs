@@ -163,7 +163,7 @@ impl Finding {
                 };
                 match borne {
                     Borne::OneRow => say("finding-changed", args),
-                    Borne::Pair { paired, p, ends } => {
+                    Borne::Pair { paired, p, ends, speed } => {
                         let interval = match ends {
                             None => "none".to_owned(),
                             Some((low, high)) if least.show.ratio => {
@@ -171,7 +171,10 @@ impl Finding {
                             }
                             Some((low, high)) => span(low, high, true, words, lang),
                         };
+                        let speed =
+                            speed.as_ref().map_or_else(|| "none".to_owned(), |speed| speed.show.number(speed.value));
                         let args = args.with("paired", if *paired { "yes" } else { "no" }).with("interval", interval);
+                        let args = args.with("speed", speed);
                         say("finding-changed-pair", args.with("p", p.relation()))
                     }
                     Borne::Two => say("finding-changed-few", args.with("where", every("two"))),
