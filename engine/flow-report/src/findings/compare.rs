@@ -13,7 +13,7 @@ use crate::bounds::SIGNIFICANT;
 use crate::columns::point;
 use crate::format::Format;
 use crate::significance::{Tested, repeats_itself};
-use crate::table::{Content, EPOCH, MACHINE, Reading, Row, Table, refine};
+use crate::table::{Content, EPOCH, MACHINE, Note, Reading, Row, Table, refine};
 
 /// From this many rows on, changes of the same sign are not chance: 2 · 0.5⁶ is 3%.
 const ROWS: usize = 6;
@@ -120,8 +120,11 @@ pub(crate) fn compare(
         let pairs: Vec<Option<(f64, Pairs)>> = pairs.collect();
         let by_row: Vec<Option<Vec<f64>>> =
             pairs.iter().map(|row| row.as_ref().map(|(change, pairs)| around(*change, pairs, relative))).collect();
-        // Seeds of one simulation have the same jobs in every row, so more rows say nothing new about them.
-        let seeds = table.body.iter().all(|row| row.cells[at_a].of.len() == 1);
+        // Seeds of one simulation have the same jobs in every row, so more rows say nothing new about them. Trainings with
+        // one seed may have the same data and the same start in every row, and what they learn depends on both.
+        let of_one = table.body.iter().all(|row| row.cells[at_a].of.len() == 1);
+        let is_axis = |note: &Note| matches!(note, Note::Mean { over, .. } if !over.is_empty());
+        let seeds = of_one || !column.depends_on_load() && table.notes.iter().any(is_axis);
         let of_all = |by_row: Vec<Option<Vec<f64>>>| {
             let compared = by_row.into_iter().zip(&changes).filter(|(_, change)| change.is_some());
             let rows: Vec<Vec<f64>> = compared.map(|(pairs, _)| pairs).collect::<Option<_>>().unwrap_or_default();

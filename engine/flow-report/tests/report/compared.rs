@@ -269,7 +269,7 @@ fn what_only_shares_a_sign_in_two_rows_is_the_same_and_may_cost_less() {
     - v7: Epoch time differs with batch size by more than repetitions do: means of 8.0 to 10.0 s (paired F-test, p = 0.00056).
     - v7: Top-1 does not differ with batch size by more than repetitions do: means of 85.1% to 85.9% (paired F-test, p = 0.16).
     - From v7 to v11, epoch time falls by 30% to 38% at every batch size (sign test over 6 pairs, p = 0.031).
-    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is −0.4 to +0.6 points.
+    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is −0.8 to +1.0 points.
     - Cost-free: v11 lowers epoch time against v7 at the same top-1.
     ");
 }
