@@ -96,7 +96,7 @@ impl Why {
                     let present = present.as_mut().zip(id_of.get(label));
                     let since = present.and_then(|(present, id)| present.since_last(&session, &knowledge, *id));
                     return since
-                        .map(|since| environment(&since, "the last result", output.verbose))
+                        .map(|since| environment(&since, "the last result (not a reason)", output.verbose))
                         .unwrap_or_default();
                 }
                 _ => return Vec::new(),
