@@ -180,10 +180,11 @@ fn a_run_that_was_stopped_while_it_waits_keeps_nothing_from_others() {
     let waiter = second.start(["run", "alone.yaml"]);
     waits(&second, "needs the machine exclusively");
     waiter.signal(Signal::SIGSTOP);
+    let stopped = |runs: Vec<Value>| runs.iter().map(|run| run.get("stopped").is_some()).collect::<Vec<_>>();
+    // A busy machine takes a moment to stop it.
+    until("it is stopped", || stopped(queue(&first)) == [false, true]);
     let shown = first.flow(["queue"]).expect(0).stdout();
     assert!(shown.contains("stopped, nothing") && shown.contains("run RUN is stopped: `kill -CONT "), "{shown}");
-    let stopped = |runs: Vec<Value>| runs.iter().map(|run| run.get("stopped").is_some()).collect::<Vec<_>>();
-    assert_eq!(stopped(queue(&first)), [false, true]);
     let mut third = space();
     third.beside(&first).script("timed.sh", TIMED);
     steps(&third, "late", 1, 0.1, "cpus: 1");
