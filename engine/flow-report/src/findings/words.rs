@@ -346,7 +346,7 @@ impl Finding {
                     of.count("runs", test.runs as usize).with("tied_with", tied)
                 };
                 told.push(say(if tied.is_empty() { "finding-winner-clear" } else { "finding-winner-tied" }, tested()));
-                if !tied.is_empty() {
+                if tied.contains(&next.0) {
                     told.push(more_in_words(&next.0, test.more, words, lang));
                 }
                 words.sentences(lang, &told)

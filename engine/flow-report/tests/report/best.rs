@@ -66,6 +66,24 @@ fn a_report_tests_two_points_in_one_way() {
     }
 }
 
+/// The second place is worse for sure, the third scatters too much: more runs are no matter of the second.
+#[test]
+fn what_is_told_needs_no_more_runs() {
+    let losses = [[0.300, 0.312, 0.321, 0.303], [0.351, 0.361, 0.372, 0.352], [0.20, 0.60, 0.30, 0.40]];
+    let of = losses.into_iter().zip([1, 2, 3]).flat_map(|(losses, lr)| {
+        let of = move |(n, loss)| result("s", &[("lr", json!(lr)), ("n", json!(n))], 1).metric("loss", loss, "");
+        losses.into_iter().enumerate().map(of)
+    });
+    let mut input = input(vec![("s", view("torch/train", None, of.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "n", "columns": ["loss"]}));
+    add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
+    for analyses in [&[][..], &["best"]] {
+        let [told, _] = said(&input, analyses);
+        assert!(told.contains("cannot tell it from lr=3; the other one is worse"), "{told}");
+        assert!(!told.contains("To tell it from"), "{told}");
+    }
+}
+
 #[test]
 fn points_that_repetitions_do_not_tell_apart_are_counted() {
     let of = |(model, c): (&'static str, u32)| {
