@@ -149,9 +149,9 @@ note-went-on = The wall time of { $label } covers several attempts and start-ups
 note-went-on-several = The wall times of { $label } and { $more } more cover several attempts and start-ups, because they resumed from checkpoints
 note-accepted-several = { $label } and { $more } more are earlier results, kept although their dependencies have changed: { $reason }
 note-not-a-number = The program reported NaN or an infinite number. For a loss, this means that training diverged.
-note-other-parameter = On { $machine }, { $name } was { $theirs }; here it is { $own }. This may cause a difference.
-note-other-input = On { $machine }, another version of { $file } was used. This may cause a difference.
-note-other-program = On { $machine }, the command, its environment or the data were different. This may cause a difference.
+note-other-parameter = On { $machine }, { $name } was { $theirs }; here it is { $own }. The difference may come from this, not from the machine.
+note-other-input = { $machine } used another version of { $file }. The difference may come from this file, not from the machine.
+note-other-program = On { $machine }, the command, its environment or the data were different. The difference may come from this, not from the machine.
 note-environments = These results come from different software environments: { $list }.
 note-environments-more = These results come from different software environments: { $list }, and { $more } more differences.
 note-no-machines = There are no results of another machine: run `flow export` there and `flow import` here.
@@ -306,6 +306,7 @@ finding-foreign = { $several ->
     [yes] Other programs used up to { $used } of the CPU during some of these results, most during { $label }
    *[no] Other programs used { $used } of the CPU during { $label }
 }, which may explain this finding.
+finding-foreign-few = Other programs disturbed { $disturbed } of the { $all } results: they used { $used } of the CPU during { $label }.
 finding-foreign-table = Other programs used up to { $used } of the CPU during { $several ->
     [yes] some results of this table, most during { $label }
    *[no] { $label }
@@ -1077,9 +1078,9 @@ answer-one-row = There is only one result, and nothing to compare it with.
 answer-no-number = No result has a number to compare.
 answer-parallel = { $group }, parallel: run the { $members } together; the worst slowdown is { $worst }.
 answer-none-slower = { $group }, parallel: run the { $members } together; none is measurably slower than alone.
-answer-only-concurrent = { $group }, only concurrent: run the { $members } together to finish all sooner ({ $gain } times the work of one after another); each takes longer (worst slowdown { $worst }).
-answer-no-gain = { $group }, no gain: the { $members } together do { $gain } times the work of one after another, with a worst slowdown of { $worst }.
-answer-slower = { $group }, slower than serial: run the { $members } one after another; together they do only { $gain } times the work, with a worst slowdown of { $worst }.
+answer-only-concurrent = { $group }, only concurrent: run the { $members } together; they do { $gain } times the work of one after another, and each takes up to { $longest } times as long.
+answer-no-gain = { $group }, no gain: together, the { $members } do { $gain } times the work of one after another, and each takes up to { $longest } times as long.
+answer-slower = { $group }, slower than serial: run the { $members } one after another; together they do only { $gain } times the work, and each takes up to { $longest } times as long.
 answer-undecided = { $group }: undecided. { $looks ->
     [one] 1 run of each is
    *[other] { $looks } runs of each are

@@ -148,9 +148,9 @@ note-went-on = { $label } 的总用时由多次尝试相加而得，每次尝试
 note-went-on-several = { $label } 及另外 { $more } 个实例的总用时由多次尝试相加而得，每次尝试都包含启动：它们从检查点继续
 note-accepted-several = { $label } 及另外 { $more } 个实例沿用了以前的结果，尽管其依赖已有变化：{ $reason }
 note-not-a-number = 程序输出了 NaN 或无穷大。损失出现这种值，即训练已发散。
-note-other-parameter = 在 { $machine } 上 { $name } 为 { $theirs }，在此处为 { $own }，可能由此产生差异。
-note-other-input = { $machine } 上使用了另一版本的 { $file }，可能由此产生差异。
-note-other-program = { $machine } 上的命令、环境变量或数据不同，可能由此产生差异。
+note-other-parameter = 在 { $machine } 上 { $name } 为 { $theirs }，在此处为 { $own }。差异可能由此而来，而非来自机器。
+note-other-input = { $machine } 使用了另一版本的 { $file }。差异可能来自该文件，而非机器。
+note-other-program = { $machine } 上的命令、环境变量或数据不同。差异可能由此而来，而非来自机器。
 note-environments = 这些结果来自不同的软件环境：{ $list }。
 note-environments-more = 这些结果来自不同的软件环境：{ $list }，另有 { $more } 处不同。
 note-no-machines = 没有其他机器的结果：请在另一台机器上运行 `flow export`，再在此处运行 `flow import`。
@@ -302,6 +302,7 @@ finding-foreign = { $several ->
     [yes] 部分相关结果在测量时，其他程序最多占用了 { $used } 的 CPU（{ $label } 运行时最多）
    *[no] { $label } 运行时，其他程序占用了 { $used } 的 CPU
 }，这一结论可能受其影响。
+finding-foreign-few = { $all } 个结果中有 { $disturbed } 个受其他程序干扰：{ $label } 运行时，其他程序占用了 { $used } 的 CPU。
 finding-foreign-table = { $several ->
     [yes] 本表部分结果在测量时，其他程序最多占用了 { $used } 的 CPU（{ $label } 运行时最多）
    *[no] { $label } 运行时，其他程序占用了 { $used } 的 CPU
@@ -1328,9 +1329,9 @@ answer-one-row = 只有一个结果，没有可比较的对象。
 answer-no-number = 没有可比较的数值。
 answer-parallel = { $group }，可并行：建议 { $members } 个任务同时运行，最大减速为 { $worst }。
 answer-none-slower = { $group }，可并行：建议 { $members } 个任务同时运行，没有任务明显变慢。
-answer-only-concurrent = { $group }，仅并发：{ $members } 个任务同时运行可更早全部完成（吞吐量是串行执行的 { $gain } 倍），但各任务变慢（最大减速 { $worst }）。
-answer-no-gain = { $group }，没有收益：{ $members } 个任务同时运行，吞吐量是串行执行的 { $gain } 倍，最大减速为 { $worst }。
-answer-slower = { $group }，不如串行：建议 { $members } 个任务串行执行；同时运行的吞吐量只有串行的 { $gain } 倍，最大减速为 { $worst }。
+answer-only-concurrent = { $group }，仅并发：建议 { $members } 个任务同时运行，吞吐量是串行执行的 { $gain } 倍；单个任务用时最多为单独运行的 { $longest } 倍。
+answer-no-gain = { $group }，没有收益：{ $members } 个任务同时运行，吞吐量是串行执行的 { $gain } 倍，单个任务用时最多为单独运行的 { $longest } 倍。
+answer-slower = { $group }，不如串行：建议 { $members } 个任务串行执行；同时运行的吞吐量只有串行的 { $gain } 倍，单个任务用时最多为单独运行的 { $longest } 倍。
 answer-undecided = { $group }：尚无法判断。{ $looks ->
    *[other] 各运行 { $looks } 次还不够
 }：{ $members } 个任务同时运行，吞吐量是串行执行的 { $gain } 倍。

@@ -39,13 +39,16 @@ impl Caveats {
         }
     }
 
-    /// The names for `flow run -f` that measures the results with much foreign CPU use again: the only one, else steps.
+    /// The names for `flow run -f` that measures the results with much foreign CPU use again: a few results, else steps.
+    /// Repetitions of a co-run group exist only if its verdict needs them.
     pub(crate) fn to_repeat(results: &[&StepResult]) -> Vec<String> {
+        const FEW: usize = 3;
         let disturbed = results.iter().filter(|result| Caveats::of(result).foreign_cpu.is_some());
         let labels: BTreeMap<&str, &StepResult> = disturbed.map(|result| (&*result.label, *result)).collect();
-        if let ([label], true) = (&*labels.keys().collect::<Vec<_>>(), labels.values().all(|r| r.repetition.is_none()))
-        {
-            return vec![(**label).to_owned()];
+        let is_repeated =
+            |result: &&StepResult| result.repetition.is_some() && !result.circumstances.corunners.is_empty();
+        if labels.len() <= FEW && !labels.values().any(is_repeated) {
+            return labels.into_keys().map(str::to_owned).collect();
         }
         labels.values().map(|result| result.step.clone()).collect::<BTreeSet<String>>().into_iter().collect()
     }

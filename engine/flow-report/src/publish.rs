@@ -3,6 +3,7 @@
 
 use flow_core::{FileToWrite, Publication, PublishJob, PublishWhat, Replace, WHATS_NEW, reason::Withheld};
 use serde::{Deserialize, de::IgnoredAny};
+use unicode_width::UnicodeWidthStr;
 
 use crate::entries::{self, Edits, Entry, GPUS, PROFILE, REPORT, WORDS, mark, marked, without_marks, words};
 use crate::words::Words;
@@ -177,10 +178,31 @@ fn in_short(job: &PublishJob, own: &Identity, entry: &Entry, catalogue: &Words) 
     let link = |key: &str, path: &str| format!("[{}]({})", catalogue.word(lang, key), safe::target(path, PATH));
     let report = job.report.iter().map(|report| link("news-report", report));
     let links: Vec<String> = report.chain([link("news-all", WHATS_NEW[0])]).collect();
-    let lines = [format!("**{}**", said.title), said.answer.replace('\n', " "), links.join(" · ")];
+    let lines = [format!("**{}**", said.title), wrapped(&said.answer.replace('\n', " ")), links.join(" · ")];
     let lines: Vec<String> = lines.into_iter().filter(|line| !line.trim().is_empty()).collect();
     let text = lines.join("\\\n");
     Ok(Entry { text: without_marks(&safe::without_folders(&text)), ..entry.clone() })
+}
+
+/// Wraps a paragraph at blanks. No line begins like a list, a heading or a quote of Markdown.
+fn wrapped(text: &str) -> String {
+    const COLUMNS: usize = 100;
+    let is_mark = |word: &str| {
+        let number = word.strip_suffix(['.', ')']).unwrap_or_default();
+        word.starts_with(['-', '+', '*', '#', '>', '=', '|']) || number.parse::<u32>().is_ok()
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            // The last column is for a backslash.
+            Some(line) if is_mark(word) || line.width() + 1 + word.width() < COLUMNS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
 }
 
 /// The languages that have a separate page next to `report.md`.

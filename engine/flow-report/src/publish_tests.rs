@@ -287,6 +287,18 @@ fn a_readme_has_the_newest_three_in_three_lines_and_a_file_beside_it_has_all() {
 }
 
 #[test]
+fn a_wrapped_answer_stays_a_paragraph() {
+    let text = format!("{} 1.99 ± 0.31 − 2. - # 7) of words {}", "word ".repeat(18).trim(), "x".repeat(120));
+    insta::assert_snapshot!(wrapped(&text), @r"
+    word word word word word word word word word word word word word word word word word word 1.99 ±
+    0.31 − 2. - # 7) of words
+    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+    ");
+    let marks = format!("{} - # 7) word", "word ".repeat(19).trim());
+    assert_eq!(wrapped(&marks), format!("{} - # 7)\nword", "word ".repeat(19).trim()));
+}
+
+#[test]
 fn without_a_gpu_a_readme_stays_unless_the_user_wants_it() {
     let job = of_report("feb08", false, "2026-02-08", "On CPUs");
     let files = after(std::slice::from_ref(&job));

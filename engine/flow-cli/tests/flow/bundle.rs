@@ -242,7 +242,7 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
     has(&["report", &id, "--print", "--answer"], "Best acc");
     // As on its machine, from what it measured there.
     has(&["plan"], "for lab4 (");
-    has(&["plan"], "4 instances: 2 to run, 2 decided after them");
+    has(&["plan"], "4 instances: 2 to run, 2 after them if needed");
     has(&["predict", "train/lr=0.15"], "train[lr=0.15]");
     has(&["predict", "train/lr=0.15"], "2 runs of its step");
     // The run's own id names it as well, and another workflow file shows the same results otherwise.
@@ -344,7 +344,7 @@ fn another_script_on_another_machine_is_told() {
     assert!(edited.contains("train.py changed") && !edited.contains("command"), "{edited}");
     here.flow(["run", "w.yaml"]).expect(0);
     let shown = || here.flow(["show", "table"]).expect(0).text();
-    assert!(shown().contains("On lab4, another version of `train.py` was used"), "{}", shown());
+    assert!(shown().contains("lab4 used another version of `train.py`"), "{}", shown());
     let own = || here.journal()[0]["run"].as_str().unwrap().to_owned();
     let differ = here.flow(["diff", &id, &own()]).expect(0).text();
     assert!(differ.contains("train.py changed: was ") && differ.contains("table with.machines"), "{differ}");

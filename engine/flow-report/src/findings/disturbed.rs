@@ -1,7 +1,7 @@
 //! Caveats for findings about times that were measured while other programs used the CPU. The findings stay as they
 //! are. A caveat names the result with the most foreign CPU use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,9 @@ pub(crate) struct Beside {
     used: Figure,
     /// Whether other results had much foreign CPU use too.
     several: bool,
+    /// The number of disturbed results and of all, if each cell is a mean of results that are mostly undisturbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    few: Option<(usize, usize)>,
 }
 
 impl Beside {
@@ -51,6 +54,10 @@ impl Beside {
 
     fn said(&self, key: &str, words: &Words, lang: &str) -> String {
         let args = Args::new().with("label", safe::code(&self.label)).with("used", self.used.text(words, lang));
+        if let Some((disturbed, all)) = self.few {
+            let args = args.count("disturbed", disturbed).count("all", all);
+            return words.text(lang, "finding-foreign-few", &args);
+        }
         words.text(lang, key, &args.with("several", if self.several { "yes" } else { "no" }))
     }
 }
@@ -85,14 +92,20 @@ pub(crate) fn disturbed(
 ) -> Disturbed {
     let table = ledger.table;
     let mut beside = |column: &str, scope: Option<&str>| {
-        let known: BTreeMap<&str, f64> = labels(table, column, scope)
-            .filter_map(|label| foreign.get_key_value(label))
-            .map(|(label, used)| (*label, *used))
-            .collect();
+        let means: Vec<&[String]> = means(table, column, scope).collect();
+        let all: BTreeSet<&str> = means.iter().copied().flatten().map(String::as_str).collect();
+        let is_disturbed = |label: &&String| foreign.contains_key(label.as_str());
+        let known: BTreeMap<&str, f64> = all.iter().filter_map(|label| Some((*label, *foreign.get(label)?))).collect();
+        let is_minor = means.iter().all(|of| 2 * of.iter().filter(is_disturbed).count() < of.len());
         let (label, used) = known.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
         let what = What::new("foreign_beside", [("label", *label)]);
         let used = ledger.computed(None, what, *used, Format::for_unit("ratio", std::iter::once(*used)));
-        Some(Beside { label: (*label).to_owned(), used, several: known.len() > 1 })
+        Some(Beside {
+            label: (*label).to_owned(),
+            used,
+            several: known.len() > 1,
+            few: is_minor.then_some((known.len(), all.len())),
+        })
     };
     let mut out = Disturbed::default();
     for (at, one) in findings.iter().enumerate() {
@@ -110,8 +123,8 @@ pub(crate) fn disturbed(
     out
 }
 
-/// Labels of the results behind a time, in the rows and the part of the scope.
-fn labels<'t>(table: &'t Table, column: &str, scope: Option<&str>) -> impl Iterator<Item = &'t str> {
+/// Labels of the results behind each mean of a time, in the rows and the part of the scope.
+fn means<'t>(table: &'t Table, column: &str, scope: Option<&str>) -> impl Iterator<Item = &'t [String]> {
     // The number of GPUs in a scope does not matter here.
     let scope = scope.map(|scope| match scope.rsplit_once("gpus=") {
         Some((rest, _)) => rest.trim_end_matches(", "),
@@ -126,7 +139,7 @@ fn labels<'t>(table: &'t Table, column: &str, scope: Option<&str>) -> impl Itera
     });
     let places: Vec<(usize, usize)> =
         places.flat_map(|(rows, at)| rows.into_iter().map(move |row| (row, at))).collect();
-    places.into_iter().flat_map(|(row, at)| &table.body[row].cells[at].of).map(String::as_str)
+    places.into_iter().map(|(row, at)| &*table.body[row].cells[at].of)
 }
 
 /// The column whose course or change the finding describes.

@@ -133,8 +133,9 @@ pub(super) fn limits(group: &Together, words: &Words, lang: &str) -> Option<Stri
 pub(super) fn headline(group: &Together, words: &Words, lang: &str) -> String {
     let name = || Args::new().with("group", safe::text(&group.group)).count("members", group.members.len());
     let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
-    let worst = worst(group, words, lang);
-    let args = || name().with("gain", gain.clone()).with("worst", worst.clone().unwrap_or_default());
+    let worst = worst(group, words, lang).unwrap_or_default();
+    let longest = slowest(group).map(|slower| Format::times().number(1.0 + slower)).unwrap_or_default();
+    let args = || name().with("gain", gain.clone()).with("worst", worst.clone()).with("longest", longest.clone());
     let say = |key: &str| words.text(lang, key, &args());
     let none_slower = group.members.iter().filter_map(|m| group.slowdown(m)).all(|(slower, _)| slower <= 0.0);
     match &group.verdict {
@@ -166,13 +167,18 @@ pub(super) fn brief(group: &Together, words: &Words, lang: &str) -> String {
 
 /// The slowdown of the slowest member: `2%`, `2.2×`.
 pub(super) fn worst(group: &Together, words: &Words, lang: &str) -> Option<String> {
-    let slower = group.members.iter().filter_map(|m| Some(group.slowdown(m)?.0));
-    let worst = slower.max_by(f64::total_cmp)?.max(0.0);
+    let worst = slowest(group)?;
     let show = Format { signed: false, ..Format::changes(std::iter::once(worst)) };
     Some(match show.ratio {
         true => words.text(lang, "unit-times", &Args::new().with("n", Format::times().number(1.0 + worst))),
         false => words.figure(lang, &show, worst),
     })
+}
+
+/// The slowdown of the slowest member as a share; 0 if none is slower.
+fn slowest(group: &Together) -> Option<f64> {
+    let slower = group.members.iter().filter_map(|m| Some(group.slowdown(m)?.0));
+    Some(slower.max_by(f64::total_cmp)?.max(0.0))
 }
 
 /// `GPU (demand 297%, used 100%)`: the resources that limit a group.

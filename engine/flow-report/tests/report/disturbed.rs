@@ -61,6 +61,40 @@ fn so_do_a_fit_and_a_change() {
     assert_eq!(compared.matches("Other programs used up to 44.0% of the CPU during").count(), 2, "{compared}");
 }
 
+/// One of five repetitions does not explain a finding about their mean, and its command measures only this one again.
+#[test]
+fn few_disturbed_repetitions_are_counted() {
+    let times = [("v7", [4.0, 4.1, 4.2, 4.0, 4.1]), ("v11", [2.0, 2.1, 2.0, 2.2, 2.1])];
+    let compared = |disturbed: usize| {
+        let at = |version: &str, n: usize, time: f64| {
+            let foreign = if version == "v7" && n < disturbed { 0.2 } else { 0.0 };
+            let mut result = result("s", &[("version", json!(version))], 0).epoch_time(time).foreign_cpu(foreign);
+            (result.repetition, result.label) = (Some(n as u32), format!("s[version={version},repetition={n}]"));
+            result
+        };
+        let all = times.iter().flat_map(|(version, times)| (0..).zip(times).map(|(n, time)| at(version, n, *time)));
+        let mut input = input(vec![("s", view("torch/train", None, all.collect()))]);
+        let with = json!({"from": "s", "split": "version", "over": "repetition", "columns": ["epoch_time"]});
+        add_table(&mut input, "t", with);
+        let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "compare": "version"}]});
+        // Numbers of results are in no table.
+        text(&run("report", with, &input).expect("a report"), "report.md")
+    };
+    let one = compared(1);
+    let few =
+        "Other programs disturbed 1 of the 10 results: they used 20.0% of the CPU during `s[version=v7,repetition=0]`.";
+    assert!(
+        one.contains(few) && one.contains("10 个结果中有 1 个受其他程序干扰") && !one.contains("may explain"),
+        "{one}"
+    );
+    assert!(one.contains("`flow run -f 's[version=v7,repetition=0]'` measures again"), "{one}");
+    let most = compared(4);
+    assert!(
+        most.contains("which may explain this finding") && most.contains("`flow run -f s` measures again"),
+        "{most}"
+    );
+}
+
 #[test]
 fn memory_is_nobody_elses() {
     let memory = |batch: u32| {

@@ -22,11 +22,11 @@ fn a_day_of_three_experiments_is_an_entry_of_twenty_five_lines() {
     | Throughput relative to one after another       |        1.34× ± 0.21 |
     | **Verdict**                                    | **only concurrent** |
 
-    - **`four` by batch size**: all, only concurrent: run the 3 together to finish all sooner (1.34 ± 0.21 times the work of one after another); each takes longer (worst slowdown 2.60×).
-    - **`solo` by batch size**: From v7 to v11, epoch time falls by 9% to 23% at every batch size. v11, parallel: run the 3 together; the worst slowdown is 1%. v7, only concurrent: run the 3 together to finish all sooner (1.51 ± 0.24 times the work of one after another); each takes longer (worst slowdown 2.52×).
+    - **`four` by batch size**: all, only concurrent: run the 3 together; they do 1.34 ± 0.21 times the work of one after another, and each takes up to 2.60 times as long.
+    - **`solo` by batch size**: From v7 to v11, epoch time falls by 9% to 23% at every batch size. v11, parallel: run the 3 together; the worst slowdown is 1%. v7, only concurrent: run the 3 together; they do 1.51 ± 0.24 times the work of one after another, and each takes up to 2.52 times as long.
 
-    - **`four`：不同批大小下的结果**：all，仅并发：3 个任务同时运行可更早全部完成（吞吐量是串行执行的 1.34 ± 0.21 倍），但各任务变慢（最大减速 2.60 倍）。
-    - **`solo`：不同批大小下的结果**：从 v7 到 v11，每轮用时在各批大小下均下降 9% 至 23%。v11，可并行：建议 3 个任务同时运行，最大减速为 1%。v7，仅并发：3 个任务同时运行可更早全部完成（吞吐量是串行执行的 1.51 ± 0.24 倍），但各任务变慢（最大减速 2.52 倍）。
+    - **`four`：不同批大小下的结果**：all，仅并发：建议 3 个任务同时运行，吞吐量是串行执行的 1.34 ± 0.21 倍；单个任务用时最多为单独运行的 2.60 倍。
+    - **`solo`：不同批大小下的结果**：从 v7 到 v11，每轮用时在各批大小下均下降 9% 至 23%。v11，可并行：建议 3 个任务同时运行，最大减速为 1%。v7，仅并发：建议 3 个任务同时运行，吞吐量是串行执行的 1.51 ± 0.24 倍；单个任务用时最多为单独运行的 2.52 倍。
     ");
 }
 

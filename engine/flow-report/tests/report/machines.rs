@@ -169,8 +169,8 @@ fn machines_with_other_programs_are_compared_and_the_answer_says_so() {
         report.lines().find(|line| line.starts_with("**")).unwrap_or_default().to_owned()
     };
     insta::assert_snapshot!([6, 4].map(answer).join("\n"), @"
-    **From NVIDIA TITAN Xp to NVIDIA H200 (lab4), val_loss falls by 2% to 64% in every row (sign test over 6 pairs, p = 0.031). On NVIDIA H200 (lab4), another version of `fit.py` was used. This may cause a difference.**
-    **From NVIDIA TITAN Xp to NVIDIA H200 (lab4), val_loss falls by 2% to 64% in every row. One run on each side, so no test was made. On NVIDIA H200 (lab4), another version of `fit.py` was used. This may cause a difference.**
+    **From NVIDIA TITAN Xp to NVIDIA H200 (lab4), val_loss falls by 2% to 64% in every row (sign test over 6 pairs, p = 0.031). NVIDIA H200 (lab4) used another version of `fit.py`. The difference may come from this file, not from the machine.**
+    **From NVIDIA TITAN Xp to NVIDIA H200 (lab4), val_loss falls by 2% to 64% in every row. One run on each side, so no test was made. NVIDIA H200 (lab4) used another version of `fit.py`. The difference may come from this file, not from the machine.**
     ");
 }
 
@@ -223,7 +223,7 @@ fn a_file_that_is_unknown_there_is_not_said_to_differ() {
         let with = json!({"from": "solo", "machines": true, "columns": ["epoch_time"]});
         text(&run("table", with, &input(vec![("solo", view)])).unwrap(), "table.en.md")
     };
-    let note = "another version of `fit.py` was used";
+    let note = "used another version of `fit.py`";
     assert!(said(Some(b"two")).contains(note), "{}", said(Some(b"two")));
     for theirs in [Some(&b"one"[..]), None] {
         assert!(!said(theirs).contains(note), "{}", said(theirs));
