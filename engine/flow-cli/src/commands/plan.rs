@@ -468,8 +468,8 @@ fn total(expansion: &Expansion, plan: &CorePlan, left: &Left) -> String {
         (followed(Progress::Ended), "ended since"),
         (followed(Progress::Unknown), "unknown"),
         (count(|s| matches!(s, State::Run(_))), "to run"),
-        (count(|s| matches!(s, State::After(_))), "decided after them"),
-        (count(|s| matches!(s, State::MayRepeat { .. })), "repeated only if a verdict needs it"),
+        (count(|s| matches!(s, State::After(_))), "after them if needed"),
+        (count(|s| matches!(s, State::MayRepeat { .. })), "repetitions if a verdict needs them"),
         (count(|s| matches!(s, State::Refused { .. })), "not run"),
     ];
     let parts: Vec<String> =

@@ -102,7 +102,7 @@ pub(crate) fn whole_reason(reason: &Reason) -> String {
         Reason::NeverRan => "its first run".to_owned(),
         Reason::Continues => "it resumes from the checkpoint of an earlier attempt".to_owned(),
         Reason::Forced => "forced".to_owned(),
-        Reason::Collects(run) => format!("collected from run {run}, which was killed"),
+        Reason::Collects(run) => format!("started by run {run}, which was killed, and collected by this one"),
         Reason::Forgotten => "its result was dropped with `flow forget`".to_owned(),
         Reason::NoResult => "it has no stored result: it failed, was stopped, or was dropped".to_owned(),
         Reason::Damaged(damage) => damage.clone(),
@@ -267,7 +267,7 @@ fn results_in_words(of: &str, change: FileChange, count: u32) -> String {
     let (one, many) = match change {
         FileChange::Changed => ("changed", "changed"),
         FileChange::Added => ("is new", "are new"),
-        FileChange::Removed => ("is gone", "are gone"),
+        FileChange::Removed => ("is no longer used", "are no longer used"),
     };
     match count {
         1 => format!("the result of {of} {one}"),

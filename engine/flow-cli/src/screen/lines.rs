@@ -181,8 +181,8 @@ pub(crate) fn plan_line(view: &View) -> Option<String> {
         (count(|p| matches!(p, Planned::Cached)), "cached"),
         (going_on, "taken over from a killed run"),
         (count(|p| matches!(p, Planned::Run { goes_on: None, .. })), "to run"),
-        (count(|p| matches!(p, Planned::After { .. })), "decided after them"),
-        (count(|p| matches!(p, Planned::MayRepeat)), "repeated only if a verdict needs it"),
+        (count(|p| matches!(p, Planned::After { .. })), "after them if needed"),
+        (count(|p| matches!(p, Planned::MayRepeat)), "repetitions if a verdict needs them"),
         (count(|p| matches!(p, Planned::Skipped { .. })), "not run"),
     ];
     let words: Vec<String> =

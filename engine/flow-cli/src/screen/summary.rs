@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, mem::discriminant};
 
 use flow_core::{
-    AttemptId, Outcome,
+    AttemptId, Outcome, Planned,
     reason::{Cause, Spoiled},
 };
 use indexmap::IndexMap;
@@ -138,7 +138,10 @@ fn headline(view: &View, ended: &Ended) -> String {
         }
     };
     part(count(&|s| matches!(s, InstanceState::Cached(..))), "cached");
-    part(count(&|s| matches!(s, InstanceState::Done(_))) - not_kept, "ran");
+    let collected = view.instances.values().filter(|shown| is_done(shown) && is_collected(shown));
+    let collected = collected.filter(|shown| !view.is_not_kept(shown)).count();
+    part(collected, "collected");
+    part(count(&|s| matches!(s, InstanceState::Done(_))) - not_kept - collected, "ran");
     part(not_kept, "not kept");
     for outcome in [Outcome::Failed, Outcome::OutOfMemory, Outcome::TimedOut, Outcome::DoesNotFit] {
         part(count(&|s| *s == InstanceState::Settled(outcome)), words::outcome(outcome));
@@ -161,6 +164,11 @@ fn headline(view: &View, ended: &Ended) -> String {
     // The time of a kill is not recorded.
     let took = if ended.exit.is_some() { format!(" in {took}") } else { format!(", last seen after {took}") };
     format!("{} {}{took} (run {})", styled(style, word), parts.join(", "), ended.run)
+}
+
+/// An earlier run started it, which was killed.
+fn is_collected(shown: &Shown) -> bool {
+    matches!(shown.planned, Planned::Run { goes_on: Some(_), .. })
 }
 
 /// Each failure with the end of its log. Instances of a step that failed in the same way share a
@@ -245,7 +253,7 @@ fn ran(view: &View, out: &mut Vec<String>) {
     for (shown, what, why) in alike(done) {
         let InstanceState::Done(outcome) = shown.state else { continue };
         let how = if outcome == Outcome::Ok { String::new() } else { format!(", {}", words::outcome(outcome)) };
-        out.push(format!("  {:<9} {what}{how}: {why}", "ran"));
+        out.push(format!("  {:<9} {what}{how}: {why}", if is_collected(shown) { "collected" } else { "ran" }));
     }
 }
 

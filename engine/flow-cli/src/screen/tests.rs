@@ -150,7 +150,7 @@ fn one_line_an_event() {
        0:48  note           solo[batch=512]: a stranger came to GPU 0
        0:49  skipped        table: solo[batch=32] did not succeed
        0:49  published      reports/feb08.md
-    plan: 1 cached, 3 to run, 1 decided after them, 1 not run
+    plan: 1 cached, 3 to run, 1 after them if needed, 1 not run
     ");
 }
 

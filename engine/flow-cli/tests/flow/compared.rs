@@ -159,7 +159,7 @@ fn an_axis_that_a_table_averages_goes_in_rounds() {
     let workflow = "flow: 1
 name: layouts
 steps:
-  train: {matrix: {layout: [x, y], copy: [1, 2]}, run: 'echo loss ${{ copy }}', metrics: {stdout: 'loss {loss}'}}
+  train: {matrix: {layout: [x, y], copy: [1, 2]}, run: 'sleep 0.3; echo loss ${{ copy }}', metrics: {stdout: 'loss {loss}'}}
   table: {uses: flow/table, with: {from: train, split: layout, over: copy, columns: [loss]}}
 ";
     let space = space();

@@ -52,8 +52,7 @@ fn a_program_that_does_not_call_is_ready_when_it_starts_and_the_journal_says_so(
     space.write("pair.yaml", WORKFLOW).write("code/train.sh", &TRAIN.replace("flow ready", "true"));
     space.flow(["run", "pair.yaml"]).expect(0);
     let texts = space.journal();
-    let said =
-        texts.iter().filter_map(|line| line["text"].as_str()).filter(|text| text.contains("ready when it starts"));
+    let said = texts.iter().filter_map(|line| line["text"].as_str()).filter(|text| text.contains("ready at its start"));
     assert_eq!(said.count(), 2, "{texts:?}");
 }
 

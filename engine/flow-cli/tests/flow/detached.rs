@@ -54,7 +54,7 @@ fn newest(space: &TestSpace) -> Option<std::path::PathBuf> {
     fs::read_dir(space.path(".flow/runs")).ok()?.flatten().map(|run| run.path()).max()
 }
 
-fn kill_it(pid: i32) {
+pub(crate) fn kill_it(pid: i32) {
     let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
     // Its first thread may be dead before the others, which have its files open.
     until("it is dead", || {
@@ -113,7 +113,10 @@ fn what_a_forced_run_left_is_collected_by_the_next_run_forced_or_not() {
         let text = space.flow([&["run", "w.yaml"], next].concat()).expect(0).text();
         assert!(twice("began") && twice("did"), "{text}");
         let why = space.flow(["why", "count[n=0]"]).expect(0).stdout();
-        assert!(why.contains("collected from run") && why.contains(", which was killed"), "{why}");
+        assert!(
+            why.contains("started by run") && why.contains(", which was killed, and collected by this one"),
+            "{why}"
+        );
         let recorded = space.journal().into_iter().filter(|line| line["event"] == "recorded");
         assert_eq!(recorded.filter(|line| line["result"]["step"] == "count").count(), 2, "{text}");
         nobody_is_left(&space);
@@ -194,7 +197,7 @@ fn what_nobody_wants_any_more_is_ended() {
     for args in [&["plan"][..], &["run", "-n"], &["run", "-n", "-f"]] {
         let said = space.flow(args.iter().copied()).expect(0).stdout();
         assert!(said.contains("running        count × 2  since run "), "{said}");
-        assert!(said.contains("3 instances: 2 running, 1 decided after them"), "{said}");
+        assert!(said.contains("3 instances: 2 running, 1 after them if needed"), "{said}");
     }
     // One of them is not there any more, the other one is another step.
     let text = space.read("w.yaml").replace("range(2)", "range(1)").replace(" 600", " 0.1");

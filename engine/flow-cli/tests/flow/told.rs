@@ -33,7 +33,7 @@ fn results_that_changed_are_counted_by_step_and_new_ones_are_not_said_to_have_ch
     assert!(text.contains(&format!("ran       train × 12: {command}\n")), "{text}");
     assert!(text.contains("ran       table: 12 results of train changed\n"), "{text}");
     let text = run(&more.replace("[1, 2, 3, 4]", "[1, 5]").replace("echo", "echo its"));
-    let results = "3 results of train changed; 9 results of train are gone; 3 results of train are new";
+    let results = "3 results of train changed; 9 results of train are no longer used; 3 results of train are new";
     assert!(text.contains(results), "{text}");
 }
 

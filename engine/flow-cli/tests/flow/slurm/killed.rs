@@ -69,7 +69,7 @@ fn tasks_that_wait_and_that_an_edit_makes_useless_are_ended_and_no_others_of_the
     let ended = "3 jobs of run RUN continue, which this plan does not need; `flow run` cancels them";
     assert!(planned.contains(ended), "{planned}");
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert!(text.contains("done: 3 ran") && !text.contains("tried again"), "{text}");
+    assert!(text.contains("done: 3 collected") && !text.contains("tried again"), "{text}");
     let begins = |verb: &str, n: u32| text.contains(&format!("{verb}         count[n={n}] "));
     assert!(begins("queued", 1) && begins("queued", 2) && !begins("queued", 0), "{text}");
     assert_eq!((lab.lines("began"), lab.lines("did")), (once(3), once(3)), "{text}");
@@ -203,7 +203,7 @@ fn what_a_killed_run_left_is_followed_whatever_on_says_now() {
             let status = lab.space.flow(["status", "--json"]).expect(0).stdout();
             let status: serde_json::Value = serde_json::from_str(&status).unwrap();
             let pid = i32::try_from(status["pid"].as_i64().unwrap()).unwrap();
-            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+            crate::detached::kill_it(pid);
         } else {
             let mut flow = lab.space.start([&["run", "w.yaml"], first].concat());
             until("both run", began);

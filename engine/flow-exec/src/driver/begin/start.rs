@@ -174,9 +174,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
                 announces = caller.is_some();
                 barrier = Some(match caller {
                     Some(caller) => format!("waits at the barrier: {caller} calls `flow ready`"),
-                    None => {
-                        "counts as ready when it starts: neither its command nor its inputs call `flow ready`".into()
-                    }
+                    None => "counts as ready at its start, because it does not call `flow ready`".into(),
                 });
             }
             in_image(start, argv(line, *shell, start.folder)?)

@@ -316,7 +316,10 @@ impl Outcomes {
         let used = result.circumstances.foreign_cpu.filter(|used| *used > FOREIGN_CPU);
         if let Some(used) = used.filter(|_| self.context.instance(instance).measured && !self.warned_of_others) {
             self.warned_of_others = true;
-            let text = format!("other programs used {:.0}% of the CPU; they disturb repetitions too", used * 100.0);
+            let text = format!(
+                "other programs used {:.0}% of the CPU; while they run, they disturb every measurement",
+                used * 100.0
+            );
             out.notice(Some(instance), text);
         }
     }
