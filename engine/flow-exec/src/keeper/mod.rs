@@ -47,7 +47,7 @@ pub const KEEPER_ARG: &str = "__keeper";
 
 /// A request of the engine. It holds secrets: nothing prints it.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "request", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Request {
     Start(Start),
     /// Ends an attempt: asks every process of it, waits, kills. A second request with less grace shortens the wait;
@@ -117,7 +117,7 @@ pub struct Unsettled {
 
 /// An event for the engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Event {
     Started {
         attempt: AttemptId,

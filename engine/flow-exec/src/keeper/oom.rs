@@ -42,10 +42,12 @@ impl OomKills {
         self.looked + self.every
     }
 
-    /// Nothing ran for a while: earlier kills do not belong to any step.
+    /// Nothing ran for a while: earlier kills do not belong to any step. Within an interval, a look is recent enough.
     pub(super) fn forget(&mut self) {
-        self.counts = [count(&self.file).unwrap_or(0); 2];
-        self.looked = clock::steady();
+        if self.next_look() <= clock::steady() {
+            self.counts = [count(&self.file).unwrap_or(0); 2];
+            self.looked = clock::steady();
+        }
     }
 
     /// Looks, if it is time to.

@@ -72,15 +72,16 @@ fn sweep(folders: &Receiver<PathBuf>) {
 /// True if the folder's content is at most `room` bytes. Links are not followed.
 fn is_small(folder: &Path, room: &mut u64) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return true };
-    entries.flatten().all(|entry| match entry.metadata() {
-        Ok(meta) if meta.is_dir() => is_small(&entry.path(), room),
+    entries.flatten().all(|entry| {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            return is_small(&entry.path(), room);
+        }
         // A file takes at least one block.
-        Ok(meta) => {
-            let left = room.checked_sub(meta.len().max(4096));
+        let left = entry.metadata().map(|meta| room.checked_sub(meta.len().max(4096)));
+        left.map_or(true, |left| {
             *room = left.unwrap_or(0);
             left.is_some()
-        }
-        Err(_) => true,
+        })
     })
 }
 
