@@ -1004,6 +1004,7 @@ best-tied = The repetitions cannot tell it from { $tied_with } ({ $paired ->
     [none] {""}
    *[other] ; next: p { $p }
 }).
+best-few = With { $runs } repetitions, even a large difference may be chance.
 tied-all = { $tied ->
     [1] the other point
    *[other] any of the { $tied } other points

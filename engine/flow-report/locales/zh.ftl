@@ -1271,6 +1271,7 @@ best-tied = 重复运行尚无法将其与{ $tied_with }（{ $paired ->
     [none] {""}
    *[other] ；与其次者：p { $p }
 }）。
+best-few = 只重复 { $runs } 次，再大的差异也可能出于偶然。
 tied-all = { $tied ->
     [1] 另一个点区分
    *[other] 其余 { $tied } 个点区分

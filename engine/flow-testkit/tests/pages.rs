@@ -57,7 +57,9 @@ fn a_readme_opens_with_an_answer_from_a_report() {
         for verdict in verdicts {
             assert!(caption.contains(&format!("**{verdict}**")), "{path}: {caption}");
         }
-        let report = page.lines().find_map(|line| line.strip_prefix("[1]: ")).expect("the report");
+        let link = Regex::new(r"(?m)\]\((examples/reports/\S+-\S+\.md)\)|^\[1\]: (\S+)$").expect("a pattern");
+        let found = link.captures(&page).expect("the report");
+        let report = found.get(1).or(found.get(2)).expect("a link").as_str();
         let rows = read(report);
         let rows = rows.lines().filter(|line| line.starts_with("| "));
         let on_page: Vec<f64> = rows.flat_map(numbers).filter_map(|number| number.parse().ok()).collect();

@@ -22,6 +22,8 @@ use crate::words::{Args, Words};
 
 /// Maximum points shown.
 const SHOWN: usize = 12;
+/// With at most so many repetitions, a test misses even large differences.
+const FEW: usize = 4;
 
 /// Parameters (`with:`) of a `flow/best` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -193,8 +195,12 @@ impl Ranking {
                 let worse: Vec<String> = worse.map(|point| point.name.clone()).collect();
                 let args = Args::new().with("paired", self.pairing()).with("p", p);
                 let told = say("best-tied", args.with("tied_with", tied_with(&tied, &worse, names.words, lang)));
+                let runs = best.cell.of.len();
+                // A reader could take all points for equal.
+                let few = (worse.is_empty() && tied.len() > 1 && runs <= FEW)
+                    .then(|| say("best-few", Args::new().count("runs", runs)));
                 let more = tied_next.map(|next| more_in_words(&next.name, next.more, names.words, lang));
-                Some(names.words.sentences(lang, &[told].into_iter().chain(more).collect::<Vec<_>>()))
+                Some(names.words.sentences(lang, &[told].into_iter().chain(few).chain(more).collect::<Vec<_>>()))
             }
             (true, _) if tested == others => Some(say("best-clear", Args::new().with("paired", self.pairing()))),
             (true, _) => None,

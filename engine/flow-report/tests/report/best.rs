@@ -99,11 +99,10 @@ fn points_that_repetitions_do_not_tell_apart_are_counted() {
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
     let [english, chinese] = said(&input, &["best"]);
     let others = "at c=1, svm; the same at c=2, svm. The repetitions cannot tell it from any of the 2 other points \
-                  (paired t-tests; next: p = 0.85). To tell it from c=2, svm, each point needs about 28 more runs, if the \
+                  (paired t-tests; next: p = 0.85). With 3 repetitions, even a large difference may be chance. To tell it from c=2, svm, each point needs about 28 more runs, if the \
                   difference is real.";
     assert!(english.contains(others), "{english}");
-    let others =
-        "取值为 c=1, svm，c=2, svm 也相同。重复运行尚无法将其与其余 2 个点区分（配对 t 检验；与其次者：p = 0.85）。";
+    let others = "取值为 c=1, svm，c=2, svm 也相同。重复运行尚无法将其与其余 2 个点区分（配对 t 检验；与其次者：p = 0.85）。只重复 3 次，再大的差异也可能出于偶然。";
     assert!(chinese.contains(others), "{chinese}");
 
     // The table shows medians, but tests compare means.
