@@ -27,9 +27,10 @@ Example:
   flow accept --environments --reason 'a patch release'    every result whose only difference is the
                                                            packages of its declared environment
 
-If an instance has several results, flow keeps the one with the fewest differences, not a later trial with other
-parameters. Results of another command or parameter are refused without --other-settings. Reports show that a result
-was kept, and the reason. `flow forget STEP --accepted` takes it back.")]
+Call it after the edit and before the next run. It accepts the edits of all inputs of the step at once: look at \
+`flow diff now` first. Of several results of an instance, it keeps the most similar one. Results of another command or \
+parameter are refused without --other-settings. Reports show that a result was kept, and the reason. \
+`flow forget STEP --accepted` takes it back.")]
 pub(crate) struct Accept {
     /// A step, or an instance such as 'solo[batch=16]'
     #[arg(required_unless_present = "environments", value_name = "STEP")]

@@ -28,8 +28,8 @@ Examples:
   flow audit 'train[lr=0.1]'             this instance
   flow audit sweep.yaml                  one instance of each step with a command
 
-The step runs once, in a work folder of its own, under strace, which slows it down. It is not
-measured, does not wait for other steps, and its result is not kept. Steps that it needs must have
+The step runs once, in a work folder of its own, under strace, which slows it down. It is not \
+measured, does not wait for other steps, and its result is not kept. Steps that it needs must have \
 run before. `flow why` shows the answer until an edit changes the step.")]
 pub(crate) struct Audit {
     /// Steps, or instances such as 'train[lr=0.1]' [default: every step]

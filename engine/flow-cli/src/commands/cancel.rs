@@ -22,8 +22,8 @@ const LOOKS: u32 = 60;
 /// Arguments of `flow cancel`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Like Ctrl-C in its terminal: nothing new starts, and running steps have a few seconds to end. With --now they are
-killed at once. Finished results stay, and the next run continues from there.
+Like Ctrl-C in its terminal: nothing new starts, and running steps have a few seconds to end. With --now they are \
+killed at once. Finished results stay, and the next run continues from there. \
 If the run's own process was killed, this ends the steps that it left running.")]
 pub(crate) struct Cancel {
     /// The run, by its id or the end of it [default: the active one]

@@ -17,8 +17,8 @@ use crate::words;
 /// Arguments of `flow doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A damaged database is moved aside and rebuilt from the journals of the runs. A result with missing or damaged files
-is dropped, so that the next run makes it again. Processes that a killed run left alive are killed. The last line shows
+A damaged database is moved aside and rebuilt from the journals of the runs. A result with missing or damaged files \
+is dropped, so that the next run makes it again. Processes that a killed run left alive are killed. The last line shows \
 where work folders are, with -w those of that workflow, and what `flow gc` would free.")]
 pub(crate) struct Doctor {
     /// Read and hash every file again, which takes as long as reading the whole store

@@ -29,8 +29,8 @@ Examples:
   flow export 20260208-153012-3f2a --bundle h200.bundle --as lab4
   flow export --bundle h200.bundle --inputs  with the scripts, so that `flow diff` shows changed lines
 
-A bundle carries a whole run: its results, journal and tables, its series (at most 300 points each), the workflow file,
-and the digests of commands and input files. It has no logs and no artifacts, no names of machines or people, and only
+A bundle carries a whole run: its results, journal and tables, its series (at most 300 points each), the workflow file, \
+and the digests of commands and input files. It has no logs and no artifacts, no names of machines or people, and only \
 the last part of folder paths. With --inputs, the texts of the inputs go along as they are. `zcat` prints it.")]
 pub(crate) struct Export {
     /// The run, by its id or the end of it [default: the workflow's last]

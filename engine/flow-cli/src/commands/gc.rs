@@ -27,8 +27,8 @@ Examples:
   flow gc -n                             show what would be removed
   flow gc --runs 3 --days 0              keep everything that the last three runs of each workflow use
 
-flow also keeps the last results of each step, even if many runs of other steps followed; --runs 0 removes them too.
-Environments that uv made stay while runs of any store use them, and for the days of --days; --days 0 keeps them all.
+flow also keeps the last results of each step, even if many runs of other steps followed; --runs 0 removes them too. \
+Environments that uv made stay while runs of any store use them, and for the days of --days; --days 0 keeps them all. \
 Imported results stay, because this machine cannot make them again: `flow forget MACHINE` drops them.")]
 pub(crate) struct Gc {
     /// Keep everything that the last N runs of each workflow use

@@ -18,9 +18,9 @@ use crate::words;
 /// Arguments of `flow hw`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-CUDA_VISIBLE_DEVICES and --gpus restrict the GPUs that flow may use. FLOW_FAKE_GPUS='4 x TITAN Xp, 12196 MiB' plans
-for GPUs that are not here; further models follow after a comma. FLOW_NVML_LIB loads another NVIDIA management library.
-The flow processes of a machine lock each GPU with a file, /tmp/flow-UUID.lock. FLOW_GPU_LOCKS selects another folder
+CUDA_VISIBLE_DEVICES and --gpus restrict the GPUs that flow may use. FLOW_FAKE_GPUS='4 x TITAN Xp, 12196 MiB' plans \
+for GPUs that are not here; further models follow after a comma. FLOW_NVML_LIB loads another NVIDIA management library. \
+The flow processes of a machine lock each GPU with a file, /tmp/flow-UUID.lock. FLOW_GPU_LOCKS selects another folder \
 for them, for containers that share GPUs but not /tmp. `flow queue` shows who holds which resources.")]
 pub(crate) struct Hw {
     /// Only these GPUs, by index: 0,1

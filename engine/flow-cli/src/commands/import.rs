@@ -25,8 +25,8 @@ Examples:
   flow diff 3f2a 91bc                    compare the imported run 3f2a with your run 91bc
   flow forget lab4                       drop everything that came from the machine lab4
 
-`flow status`, `show`, `results`, `report` and `diff` read an imported run like one of your own. `flow plan --run` and
-`flow predict --run` answer for its machine. flow never reuses imported results for a step and never averages them with
+`flow status`, `show`, `results`, `report` and `diff` read an imported run like one of your own. `flow plan --run` and \
+`flow predict --run` answer for its machine. flow never reuses imported results for a step and never averages them with \
 your own. Tables with `machines: true` show them next to your own, and `flow runs` lists them.")]
 pub(crate) struct Import {
     /// The bundle to import
@@ -58,7 +58,11 @@ impl Import {
         }
         bundle.results = foreign;
         if bundle.results.is_empty() {
-            let why = if all == 0 { "it contains no results" } else { "its results are this store's own" };
+            let (run, at) = (words::end(&bundle.origin.run), store.dir().path().display());
+            let why = match all {
+                0 => "it contains no results".to_owned(),
+                _ => format!("it is run {run} of this store, `{at}`; compare with it directly: `flow diff {run} RUN`"),
+            };
             output.line(format!("{} from `{shown}`: {why}", styled(NOTE, "nothing imported")))?;
             return Ok(ExitCode::SUCCESS);
         }

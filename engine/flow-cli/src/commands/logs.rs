@@ -37,7 +37,7 @@ Examples:
   flow logs solo                         the output of its instances in the last run
   flow logs 'solo[version=v7,batch=16]' -f
 
-flow keeps the first 64 MiB and the last 192 MiB of a program's output. Into a pipe or a file, the bytes are unchanged.
+flow keeps the first 64 MiB and the last 192 MiB of a program's output. Into a pipe or a file, the bytes are unchanged. \
 On a terminal, flow prints text and colours, and omits sequences that move the cursor, set the title or make links.")]
 pub(crate) struct Logs {
     /// A step, or an instance such as 'solo[batch=16]'

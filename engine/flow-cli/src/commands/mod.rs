@@ -109,7 +109,7 @@ pub(crate) enum Command {
     Import(import::Import),
     /// List the runs
     Runs(runs::Runs),
-    /// Compare two runs: settings, and every result that differs
+    /// Compare two runs: changed lines of files, settings, and results
     Diff(diff::Diff),
     /// Print a report, or show where the reports are
     Report(report::Report),

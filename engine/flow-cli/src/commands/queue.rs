@@ -19,9 +19,9 @@ use crate::words;
 /// Arguments of `flow queue`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-All runs of a machine share its CPUs, memory and GPUs, whatever their stores and users. An exclusive step waits until all
-others have ended, and others wait for it. Higher priority goes first, then the longest wait. The runs find each other
-through a file, /tmp/flow-machine.ledger; FLOW_GPU_LOCKS selects another folder for it, for containers that share a
+All runs of a machine share its CPUs, memory and GPUs, whatever their stores and users. An exclusive step waits until all \
+others have ended, and others wait for it. Higher priority goes first, then the longest wait. The runs find each other \
+through a file, /tmp/flow-machine.ledger; FLOW_GPU_LOCKS selects another folder for it, for containers that share a \
 machine but not /tmp. Every user of the machine can see this list.
 
 Examples:

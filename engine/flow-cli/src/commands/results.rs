@@ -24,12 +24,12 @@ Examples:
   flow results train --all --json                  all results of the step from all runs, one JSON object per line
   flow results train > r.csv && python3 -c 'import pandas as p; print(p.read_csv(\"r.csv\"))'
 
-The value of a metric is that of its last epoch, or of the epoch that `summary:` selects. A time or rate is the mean of
-all epochs but the first. Axes are columns `axis.NAME`. Metrics are columns `NAME`, or
-`metric.NAME` if another column has that name, in the units of `flow show`. Memory is in bytes, times are in seconds, shares are ratios. A value that was not measured is empty, in
-JSON null, never 0. If an attempt resumed from a checkpoint, usage.attempts is the number of attempts in its times, and
-usage.attempts_unmeasured how many are missing from them. Columns `param.NAME` are the parameters of the run; with
---all, of the run that made the result. With --all, `machine` is the machine that a result was imported from; it is empty
+The value of a metric is that of its last epoch, or of the epoch that `summary:` selects. A time or rate is the mean of \
+all epochs but the first. Axes are columns `axis.NAME`. Metrics are columns `NAME`, or \
+`metric.NAME` if another column has that name, in the units of `flow show`. Memory is in bytes, times are in seconds, shares are ratios. A value that was not measured is empty, in \
+JSON null, never 0. If an attempt resumed from a checkpoint, usage.attempts is the number of attempts in its times, and \
+usage.attempts_unmeasured how many are missing from them. Columns `param.NAME` are the parameters of the run; with \
+--all, of the run that made the result. With --all, `machine` is the machine that a result was imported from; it is empty \
 for your own. Results from Slurm have the columns `node` and `slurm_job`.")]
 pub(crate) struct Results {
     /// Only of these steps, or instances such as 'train[lr=0.1]'

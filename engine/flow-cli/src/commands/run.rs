@@ -36,9 +36,9 @@ Examples:
   flow run workflows/feb08.yaml -f solo            run a step again although it is cached
   flow run workflows/feb08.yaml --detach           continue without the terminal; `flow attach` follows it
 
-With --json each line is one object: `at` (milliseconds since 1970), `event`, and the event's fields. The events
-are run_started, instance, remarked, cached, started, ready, released, epoch, ended, again, recorded, observed, tried,
-settled, interrupted, notice, published, withheld and run_ended. The store keeps the same lines in
+With --json each line is one object: `at` (milliseconds since 1970), `event`, and the event's fields. The events \
+are run_started, instance, remarked, cached, started, ready, released, epoch, ended, again, recorded, observed, tried, \
+settled, interrupted, notice, published, withheld and run_ended. The store keeps the same lines in \
 runs/<id>/journal.jsonl."
 )]
 pub(crate) struct Run {
@@ -244,7 +244,7 @@ mod tests {
         let error = serde_json::from_str::<RunEvent>(r#"{"event": "?"}"#).unwrap_err().to_string();
         let known = error.split('`').skip(3).step_by(2).filter(|name| !others.contains(name));
         let help = <Run as clap::Args>::augment_args(clap::Command::new("run")).get_after_help().unwrap().to_string();
-        let (_, list) = help.split_once("The events\nare ").unwrap();
+        let (_, list) = help.split_once("The events are ").unwrap();
         let (list, _) = list.split_once('.').unwrap();
         let names = list.split([' ', ',', '\n']).filter(|word| !matches!(*word, "" | "and"));
         assert_eq!(names.collect::<Vec<_>>(), known.collect::<Vec<_>>());

@@ -17,7 +17,7 @@ use crate::place;
 /// Arguments of `flow schema`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With the schema, editors complete and check workflow files, including `with:` of all plugins found here. For an editor
+With the schema, editors complete and check workflow files, including `with:` of all plugins found here. For an editor \
 with the YAML language server:
   flow schema > workflow.schema.json
   # yaml-language-server: $schema=workflow.schema.json      as the first line of a workflow")]

@@ -22,8 +22,8 @@ Examples:
   flow shell train                       a shell in the work folder of a step that failed
   flow shell 'train[lr=0.1]' -- ls -l    a command there
 
-The shell has the variables that the step had, also those for its CPUs and GPUs, but reserves none of
-these. Secrets come from your own shell. flow keeps the work folder of a step that failed until
+The shell has the variables that the step had, also those for its CPUs and GPUs, but reserves none of \
+these. Secrets come from your own shell. flow keeps the work folder of a step that failed until \
 `flow gc`.")]
 pub(crate) struct Shell {
     /// A step, or an instance such as 'solo[batch=16]'

@@ -40,7 +40,7 @@ Examples:
   flow view 3f2a da47                    two runs, with the changes from the first to the second
   flow view --socket ~/view.sock         on a socket that only you can open, for `ssh -L 8080:FILE`
 
-The page is served to this machine only, and only to a browser that opens the printed link. It only reads files: the run
+The page is served to this machine only, and only to a browser that opens the printed link. It only reads files: the run \
 does not notice it. The first `flow view` builds the page's server with cargo.")]
 pub(crate) struct View {
     /// A run, by its id or the end of it, a bundle, or a store's folder [default: the active run, else the last one]; a

@@ -32,7 +32,7 @@ Examples:
   flow why solo --set lr=0.1             the effect of this change
   flow why solo --run 3f2a               why it ran in an earlier run
 
-Of a long value it shows the first difference, and with -v the whole value. During a run, it shows what a step waits
+Of a long value it shows the first difference, and with -v the whole value. During a run, it shows what a step waits \
 for.")]
 pub(crate) struct Why {
     /// A step, or an instance such as 'solo[batch=16]' [default: every step]

@@ -128,7 +128,10 @@ fn an_export_of_what_is_not_whole_says_so() {
 fn ones_own_results_are_not_another_machines() {
     let (there, _) = two();
     let said = there.flow(["import", "out.bundle"]).expect(0).stdout();
-    assert!(said.contains("its results are this store's own"), "{said}");
+    assert!(
+        said.contains("nothing imported from `out.bundle`: it is run ") && said.contains(" of this store, `"),
+        "{said}"
+    );
     assert!(!there.flow(["runs"]).expect(0).stdout().contains("imported"));
 }
 

@@ -37,14 +37,14 @@ Examples:
   flow diff now                          your edits since the last run, before the next one
   flow diff 3f2a now                     your edits since that run
 
-After `flow accept`, use `flow diff now` to see the accepted edits: `flow diff` compares results, and kept results are
+After `flow accept`, use `flow diff now` to see the accepted edits: `flow diff` compares results, and kept results are \
 the same in both runs.
 
-Repetitions of a point, and the points over which a table averages, share a line with mean ± standard deviation. If a
+Repetitions of a point, and the points over which a table averages, share a line with mean ± standard deviation. If a \
 step has more than 8 instances, they share a line with the minimum and maximum of their numbers. -v prints each.
 
-`on average` is the mean difference over the points that both runs have. Its 95% confidence interval (a paired t-test)
-counts each repetition once, as a mean over the points. A difference of percentages is in points. The wall time of
+`on average` is the mean difference over the points that both runs have. Its 95% confidence interval (a paired t-test) \
+counts each repetition once, as a mean over the points. A difference of percentages is in points. The wall time of \
 steps of less than a second is left out.")]
 pub(crate) struct Diff {
     /// The earlier run, by its id or the end of it. Without BEFORE and AFTER, flow compares the last

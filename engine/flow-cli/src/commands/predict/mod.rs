@@ -29,12 +29,12 @@ Examples:
   flow predict train/model=resnet50,batch=128 --images 60000 --epochs 30 --price H200=3.2/h
                                            on each GPU model that the step ran on: time, memory, energy and cost
 
-A prediction uses all points of the step that have run, along all axes at once. It treats start-up, epochs and end
-separately, and learns whether an epoch takes its time per image or per iteration. About nine of ten measurements are
-inside the interval. After an edit of a step, earlier runs count as far as new runs show the effect of the edit. Imported
+A prediction uses all points of the step that have run, along all axes at once. It treats start-up, epochs and end \
+separately, and learns whether an epoch takes its time per image or per iteration. About nine of ten measurements are \
+inside the interval. After an edit of a step, earlier runs count as far as new runs show the effect of the edit. Imported \
 results count only in tables of machines side by side.
 
---check predicts each point from the others, between them and up to twice as far; of more than 100 points every second,
+--check predicts each point from the others, between them and up to twice as far; of more than 100 points every second, \
 third, … one. --json prints one object per point; with --check one per quantity of a point.")]
 pub(crate) struct Predict {
     /// A step, or STEP/AXIS=VALUE,…

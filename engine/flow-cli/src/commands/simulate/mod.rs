@@ -34,14 +34,14 @@ Examples:
   flow simulate --trace KTH-SP2-1996-2.1-cln.swf --gpus 100x1 --policy fifo,easy
   flow simulate -w workflows/feb08.yaml --gpus '4 x TITAN Xp, 12196 MiB' --chart schedule.svg
 
-A trace has a header, then one line per job: job_id,submit_s,num_gpus,duration_s. flow also reads the Standard Workload
-Format and the public traces Philly, Helios, PAI and Tiresias; --columns maps other names. A workflow is simulated with
-the times of its earlier runs. --json prints one object per policy: policy, jobs, makespan_s, mean_time_in_system_s,
-mean_waiting_s, p50_time_in_system_s, p99_time_in_system_s, gpu_utilisation. A step with `uses: flow/simulate` simulates
+A trace has a header, then one line per job: job_id,submit_s,num_gpus,duration_s. flow also reads the Standard Workload \
+Format and the public traces Philly, Helios, PAI and Tiresias; --columns maps other names. A workflow is simulated with \
+the times of its earlier runs. --json prints one object per policy: policy, jobs, makespan_s, mean_time_in_system_s, \
+mean_waiting_s, p50_time_in_system_s, p99_time_in_system_s, gpu_utilisation. A step with `uses: flow/simulate` simulates \
 random arrivals.
 
-With --slurm, flow's scheduler decides which jobs to submit, and Slurm gives them the GPUs of the nodes in --gpus. Slurm
-orders them by priority, then by submission; a job that fits may pass one that does not. Nothing preempts a job. Only GPUs
+With --slurm, flow's scheduler decides which jobs to submit, and Slurm gives them the GPUs of the nodes in --gpus. Slurm \
+orders them by priority, then by submission; a job that fits may pass one that does not. Nothing preempts a job. Only GPUs \
 count, and a job has one node. The settings of --slurm, with their defaults:
   queue           most jobs of flow in the queue (200)
   array           MaxArraySize (1001)
