@@ -306,7 +306,10 @@ finding-foreign = { $several ->
     [yes] Other programs used up to { $used } of the CPU during some of these results, most during { $label }
    *[no] Other programs used { $used } of the CPU during { $label }
 }, which may explain this finding.
-finding-foreign-few = Other programs disturbed { $disturbed } of the { $all } results: they used { $used } of the CPU during { $label }.
+finding-foreign-few = Other programs disturbed { $disturbed } of the { $all } results: they used { $several ->
+    [yes] up to { $used } of the CPU, most
+   *[no] { $used } of the CPU
+} during { $label }.
 finding-foreign-table = Other programs used up to { $used } of the CPU during { $several ->
     [yes] some results of this table, most during { $label }
    *[no] { $label }
@@ -717,9 +720,9 @@ lack-gpus-trouble = needs { $needs }, this machine has { $has } ({ $trouble })
 lack-gpu-memory = needs { $needs } with { $memory } of memory each; this machine has { $has } (the largest has { $largest })
 lack-cpus = needs { $needs }, this machine has { $has }
 lack-memory = needs { $needs } of memory, this machine has { $has }
-lack-group-gpus = its group of { $members } together needs { $needs } of its own; this machine has { $has }
-lack-group-gpu-memory = its group of { $members } together needs { $memory } on each of { $needs }; this machine has { $has } with that much
-lack-group-memory = its group of { $members } together needs { $needs } of memory; this machine has { $has }
+lack-group-gpus = is in a group of { $members } that needs { $needs } of its own; this machine has { $has }
+lack-group-gpu-memory = is in a group of { $members } that needs { $memory } on each of { $needs }; this machine has { $has } with that much
+lack-group-memory = is in a group of { $members } that needs { $needs } of memory; this machine has { $has }
 lack-member = is in a group with { $label }, which { $why }
 filling-own = flow cannot create { $path }: { $error }
 filling-input = flow cannot copy the input { $path } to the work folder: { $error }

@@ -302,7 +302,10 @@ finding-foreign = { $several ->
     [yes] 部分相关结果在测量时，其他程序最多占用了 { $used } 的 CPU（{ $label } 运行时最多）
    *[no] { $label } 运行时，其他程序占用了 { $used } 的 CPU
 }，这一结论可能受其影响。
-finding-foreign-few = { $all } 个结果中有 { $disturbed } 个受其他程序干扰：{ $label } 运行时，其他程序占用了 { $used } 的 CPU。
+finding-foreign-few = { $all } 个结果中有 { $disturbed } 个受其他程序干扰：{ $several ->
+    [yes] 其他程序最多占用了 { $used } 的 CPU（{ $label } 运行时最多）
+   *[no] { $label } 运行时，其他程序占用了 { $used } 的 CPU
+}。
 finding-foreign-table = { $several ->
     [yes] 本表部分结果在测量时，其他程序最多占用了 { $used } 的 CPU（{ $label } 运行时最多）
    *[no] { $label } 运行时，其他程序占用了 { $used } 的 CPU

@@ -192,7 +192,7 @@ fn wrapped(text: &str) -> String {
         word.starts_with(['-', '+', '*', '#', '>', '=', '|']) || number.parse::<u32>().is_ok()
     };
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
         match lines.last_mut() {
             // The last column is for a backslash.
             Some(line) if is_mark(word) || line.width() + 1 + word.width() < COLUMNS => {

@@ -50,7 +50,11 @@ impl Expansion {
         let key = fit::key(lack);
         let at = step.parts.value(key).map_or_else(|| step.at.clone(), |written| written.at.clone());
         let cap = if matches!(key, "gpus" | "corun") { ", cap it in a profile (`gpus:`)" } else { "" };
-        let help = format!("ask for less{cap}, or `record: [does_not_fit]` to have it as a result");
+        let share = match lack {
+            Lack::GroupGpus { .. } => "`gpus: shared` under `corun:` runs the group on the same GPUs; or ",
+            _ => "",
+        };
+        let help = format!("{share}ask for less{cap}, or `record: [does_not_fit]` to have it as a result");
         let what = Diagnostic::new(format!("`{}` can never run here", instance.label));
         Problem { at, on: On::Key, what: what.because(lack.clone()).help(help) }
     }

@@ -1,7 +1,10 @@
 //! Caveats for findings about times that were measured while other programs used the CPU. The findings stay as they
 //! are. A caveat names the result with the most foreign CPU use.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -31,15 +34,20 @@ pub(crate) struct Beside {
     used: Figure,
     /// Whether other results had much foreign CPU use too.
     several: bool,
-    /// The number of disturbed results and of all, if each cell is a mean of results that are mostly undisturbed.
+    /// The number of disturbed results and of all, if each number is a mean and at most a quarter of it was disturbed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     few: Option<(usize, usize)>,
 }
 
 impl Beside {
-    /// The foreign CPU use, as a share of the host.
-    pub(crate) fn used(&self) -> f64 {
-        self.used.value
+    /// Only few of many repetitions were disturbed.
+    pub(crate) fn is_minor(&self) -> bool {
+        self.few.is_some()
+    }
+
+    /// Compares how much it weighs against a finding.
+    pub(crate) fn cmp(&self, other: &Beside) -> Ordering {
+        other.is_minor().cmp(&self.is_minor()).then(self.used.value.total_cmp(&other.used.value))
     }
 
     /// The caveat for one sentence.
@@ -56,7 +64,11 @@ impl Beside {
         let args = Args::new().with("label", safe::code(&self.label)).with("used", self.used.text(words, lang));
         if let Some((disturbed, all)) = self.few {
             let args = args.count("disturbed", disturbed).count("all", all);
-            return words.text(lang, "finding-foreign-few", &args);
+            return words.text(
+                lang,
+                "finding-foreign-few",
+                &args.with("several", if self.several { "yes" } else { "no" }),
+            );
         }
         words.text(lang, key, &args.with("several", if self.several { "yes" } else { "no" }))
     }
@@ -79,7 +91,7 @@ impl Disturbed {
     /// The caveat with the most foreign CPU use.
     pub(crate) fn most(&self) -> Option<&Beside> {
         let all = self.findings.values().chain(self.analyses.values().flat_map(BTreeMap::values));
-        all.max_by(|a, b| a.used.value.total_cmp(&b.used.value))
+        all.max_by(|a, b| a.cmp(b))
     }
 }
 
@@ -96,7 +108,7 @@ pub(crate) fn disturbed(
         let all: BTreeSet<&str> = means.iter().copied().flatten().map(String::as_str).collect();
         let is_disturbed = |label: &&String| foreign.contains_key(label.as_str());
         let known: BTreeMap<&str, f64> = all.iter().filter_map(|label| Some((*label, *foreign.get(label)?))).collect();
-        let is_minor = means.iter().all(|of| 2 * of.iter().filter(is_disturbed).count() < of.len());
+        let is_minor = means.iter().all(|of| 4 * of.iter().filter(is_disturbed).count() <= of.len());
         let (label, used) = known.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
         let what = What::new("foreign_beside", [("label", *label)]);
         let used = ledger.computed(None, what, *used, Format::for_unit("ratio", std::iter::once(*used)));

@@ -46,17 +46,21 @@ fn sentence<'s>(said: Said, section: &'s Section, words: &Words, lang: &str) -> 
 /// One caveat for all of these sentences.
 fn caveat<'s>(beside: impl Iterator<Item = &'s Beside>, words: &Words, lang: &str) -> Option<String> {
     let all: Vec<&Beside> = beside.collect();
-    let most = all.iter().copied().max_by(|a, b| a.used().total_cmp(&b.used()))?;
+    let most = all.iter().copied().max_by(|a, b| a.cmp(b))?;
     Some(if all.len() > 1 { most.of_table(words, lang) } else { most.worded(words, lang) })
 }
 
 /// The findings next to the answer. A caveat that the answer has is not repeated.
 pub(super) fn bullets(section: &Section, answer: &Answer, room: usize, words: &Words, lang: &str) -> Vec<String> {
-    let told = section.with.answer.is_none()
-        && answer.lead.iter().any(|said| sentence(*said, section, words, lang).1.is_some());
+    let told: Vec<&Beside> = match section.with.answer {
+        Some(_) => Vec::new(),
+        None => answer.lead.iter().filter_map(|said| sentence(*said, section, words, lang).1).collect(),
+    };
+    let is_news = |beside: &&Beside| told.is_empty() || !beside.is_minor() && told.iter().all(|told| told.is_minor());
     let said = answer.findings.iter().take(room).map(|said| sentence(*said, section, words, lang));
-    let (mut out, beside): (Vec<String>, Vec<Option<&Beside>>) = said.unzip();
-    let first = beside.iter().position(Option::is_some).filter(|_| !told);
+    let (mut out, beside): (Vec<String>, Vec<Option<&Beside>>) =
+        said.map(|(said, beside)| (said, beside.filter(is_news))).unzip();
+    let first = beside.iter().position(Option::is_some);
     if let Some((at, caveat)) = first.zip(caveat(beside.into_iter().flatten(), words, lang)) {
         out[at] = words.sentences(lang, &[out[at].clone(), caveat]);
     }

@@ -122,9 +122,8 @@ pub(super) fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String>
 
 /// The command that measures the disturbed results again.
 fn measure_again(report: &Report, words: &Words, lang: &str) -> Option<String> {
-    let quoted = |name: &String| if name.contains('[') { format!(" -f '{name}'") } else { format!(" -f {name}") };
-    let options: String = report.to_repeat.iter().map(quoted).collect();
     let value = |text: &str| shlex::try_quote(text).map_or_else(|_| "…".to_owned(), |quoted| quoted.into_owned());
+    let options: String = report.to_repeat.iter().map(|name| format!(" -f {}", value(name))).collect();
     let set: String =
         report.setup.set.iter().map(|(name, text)| format!(" --set {}", value(&format!("{name}={text}")))).collect();
     let command = safe::code(&format!("flow run{options}{set}"));
