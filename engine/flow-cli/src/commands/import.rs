@@ -61,6 +61,9 @@ impl Import {
             let (run, at) = (words::end(&bundle.origin.run), store.dir().path().display());
             let why = match all {
                 0 => "it contains no results".to_owned(),
+                _ if !store.dir().run(&bundle.origin.run).path().is_dir() => {
+                    "its results are this store's own".to_owned()
+                }
                 _ => format!("it is run {run} of this store, `{at}`; compare with it directly: `flow diff {run} RUN`"),
             };
             output.line(format!("{} from `{shown}`: {why}", styled(NOTE, "nothing imported")))?;

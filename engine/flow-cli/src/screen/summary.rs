@@ -4,8 +4,9 @@
 use std::{collections::BTreeMap, mem::discriminant};
 
 use flow_core::{
-    AttemptId, Outcome, Planned,
+    AttemptId, Outcome,
     reason::{Cause, Spoiled},
+    why::{Reason, Why},
 };
 use indexmap::IndexMap;
 
@@ -138,7 +139,7 @@ fn headline(view: &View, ended: &Ended) -> String {
         }
     };
     part(count(&|s| matches!(s, InstanceState::Cached(..))), "cached");
-    let collected = view.instances.values().filter(|shown| is_done(shown) && is_collected(shown));
+    let collected = view.instances.values().filter(|shown| is_done(shown) && is_collected(view, shown));
     let collected = collected.filter(|shown| !view.is_not_kept(shown)).count();
     part(collected, "collected");
     part(count(&|s| matches!(s, InstanceState::Done(_))) - not_kept - collected, "ran");
@@ -166,9 +167,10 @@ fn headline(view: &View, ended: &Ended) -> String {
     format!("{} {}{took} (run {})", styled(style, word), parts.join(", "), ended.run)
 }
 
-/// An earlier run started it, which was killed.
-fn is_collected(shown: &Shown) -> bool {
-    matches!(shown.planned, Planned::Run { goes_on: Some(_), .. })
+/// An earlier run started it, which was killed, and this run did not start it again.
+fn is_collected(view: &View, shown: &Shown) -> bool {
+    let collects = |why: &Why| why.first.iter().any(|reason| matches!(reason, Reason::Collects(_)));
+    view.attempts_of(shown).len() == 1 && matches!(&shown.reason, Some(Because::Runs(why)) if collects(why))
 }
 
 /// Each failure with the end of its log. Instances of a step that failed in the same way share a
@@ -253,7 +255,7 @@ fn ran(view: &View, out: &mut Vec<String>) {
     for (shown, what, why) in alike(done) {
         let InstanceState::Done(outcome) = shown.state else { continue };
         let how = if outcome == Outcome::Ok { String::new() } else { format!(", {}", words::outcome(outcome)) };
-        out.push(format!("  {:<9} {what}{how}: {why}", if is_collected(shown) { "collected" } else { "ran" }));
+        out.push(format!("  {:<9} {what}{how}: {why}", if is_collected(view, shown) { "collected" } else { "ran" }));
     }
 }
 

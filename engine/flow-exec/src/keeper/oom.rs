@@ -45,9 +45,10 @@ impl OomKills {
     /// Nothing ran for a while: earlier kills do not belong to any step. Within an interval, a look is recent enough.
     pub(super) fn forget(&mut self) {
         if self.next_look() <= clock::steady() {
-            self.counts = [count(&self.file).unwrap_or(0); 2];
+            self.counts[1] = count(&self.file).unwrap_or(0);
             self.looked = clock::steady();
         }
+        self.counts[0] = self.counts[1];
     }
 
     /// Looks, if it is time to.

@@ -158,7 +158,7 @@ fn overall(step: &str, name: &str, pairs: &[Pair]) -> Option<String> {
         format!(" (95% interval from {n} repetitions: {low} to {high}){chance}")
     };
     let interval = interval.map(words).unwrap_or_else(|| match repetitions.len() {
-        1 => " (one run of each point: no test)".to_owned(),
+        1 => " (one repetition: no test)".to_owned(),
         few @ ..FEWEST => format!(" ({few} repetitions: too few for an interval)"),
         _ => String::new(),
     });
@@ -507,7 +507,7 @@ mod tests {
         assert_eq!((of(4).len(), of(8).len()), (7, 4), "times of many points share a row");
         let loss = "train × 9 loss 0.00007 to 0.01034 0.00014 to 0.02068 +100.0%";
         let time = "train × 9 epoch_time 2 to 10 3 to 11 +10.0% to +50.0%";
-        let overall = "train loss: higher at 9 of 9 points, on average +0.004634 (one run of each point: no test)";
+        let overall = "train loss: higher at 9 of 9 points, on average +0.004634 (one repetition: no test)";
         assert_eq!(of(9), [overall, loss, time, "-v shows each instance"]);
     }
 
