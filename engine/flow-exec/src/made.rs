@@ -88,7 +88,6 @@ impl Make<'_> {
             cwd: self.project.clone(),
             folder: folder.path().to_owned(),
             secrets: Vec::new(),
-            unsettled: None,
         }));
         let how = match follow(&mut keeper, &folder, said).await {
             Ok(exit) if exit.code == Some(0) => return Ok(()),

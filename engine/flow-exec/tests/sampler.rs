@@ -48,7 +48,6 @@ fn a_whole_tree_is_seen_daemons_included() {
             cwd: folder.work(),
             folder: folder.path().to_owned(),
             secrets: Vec::new(),
-            unsettled: None,
         }));
         let exit = loop {
             match tokio::time::timeout(Duration::from_secs(60), keeper.next_event()).await.unwrap().unwrap() {

@@ -9,7 +9,6 @@
 //! | `go` | engine | the co-run barrier is released; the content is the time, in seconds since 1970 |
 //! | `stop` | engine | a program that has sent `sufficed` ends after its current epoch |
 //! | `log` | program | its standard output and error |
-//! | `exit.json` | keeper, atomically | [`Exit`] |
 //! | `work/` | both | the program's current folder: `in/<step>` to read, `out/` to write |
 //!
 //! The program finds the folder in the environment variable [`ATTEMPT_VAR`]; every path inside [`Request`] is relative
@@ -17,11 +16,11 @@
 //!
 //! Each message is one line, written at once in append mode, so that threads and processes may share the file. Programs
 //! only write to it: in a step with secrets it is a pipe. Unknown fields are ignored. A line of `messages.jsonl` that
-//! is not a valid message is ignored and counted. The exit record and the last `outcome` decide together: a program
+//! is not a valid message is ignored and counted. The exit code and the last `outcome` decide together: a program
 //! that says `ok` and then crashes has failed, and so has one that exits with 0 without an outcome. After
 //! `out_of_memory` or `failed` it exits with 1.
 //!
-//! `tests/frozen/` holds each message, the request and the exit record as JSON, for authors in other languages.
+//! `tests/frozen/` holds each message and the request as JSON, for authors in other languages, and [`Exit`].
 #![warn(missing_docs)]
 
 mod message;
@@ -62,8 +61,6 @@ pub mod file {
     pub const STOP: &str = "stop";
     /// Standard output and error.
     pub const LOG: &str = "log";
-    /// How the program ended.
-    pub const EXIT: &str = "exit.json";
     /// The program's current folder.
     pub const WORK: &str = "work";
 }

@@ -1,4 +1,4 @@
-//! The engine's request to a program, and the keeper's record of its end.
+//! The engine's request to a program, and how the program ended.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ pub struct Corun {
     pub members: u32,
 }
 
-/// `exit.json`: written by the keeper, to a temporary file and renamed.
+/// How a program ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
     /// The exit code, if the program ended by itself.

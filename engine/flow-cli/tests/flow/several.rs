@@ -7,10 +7,7 @@ use std::{
 };
 
 use flow_testkit::{Running, TestSpace, files_below, until};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::space;
@@ -74,19 +71,6 @@ fn times(space: &TestSpace) -> BTreeMap<String, (u32, u32)> {
     times
 }
 
-/// How many attempts of each step ended well, by their logs and the records of who kept them.
-fn completed(space: &TestSpace) -> BTreeMap<String, u32> {
-    let mut completed: BTreeMap<String, u32> = BTreeMap::new();
-    for exit in files_below(&space.path(".flow/runs")).iter().filter(|path| path.ends_with("exit.json")) {
-        let log = fs::read_to_string(exit.with_file_name("log")).unwrap_or_default();
-        let exit: Value = serde_json::from_str(&fs::read_to_string(exit).unwrap_or_default()).unwrap_or_default();
-        if let (Some(name), Some(0)) = (log.lines().next(), exit["code"].as_i64()) {
-            *completed.entry(name.to_owned()).or_default() += 1;
-        }
-    }
-    completed
-}
-
 fn begun(space: &TestSpace) -> usize {
     space.read("log").lines().filter(|line| line.ends_with("begins")).count()
 }
@@ -127,28 +111,6 @@ fn what_a_killed_run_was_doing_is_done_by_the_one_that_waited_for_it() {
     assert!(times.values().all(|seen| *seen == (2, 1)), "begun twice, and once brought to an end: {times:?}");
     space.flow(["run", "one.yaml"]).expect(0);
     assert_eq!(begun(&space), 4, "the workflow of the killed one has its results too");
-}
-
-#[test]
-fn what_had_ended_when_its_run_was_killed_is_waited_for_until_that_is_written_down() {
-    let space = lab(1, "0.5");
-    let mut first = space.start(["run", "one.yaml"]);
-    until("the first has begun", || begun(&space) == 1);
-    let mut second = space.start(["run", "two.yaml"]);
-    until("the second waits", || second.said().contains("each runs once"));
-    // Its end is known to the keeper alone, which has no time to say so before the second looks.
-    first.signal(Signal::SIGSTOP);
-    until("the step has ended", || completed(&space).len() == 1);
-    let records = files_below(&space.path(".flow/runs"));
-    let record = records.iter().find(|path| path.ends_with("keeper.json")).unwrap();
-    let record: Value = serde_json::from_str(&fs::read_to_string(record).unwrap()).unwrap();
-    let keeper = Pid::from_raw(record["keeper"]["pid"].as_i64().unwrap() as i32);
-    kill(keeper, Signal::SIGSTOP).unwrap();
-    first.kill();
-    thread::sleep(Duration::from_millis(400));
-    kill(keeper, Signal::SIGCONT).unwrap();
-    ends_well(&mut second);
-    assert_eq!(times(&space).values().collect::<Vec<_>>(), [&(1, 1)], "{}", second.said());
 }
 
 #[test]
@@ -296,8 +258,9 @@ fn any_of_three_runs_may_be_killed_at_any_moment() {
             let said = space.flow(["run", file]).expect(0).stdout();
             assert!(said.contains("nothing to do"), "case {case}: {said}");
         }
-        let (times, completed) = (times(&space), completed(&space));
-        assert!(times.len() == 20 && completed.len() == 20, "case {case}: {times:?}, {completed:?}");
+        let completed: BTreeMap<String, u32> =
+            times(&space).into_iter().map(|(name, (_, ended))| (name, ended)).collect();
+        assert!(completed.len() == 20 && completed.values().all(|ended| *ended > 0), "case {case}: {completed:?}");
         let twice = |of: &str| completed.iter().filter(|(name, ended)| name.starts_with(of) && **ended > 1).count();
         let plain = completed.iter().filter(|(name, ended)| name.parse::<u32>().is_ok() && **ended > 1).count();
         let (timed, members) = (twice("timed"), twice("pair"));

@@ -45,7 +45,7 @@ fn the_second_interrupt_kills() {
 }
 
 /// Hashing its output takes minutes, also where no byte of it is read.
-const HUGE: &str = "flow: 1\nname: huge\nsteps:\n  huge: {run: 'echo ran >> RAN; truncate -s 1T huge', outputs: [huge], timeout: 1s}\n";
+const HUGE: &str = "flow: 1\nname: huge\nsteps:\n  huge: {run: 'sleep 1; echo ran >> RAN; truncate -s 1T huge', outputs: [huge], timeout: 2s}\n";
 
 #[test]
 fn the_second_interrupt_leaves_hashing_and_the_next_run_takes_it_up() {
@@ -55,7 +55,7 @@ fn the_second_interrupt_leaves_hashing_and_the_next_run_takes_it_up() {
     let output = || attempt().map(|run| run.path().join("work/0/work/huge")).filter(|path| path.exists());
     let mut flow = space.start(["run", "huge.yaml"]);
     until("its output is hashed", || output().is_some() && flow.said().contains("started"));
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    std::thread::sleep(std::time::Duration::from_millis(2500));
     assert!(flow.is_alive(), "its time limit is over, and bounds its program only: {}", flow.said());
     flow.signal(Signal::SIGINT);
     until("it says that it waits", || flow.said().contains("a second Ctrl-C"));

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    news::{Known, go_on},
-    windows::{Window, mean_over_or_whole, round},
-};
+use super::windows::{Window, mean_over_or_whole, round};
 use crate::{GpuUsage, Stranger};
 
 /// If a list grows to this, pairs of neighbours are merged.
@@ -128,33 +125,6 @@ impl GpuSamples {
     /// UUIDs of GPUs that did not respond for a while, and the longest gap in seconds.
     pub fn holes(&self) -> Vec<(String, f64)> {
         self.cards.iter().filter(|card| card.longest > HOLE).map(|card| (card.uuid.clone(), card.longest)).collect()
-    }
-
-    /// The samples since `known`, and their start index on each GPU.
-    pub fn news(&self, known: &mut Vec<Known>) -> Option<(Vec<usize>, GpuSamples)> {
-        known.resize_with(self.cards.len(), Known::default);
-        let (mut froms, mut cards, mut is_new) = (Vec::new(), Vec::new(), false);
-        for (card, known) in self.cards.iter().zip(known) {
-            let news = known.catch_up(card.looks, card.samples.len());
-            is_new |= news.is_some();
-            let from = news.unwrap_or(card.samples.len());
-            let (uuid, strangers) = (card.uuid.clone(), card.strangers.clone());
-            cards.push(OnCard { uuid, strangers, samples: card.samples[from..].to_vec(), ..*card });
-            froms.push(from);
-        }
-        is_new.then_some((froms, GpuSamples { cards }))
-    }
-
-    /// Applies such an update. Returns whether the samples before it are present.
-    pub fn take_in(&mut self, (froms, news): (Vec<usize>, GpuSamples)) -> bool {
-        let mut are_there = froms.len() == news.cards.len();
-        self.cards.resize_with(news.cards.len(), OnCard::default);
-        for ((card, mut news), from) in self.cards.iter_mut().zip(news.cards).zip(froms) {
-            let rest = std::mem::replace(&mut news.samples, std::mem::take(&mut card.samples));
-            *card = news;
-            are_there &= go_on(&mut card.samples, from, rest);
-        }
-        are_there
     }
 
     /// Adds a sample of the attempt's `card`th GPU.

@@ -4,10 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    news::{Known, go_on},
-    windows::{Window, mean_over, mean_over_or_whole, round},
-};
+use super::windows::{Window, mean_over, mean_over_or_whole, round};
 use crate::Usage;
 
 /// If a list grows to this, pairs of neighbours are merged.
@@ -95,19 +92,6 @@ impl HostSamples {
     /// Whether there is no sample.
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
-    }
-
-    /// The samples since `known`, and their start index.
-    pub fn news(&self, known: &mut Known) -> Option<(usize, HostSamples)> {
-        let from = known.catch_up(self.count, self.samples.len())?;
-        Some((from, HostSamples { samples: self.samples[from..].to_vec(), programs: self.programs.clone(), ..*self }))
-    }
-
-    /// Applies such an update. Returns whether the samples before it are present.
-    pub fn take_in(&mut self, (from, mut news): (usize, HostSamples)) -> bool {
-        let rest = std::mem::replace(&mut news.samples, std::mem::take(&mut self.samples));
-        *self = news;
-        go_on(&mut self.samples, from, rest)
     }
 
     /// Interpreters that the attempt was seen to run, by their real paths.
@@ -254,10 +238,6 @@ mod tests {
         samples.saw(&(0..40).map(|n| format!("/opt/{n}/bin/python")).collect());
         samples.saw(&["/opt/0/bin/python".to_owned()].into());
         assert_eq!(samples.programs().len(), PROGRAMS);
-        let mut copy = HostSamples::default();
-        samples.count += 1;
-        assert!(copy.take_in(samples.news(&mut Known::default()).unwrap()));
-        assert_eq!(copy.programs(), samples.programs());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{GpuSamples, HostSamples, news::go_on};
+use super::{GpuSamples, HostSamples};
 
 /// Line ends of a log. A progress bar ends its line with `\r`.
 pub const LINE_ENDS: &[u8] = b"\n\r";
@@ -97,18 +97,6 @@ impl Looks {
             to.saturating_sub(from).saturating_sub(gone)
         };
         self.0.iter().map(gap).sum()
-    }
-
-    /// The parts since `known`, and their start index; 0 if parts were merged since.
-    pub fn news(&self, known: &mut usize) -> Option<(usize, Looks)> {
-        let before = std::mem::replace(known, self.0.len());
-        let from = if before <= self.0.len() { before } else { 0 };
-        (self.0.len() > from).then(|| (from, Looks(self.0[from..].to_vec())))
-    }
-
-    /// Applies such an update. Returns whether the parts before it are present.
-    pub fn take_in(&mut self, (from, news): (usize, Looks)) -> bool {
-        go_on(&mut self.0, from, news.0)
     }
 }
 

@@ -62,17 +62,6 @@ impl Lines {
         Lines { file: Some(file), ..Lines::new(path, ends) }
     }
 
-    /// From this offset, where a line begins that had not arrived at the look at `looked`.
-    pub(crate) fn after(path: PathBuf, ends: &'static [u8], at: u64, looked: f64) -> Lines {
-        let mut lines = Lines { looked, ..Lines::new(path, ends) };
-        if let Ok(Some(file)) = open(&mut lines.file, &lines.path)
-            && file.seek(SeekFrom::Start(at)).is_ok()
-        {
-            lines.at = at;
-        }
-        lines
-    }
-
     /// New whole lines without the final `\n`; `None` if there is nothing more to read for now.
     ///
     /// # Errors

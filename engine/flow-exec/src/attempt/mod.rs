@@ -18,7 +18,7 @@ use std::{
 };
 
 use flow_core::Program;
-use flow_protocol::{Exit, Request, file};
+use flow_protocol::{Request, file};
 
 pub(crate) use follow::Follower;
 pub use leftover::leftover;
@@ -208,18 +208,6 @@ impl Folder {
         write_atomically(&self.path.join(file::STOP), b"")
     }
 
-    /// The exit record; `None` before the end.
-    ///
-    /// # Errors
-    /// The record exists and cannot be read.
-    pub fn exit(&self) -> io::Result<Option<Exit>> {
-        match fs::read(self.path.join(file::EXIT)) {
-            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e),
-        }
-    }
-
     /// The last lines of the log without line ends, at most `lines` and 64 KiB. Invalid UTF-8 is replaced. The last
     /// state of a line redrawn with carriage returns counts. Colours are removed.
     ///
@@ -359,7 +347,6 @@ mod tests {
     fn an_attempt_without_a_record_has_not_ended() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::create(dir.path().join("1")).unwrap();
-        assert_eq!(folder.exit().unwrap(), None);
         folder.go(12.5).unwrap();
         folder.stop().unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("go")).unwrap(), "12.500000\n");

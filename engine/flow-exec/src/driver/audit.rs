@@ -306,7 +306,7 @@ impl Traced<'_> {
             .args(&launch.argv)
             .current_dir(folder.work())
             .env_clear()
-            .envs(&launch.env)
+            .envs(launch.env.all())
             .stdin(Stdio::null())
             .stderr(log.try_clone().map_err(failed("start"))?)
             .stdout(log);

@@ -68,7 +68,7 @@ impl Keeper {
         drop(command);
         let keeper = ProcessIdentity::of(process.id()).ok_or_else(|| io::Error::other("it ended at once"))?;
         let mark = Mark::of(&keeper);
-        write_atomically(record, &serde_json::to_vec(&Record { engine, keeper, is_settled: false })?)
+        write_atomically(record, &serde_json::to_vec(&Record { engine, keeper })?)
             .map_err(|e| io::Error::new(e.kind(), format!("`{}` cannot be written: {e}", record.display())))?;
         Ok(Keeper { process, mark, record: record.to_owned(), channel: Channel::new(ours)?, refused: VecDeque::new() })
     }

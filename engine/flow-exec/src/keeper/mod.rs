@@ -26,7 +26,6 @@ mod serve;
 mod spawn;
 mod stray;
 pub(crate) mod tree;
-mod unsettled;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -59,10 +58,6 @@ pub enum Request {
     },
     /// Ignore signals to end: the engine receives them as well and decides. Sent first, if at all.
     Stay,
-    /// The result is recorded or dropped.
-    Settled {
-        attempt: AttemptId,
-    },
     /// Time is almost up: sends SIGUSR1 to the attempt's processes that handle it. If none does, ends the attempt
     /// instead.
     Warn {
@@ -92,27 +87,11 @@ pub struct Start {
     /// The whole environment; nothing is inherited.
     pub env: Vec<(String, String)>,
     pub cwd: PathBuf,
-    /// The attempt's existing folder: `log` and `exit.json` are written here.
+    /// The attempt's existing folder: `log` is written here.
     pub folder: PathBuf,
     /// Values to hide in its output, which then goes through pipes. Without any, the program writes its files itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
-    /// Written if it has ended well and the engine is gone before that is settled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unsettled: Option<Unsettled>,
-}
-
-/// A file for the next run about an attempt that has ended.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub struct Unsettled {
-    pub path: PathBuf,
-    /// The content, which only its reader understands.
-    pub text: String,
-    /// The store whose living runs are notified.
-    pub store: PathBuf,
-    /// Number of attempts in it. It is written only when all of them have ended well.
-    #[serde(default)]
-    pub members: usize,
 }
 
 /// An event for the engine.
@@ -124,13 +103,13 @@ pub enum Event {
         /// Its main process, the leader of its session.
         pid: u32,
     },
-    /// The program could not be started. `exit.json` says so too; no [`Event::Exited`] follows.
+    /// The program could not be started. No [`Event::Exited`] follows.
     SpawnFailed {
         attempt: AttemptId,
         /// The failed action, and the reason.
         reason: Fault,
     },
-    /// No process of the attempt is alive any more, and `exit.json` is in its folder.
+    /// No process of the attempt is alive any more.
     Exited {
         attempt: AttemptId,
         /// How its main process ended.

@@ -11,7 +11,6 @@ use flow_store::{Liveness, ProcessIdentity};
 use serde::{Deserialize, Serialize};
 
 use super::tree::Mark;
-use crate::attempt::write_atomically;
 
 /// The file in a run's folder, and the suffix of the file next to a plugin that is being set up.
 const FILE: &str = "keeper.json";
@@ -21,9 +20,6 @@ const FILE: &str = "keeper.json";
 pub(super) struct Record {
     pub(super) engine: ProcessIdentity,
     pub(super) keeper: ProcessIdentity,
-    /// The engine is gone, and all that had ended well before is on disk for the next run.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) is_settled: bool,
 }
 
 /// A record whose engine and keeper are dead.
@@ -36,21 +32,7 @@ pub(super) struct Lost {
     pub(super) user: u32,
 }
 
-/// True while the keeper of a run may still write what had ended well before its engine was gone.
-pub(crate) fn is_unsettled(run: &Path) -> bool {
-    read(&of_run(run)).is_some_and(|record| !record.is_settled && record.keeper.standing() == Liveness::Alive)
-}
-
 impl Record {
-    /// Notes that everything that had ended is on disk.
-    pub(super) fn settled(path: &Path, keeper: &ProcessIdentity) {
-        if let Some(record) = read(path).filter(|record| record.keeper == *keeper) {
-            let bytes = serde_json::to_vec(&Record { is_settled: true, ..record }).unwrap_or_default();
-            // If this fails, others wait for this process.
-            let _ = write_atomically(path, &bytes);
-        }
-    }
-
     /// Removes the record of this keeper's engine, unless another one has written there since.
     pub(super) fn remove(path: &Path, keeper: &ProcessIdentity) {
         if read(path).is_some_and(|record| record.keeper == *keeper) {
@@ -89,7 +71,7 @@ pub(super) fn lost(store: &Path) -> Vec<Lost> {
 impl Lost {
     fn read(path: PathBuf, of: String) -> Option<Lost> {
         let user = path.symlink_metadata().ok().filter(|meta| meta.is_file())?.uid();
-        let Record { engine, keeper, .. } = read(&path)?;
+        let Record { engine, keeper } = read(&path)?;
         let dead = [&engine, &keeper].into_iter().all(|process| process.standing() == Liveness::Dead);
         // If another keeper happens to have the same number and start bits, its attempts have the same mark.
         let again = ProcessIdentity::of(keeper.pid)

@@ -7,7 +7,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::fs::OpenOptionsExt,
     },
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -32,21 +32,15 @@ use nix::{
 };
 
 use super::{
-    Event, Request, Start, Unsettled,
+    Event, Request, Start,
     engine::Engine,
     oom::OomKills,
     output::{Outputs, PIECE},
     record::Record,
     spawn::{self, Reaped, Stack, Totals},
     tree::{self, ATTEMPTS, Children, Mark, Tree},
-    unsettled::UnsettledEnds,
-    written,
 };
-use crate::{
-    attempt::{Folder, write_atomically},
-    clock,
-    secrets::Secrets,
-};
+use crate::{attempt::Folder, clock, secrets::Secrets};
 
 /// Grace period for processes that a step leaves behind.
 const SWEEP_GRACE: Duration = Duration::from_millis(500);
@@ -59,7 +53,7 @@ const WRITE_AGAIN: Duration = Duration::from_millis(100);
 /// The keeper's main function: `main` calls this first if the first argument is [`super::KEEPER_ARG`]. Returns when the
 /// engine and all processes of all attempts are gone; it then removes `record`.
 pub fn serve(record: &Path) -> ExitCode {
-    let served = Server::new(record).and_then(Server::run);
+    let served = Server::new().and_then(Server::run);
     if served.is_ok() {
         Record::remove(record, &ProcessIdentity::own());
     }
@@ -71,8 +65,6 @@ pub fn serve(record: &Path) -> ExitCode {
 
 struct Server {
     me: u32,
-    /// The file that identifies the owner of its processes.
-    record: PathBuf,
     mark: Mark,
     engine: Engine,
     signals: SignalFd,
@@ -82,7 +74,6 @@ struct Server {
     stack: Stack,
     attempts: BTreeMap<AttemptId, Attempt>,
     mains: BTreeMap<i32, AttemptId>,
-    unsettled: UnsettledEnds,
     /// Processes that lost their parent and became ours, with the attempt that they belong to.
     orphans: BTreeMap<i32, Option<AttemptId>>,
     oom_kills: OomKills,
@@ -93,17 +84,12 @@ struct Server {
 }
 
 struct Attempt {
-    folder: PathBuf,
     /// Present if its program does not write its files itself.
     outputs: Option<Outputs>,
     main: i32,
     started_at: f64,
     /// How the main process ended, and when.
     ended: Option<(Reaped, f64)>,
-    /// No process of it had been told to end by then.
-    by_itself: bool,
-    /// Written if it ended well and by itself.
-    unsettled: Option<Unsettled>,
     /// Resources used by orphans of this attempt that the keeper reaped.
     of_orphans: Vec<Totals>,
     oom_killed: bool,
@@ -119,7 +105,7 @@ struct Ending {
 }
 
 impl Server {
-    fn new(record: &Path) -> io::Result<Server> {
+    fn new() -> io::Result<Server> {
         let engine = Engine::of(io::stdin().as_fd().try_clone_to_owned()?)?;
         dup2_stdin(OwnedFd::from(fs::File::open("/dev/null")?))?;
         spawn::forget_the_parent();
@@ -138,7 +124,6 @@ impl Server {
         watched.thread_block()?;
         Ok(Server {
             me: std::process::id(),
-            record: record.to_owned(),
             mark: Mark::of(&ProcessIdentity::own()),
             engine,
             signals,
@@ -147,7 +132,6 @@ impl Server {
             stack: Stack::new(),
             attempts: BTreeMap::new(),
             mains: BTreeMap::new(),
-            unsettled: UnsettledEnds::default(),
             orphans: BTreeMap::new(),
             oom_kills: OomKills::new(),
             secrets: Secrets::default(),
@@ -156,7 +140,6 @@ impl Server {
     }
 
     fn run(mut self) -> io::Result<()> {
-        let mut is_alone = false;
         while !self.engine.is_gone() || !self.attempts.is_empty() || !self.children.list().is_empty() {
             self.engine.write();
             self.wait()?;
@@ -177,13 +160,6 @@ impl Server {
             }
             if has_ended {
                 self.settle();
-            }
-            if self.engine.is_gone() {
-                self.unsettled.write();
-                let goes_on = !self.attempts.is_empty() || !self.children.list().is_empty();
-                if !std::mem::replace(&mut is_alone, true) && goes_on {
-                    Record::settled(&self.record, &ProcessIdentity::own());
-                }
             }
             // After reaping: a rise since the last look belongs to those that have just ended.
             self.oom_kills.look();
@@ -226,7 +202,6 @@ impl Server {
                 Request::Start(start) => self.start(&start),
                 Request::Kill { attempt, grace } => self.end(attempt, grace),
                 Request::Stay => self.stays = true,
-                Request::Settled { attempt } => self.unsettled.settled(attempt),
                 Request::Warn { attempt, grace } => self.warn(attempt, grace),
             }
         }
@@ -258,13 +233,10 @@ impl Server {
                 self.attempts.insert(
                     attempt,
                     Attempt {
-                        folder: start.folder.clone(),
                         outputs,
                         main: pid.as_raw(),
                         started_at,
                         ended: None,
-                        by_itself: false,
-                        unsettled: start.unsettled.clone(),
                         of_orphans: Vec::new(),
                         oom_killed: false,
                         ending: None,
@@ -274,9 +246,6 @@ impl Server {
                 self.engine.tell(&Event::Started { attempt, pid: pid.as_raw().unsigned_abs() });
             }
             Err(reason) => {
-                let spawn_error = Some(written(&reason));
-                let exit = Exit { started_at, ended_at: started_at, spawn_error, ..Exit::default() };
-                write_exit(&start.folder, &exit);
                 self.engine.tell(&Event::SpawnFailed { attempt, reason });
             }
         }
@@ -349,9 +318,6 @@ impl Server {
             if killed && attempt.ending.is_none() {
                 attempt.oom_killed = self.oom_kills.take();
             }
-            // A process that was told to end did not end by itself, whatever it reports.
-            attempt.by_itself = attempt.ending.is_none();
-            attempt.unsettled.take_if(|_| reaped.code != Some(0) || attempt.ending.is_some());
             attempt.ended = Some((reaped, clock::unix_seconds()));
         }
         main_ended
@@ -442,19 +408,6 @@ impl Server {
             swept: u32::try_from(attempt.swept.len()).unwrap_or(u32::MAX),
             spawn_error: None,
         };
-        // An attempt that is ended because the engine is gone has no result.
-        if !self.engine.is_gone() || attempt.by_itself {
-            write_exit(&attempt.folder, &exit);
-        }
-        self.unsettled.ended(id, attempt.unsettled);
         self.engine.tell(&Event::Exited { attempt: id, exit });
-    }
-}
-
-/// If a full disk prevents the record, the event is still sent. If the engine dies too, the next one finds no record
-/// and runs the attempt again.
-fn write_exit(folder: &Path, exit: &Exit) {
-    if let Ok(bytes) = serde_json::to_vec(exit) {
-        let _ = write_atomically(&folder.join(file::EXIT), &bytes);
     }
 }

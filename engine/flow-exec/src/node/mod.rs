@@ -9,14 +9,12 @@
 //! | `started.json` | node | [`NodeFacts`]: where the program runs |
 //! | `beat` | node, every few seconds | a number that grows while the node lives |
 //! | `kill` | engine | a request to end the program, with its grace period in seconds |
-//! | `ended.json` | node, last, atomically | [`Record`]: how it ended, and the observations |
-//! | `observations.jsonl` | engine of a local program, look by look | data for such a record, in case the engine dies before it is used ([`Observations`]) |
+//! | `ended.json` | node, last, atomically; the engine of a foreground run for steps that took a while | [`Record`]: how it ended, and the observations |
 //!
 //! When `started.json` or `ended.json` is there, a node also sends a wake-up: a line in its host's file in the run's
 //! folder ([`Bells`]). So the engine reads the new lines of a few files instead of the folders of all attempts, which
 //! it looks at less often.
 
-pub(crate) mod observations;
 mod programs;
 mod serve;
 mod stay;
@@ -40,7 +38,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{attempt::write_atomically, keeper};
 
-pub(crate) use observations::{NewSamples, Observations, Surroundings, Written};
 pub use serve::serve;
 pub(crate) use stay::STAY_ARG;
 pub use stay::stay;
@@ -124,14 +121,11 @@ pub(crate) struct Record {
     /// When the window of its group closed, if before its end and known to its supervisor.
     #[serde(default)]
     pub(crate) closed: Option<f64>,
-    /// Nothing was observed: only its exit is known.
-    #[serde(default)]
-    pub(crate) is_unseen: bool,
 }
 
 impl Record {
     /// A record of an exit, without observations.
-    fn of(exit: Exit) -> Record {
+    pub(crate) fn of(exit: Exit) -> Record {
         Record {
             exit,
             host: HostSamples::default(),
@@ -146,7 +140,6 @@ impl Record {
             beside: BTreeSet::new(),
             near: BTreeSet::new(),
             closed: None,
-            is_unseen: false,
         }
     }
 }
@@ -202,18 +195,10 @@ impl NodeFiles {
         read(&self.started())
     }
 
-    /// Writes the record of an end that its engine did not live to settle. Requires the keeper's record of the exit,
-    /// and for `is_watched` attempts observations up to the end.
-    pub(crate) fn write_unsettled_end(&self, is_watched: bool) {
-        let exit = if self.has_ended() { None } else { read::<Exit>(&self.0.join(flow_protocol::file::EXIT)) };
-        let Some(exit) = exit else { return };
-        let seen = observations::record(&self.0, &exit);
-        let Some(record) = seen.or_else(|| (!is_watched).then(|| Record { is_unseen: true, ..Record::of(exit) }))
-        else {
-            return;
-        };
-        // If this fails, its step runs again.
-        let _ = write_atomically(&self.ended(), &serde_json::to_vec(&record).unwrap_or_default());
+    /// # Errors
+    /// The disk is full.
+    pub(crate) fn write_ended(&self, record: &Record) -> io::Result<()> {
+        write_atomically(&self.ended(), &serde_json::to_vec(record)?)
     }
 
     /// The record of its end, if it has ended.

@@ -205,11 +205,11 @@ impl Plugin {
         argv.collect()
     }
 
-    /// `inherited` with the variables that it adds. A variable that mentions itself keeps its old value, to extend a
+    /// The variables that it adds to the `inherited` ones. A variable that mentions itself keeps its old value, to extend a
     /// list of folders.
-    pub fn env(&self, inherited: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    pub fn env<'v>(&self, inherited: impl Fn(&str) -> Option<&'v str>) -> BTreeMap<String, String> {
         let value = |(name, value): (&String, &String)| {
-            let old = inherited.get(name).map_or("", String::as_str);
+            let old = inherited(name).unwrap_or_default();
             let new = self.fill(value).replace(&format!("${{{name}}}"), old);
             // An empty entry would mean the current folder.
             (name.clone(), if old.is_empty() { new.trim_matches(':').to_owned() } else { new })

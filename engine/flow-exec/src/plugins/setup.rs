@@ -127,7 +127,6 @@ impl Setup<'_> {
                 cwd: self.plugin.folder.clone(),
                 folder: folder.path().to_owned(),
                 secrets: Vec::new(),
-                unsettled: None,
             }));
             let how = match follow(&mut keeper, &folder, said).await {
                 Ok(Exit { code: Some(0), .. }) => continue,

@@ -50,8 +50,8 @@ fn plugins_are_found_in_folders_and_as_folders() {
     let demo = plugins.get("demo").unwrap();
     let path = |name: &str| top.join("a").join(name).display().to_string();
     assert_eq!(demo.argv(), [path("bin/demo"), path("data.txt"), "word".to_owned()]);
-    assert_eq!(demo.env(&BTreeMap::new())["LIB"], "/cache/lib");
-    assert_eq!(demo.env(&BTreeMap::from([("LIB".into(), "/old".into())]))["LIB"], "/cache/lib:/old");
+    assert_eq!(demo.env(|_| None)["LIB"], "/cache/lib");
+    assert_eq!(demo.env(|name| (name == "LIB").then_some("/old"))["LIB"], "/cache/lib:/old");
     let catalogue = dir.plugins().catalogue(["demo"], BTreeMap::new(), &BTreeMap::new()).unwrap();
     assert_eq!(catalogue.plugins["demo"].steps["one"].outputs["out"], "out/one");
     // A misspelt name still shows the existing plugins.

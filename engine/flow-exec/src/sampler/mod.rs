@@ -16,10 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::{
-    AttemptId, Usage,
-    measure::{HostSamples, Known},
-};
+use flow_core::{AttemptId, Usage, measure::HostSamples};
 use flow_protocol::Exit;
 
 pub use gpus::{Asked, CardStatus, GpuSampler};
@@ -129,13 +126,6 @@ impl Sampler {
         let Some(tracked) = state.tracked.remove(&attempt) else { return Default::default() };
         let cost = tracked.cost(state.cpu);
         (tracked.samples, cost)
-    }
-
-    /// New samples of an attempt, and the share of one CPU core that sampling takes.
-    pub(crate) fn new_samples(&self, attempt: AttemptId, known: &mut Known) -> (Option<(usize, HostSamples)>, f64) {
-        let state = self.shared.lock();
-        let tracked = state.tracked.get(&attempt);
-        tracked.map(|tracked| (tracked.samples.news(known), tracked.cost(state.cpu))).unwrap_or_default()
     }
 }
 

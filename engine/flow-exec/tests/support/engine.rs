@@ -30,7 +30,6 @@ fn main() -> ExitCode {
                 cwd: folder.work(),
                 folder: folder.path().to_owned(),
                 secrets: Vec::new(),
-                unsettled: None,
             }));
         }
         loop {

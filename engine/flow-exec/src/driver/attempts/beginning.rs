@@ -25,7 +25,6 @@ use crate::{
         machine::cards::Cards,
         updates::outbox::Outbox,
     },
-    node::NewSamples,
 };
 
 impl<X: Executor> Attempts<X> {
@@ -123,7 +122,7 @@ impl<X: Executor> Attempts<X> {
             out.tell(Event::Ready { attempt });
         }
         out.tell(Event::Collecting { attempt });
-        self.hold(attempt, &running);
+        self.hold(attempt, &running, false);
         let fingerprint = outcomes.decided(running.instance).map(|decided| decided.fingerprint);
         Some(Builtin { attempt, running, fingerprint })
     }
@@ -177,12 +176,6 @@ impl<X: Executor> Attempts<X> {
         if running.process && !running.batch {
             self.due.runs_here(attempt);
             self.corunners.join(attempt, id, &running.placement.gpus, running.began);
-            for id in self.due.here() {
-                let Some(other) = self.running.get_mut(id) else { continue };
-                other.is_beside(attempt, &running.placement);
-                running.is_beside(*id, &other.placement);
-            }
-            running.note(running.began, None, |_| NewSamples::default());
         }
         if running.placement.trial {
             let (_, others) = corunners::labels(&self.context.session.expansion, self.corunners.of(attempt));

@@ -16,6 +16,7 @@ use flow_core::{
     reason::{BatchEnd, Cause, Caveat, Fault, Spoiled, Stopped},
 };
 use flow_protocol::{self as protocol, Exit};
+use flow_store::StoreDir;
 
 use super::running::Running;
 use crate::{
@@ -34,7 +35,7 @@ use crate::{
         },
         session::plugin_of,
     },
-    node::NewSamples,
+    node::{NodeFiles, Record},
 };
 
 /// An attempt whose program and all its descendants are gone.
@@ -69,17 +70,31 @@ impl Collect {
         self.running.listener.listen_to_the_end(self.exit.ended_at, self.exit.code == Some(0))
     }
 
-    /// Writes the last observations before the slow work, so that the next run can import them if this process is
-    /// killed.
-    fn note(&mut self) {
-        let Collect { running, exit, seen, closed, .. } = self;
-        if exit.code == Some(0) && running.killed.is_none() {
-            running.note(exit.ended_at, *closed, |written| NewSamples {
-                host: seen.samples.news(&mut written.host),
-                gpus: seen.gpus.news(&mut written.gpus),
-                cost: seen.cost,
-            });
+    /// Writes down its end before the slow work, for the next run in case that this process is killed meanwhile. Returns
+    /// whether it did. A group is written when all its members have ended.
+    fn note(&self, dir: &StoreDir) -> bool {
+        let Collect { running, exit, seen, closed, corunners, .. } = self;
+        let Some(intent) = running.intent.as_ref().filter(|_| running.is_noted(exit)) else { return false };
+        let near = corunners.iter().filter(|(_, corunner)| !corunner.gpus.is_empty());
+        let record = Record {
+            host: seen.samples.clone(),
+            gpus: seen.gpus.clone(),
+            cost: seen.cost,
+            looks: running.listener.looks.clone(),
+            released: running.folder.released(),
+            elsewhere: running.circumstances.elsewhere,
+            unwatched: running.circumstances.unwatched,
+            beside: corunners.keys().copied().collect(),
+            near: near.map(|(attempt, _)| *attempt).collect(),
+            closed: *closed,
+            ..Record::of(exit.clone())
+        };
+        // If this fails, it may run again.
+        let written = NodeFiles::of(running.folder.path()).write_ended(&record);
+        if written.is_ok() && intent.has_ended() {
+            let _ = intent.note(dir);
         }
+        true
     }
 }
 
@@ -95,6 +110,8 @@ pub(crate) struct Collected {
     pub(crate) attempt: AttemptId,
     pub(crate) instance: InstanceId,
     pub(crate) running: Running,
+    /// Its end is written down for the next run.
+    pub(crate) is_noted: bool,
     pub(crate) corunners: BTreeMap<AttemptId, CoRunner>,
     /// The last output of its program.
     pub(crate) news: News,
@@ -154,7 +171,7 @@ pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
 
 pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
     let news = ended.hear();
-    ended.note();
+    let is_noted = ended.note(context.store.dir());
     let Collect { attempt, mut running, exit, fingerprint, attempt_fingerprint, window, corunners, lost, .. } = ended;
     let Collect { is_unwatched, seen, there, instead, .. } = ended;
     let (session, id) = (&context.session, running.instance);
@@ -197,7 +214,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
             circumstances: std::mem::take(&mut running.circumstances),
             window,
             joinable: running.joinable,
-            unsettled: running.unsettled,
+            keeps_names: running.intent.is_some(),
         },
         &seen,
     );
@@ -263,7 +280,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
             checkpoint.is_left();
         }
     }
-    Collected { attempt, instance: id, running, corunners, news, notices, again, result }
+    Collected { attempt, instance: id, running, is_noted, corunners, news, notices, again, result }
 }
 
 /// Whether a result resumed from attempts in another software environment.

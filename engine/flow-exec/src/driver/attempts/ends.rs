@@ -1,47 +1,54 @@
 //! Reports the results of collected attempts, and removes their work folders when nobody can need them any more.
 //! Decides nothing.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use flow_core::{
     AttemptId, CorunGpus, InstanceId, Outcome, RunEvent, StepResult, learn::History, reason::Cause, sched::Event,
 };
 
+use flow_store::StoreDir;
+
 use super::{collect::Collected, hearing, running::Running};
 use crate::{
-    driver::{executor::RetryAdvice, results::cleanup::FolderRemover, updates::outbox::Outbox},
-    node::observations,
+    driver::{
+        executor::{RetryAdvice, intents::Intent},
+        results::cleanup::FolderRemover,
+        updates::outbox::Outbox,
+    },
+    node::NodeFiles,
 };
 
 #[derive(Default)]
 pub(crate) struct Ends {
     /// Instances whose results are being recorded, and the attempts that made these.
     to_settle: BTreeMap<InstanceId, AttemptId>,
-    /// Work folders and observations that another run would need if this one died before the record.
+    /// Work folders and records that another run would need if this one died before the result is recorded.
     needed: BTreeMap<AttemptId, Vec<PathBuf>>,
+    /// The intents of those whose ends are written down.
+    noted: BTreeMap<AttemptId, Arc<Intent>>,
     leftovers: FolderRemover,
 }
 
 /// The files and folders of an attempt that another run would need until its result is recorded. If it is not `good`, its work
 /// folder stays for inspection.
-fn needed(running: &Running, good: bool) -> Vec<PathBuf> {
-    // An earlier run may have written observations of an attempt that it started.
-    let observed = running.observations.is_some() || running.rejoined;
-    let observations = observed.then(|| observations::path(running.folder.path()));
+fn needed(running: &Running, good: bool, is_noted: bool) -> Vec<PathBuf> {
+    // An earlier run may have written the record of an attempt that it started.
+    let record = (is_noted || running.rejoined).then(|| NodeFiles::of(running.folder.path()).ended());
     let work = if good {
         running.folder.all_of_work()
     } else {
         // Without the link, the message still names the folder, and without the variables a shell opens it.
         let _ = running.folder.link_work();
-        if !running.joinable && !running.variables.is_empty() {
-            let _ = running.folder.write_variables(&running.variables);
+        if !running.joinable && running.process {
+            let _ = running.folder.write_variables(&running.variables.clone().into_own());
         }
         Vec::new()
     };
     // The work folder holds the same files.
     let inputs = Some(running.folder.inputs());
     let inputs = inputs.filter(|inputs| inputs.exists() && !work.iter().any(|work| inputs.starts_with(work)));
-    work.into_iter().chain(observations).chain(inputs).collect()
+    work.into_iter().chain(record).chain(inputs).collect()
 }
 
 impl Ends {
@@ -54,7 +61,7 @@ impl Ends {
         history: &mut History<'_>,
         out: &mut Outbox,
     ) -> (StepResult, bool) {
-        let Collected { attempt, instance, running, corunners, news, notices, again, mut result } = collected;
+        let Collected { attempt, instance, running, is_noted, corunners, news, notices, again, mut result } = collected;
         let (gpus, told) = (&running.placement.gpus, &running.listener.reported);
         result.circumstances.sharing = history.sharing(instance, gpus, told, &corunners, &result);
         let known = result.circumstances.gpu_models.first().and_then(|model| history.interference(model));
@@ -71,8 +78,9 @@ impl Ends {
         let missed = matches!(cause, Some(Cause::NoMetrics { .. }));
         out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
         // The outputs of a good attempt are in the store.
-        let needed = needed(&running, outcome == Outcome::Ok && !missed);
-        match running.joinable || running.unsettled {
+        let needed = needed(&running, outcome == Outcome::Ok && !missed, is_noted);
+        self.noted.extend(running.intent.filter(|_| is_noted).map(|intent| (attempt, intent)));
+        match running.joinable || is_noted {
             true => drop(self.needed.insert(attempt, needed)),
             false => needed.into_iter().for_each(|path| self.leftovers.add(path)),
         }
@@ -94,14 +102,19 @@ impl Ends {
     }
 
     /// The result of an instance is recorded. Returns the attempt that made it, if there was one.
-    pub(crate) fn recorded(&mut self, instance: InstanceId) -> Option<AttemptId> {
+    pub(crate) fn recorded(&mut self, instance: InstanceId, dir: &StoreDir) -> Option<AttemptId> {
         let attempt = self.to_settle.remove(&instance)?;
-        self.settled(attempt);
+        self.settled(attempt, dir);
         Some(attempt)
     }
 
     /// The result of an attempt is recorded or dropped: removes its files.
-    pub(crate) fn settled(&mut self, attempt: AttemptId) {
+    pub(crate) fn settled(&mut self, attempt: AttemptId, dir: &StoreDir) {
+        let intent = self.noted.remove(&attempt);
+        // A group has one for all its members.
+        if let Some(intent) = intent.filter(|of| !self.noted.values().any(|other| Arc::ptr_eq(other, of))) {
+            intent.remove(dir);
+        }
         self.needed.remove(&attempt).into_iter().flatten().for_each(|path| self.leftovers.add(path));
     }
 

@@ -12,15 +12,13 @@ pub(crate) struct Heard {
     pub(crate) attempt: AttemptId,
     pub(crate) listener: Listener,
     pub(crate) news: News,
-    /// Seconds since 1970.
-    pub(crate) at: f64,
 }
 
 /// Reads new output of programs. Slow if they have written much.
 pub(crate) fn listen(listeners: Vec<(AttemptId, Listener)>, now: f64) -> Vec<Heard> {
     let hear = |(attempt, mut listener): (AttemptId, Listener)| {
         let news = listener.listen(now);
-        Heard { attempt, listener, news, at: now }
+        Heard { attempt, listener, news }
     };
     listeners.into_iter().map(hear).collect()
 }

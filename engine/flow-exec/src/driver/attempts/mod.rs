@@ -30,7 +30,7 @@ use crate::{
         updates::outbox::Outbox,
     },
     hardware::ledger::Jobs,
-    node::{NewSamples, NodeFacts},
+    node::NodeFacts,
 };
 use flow_core::{
     AttemptId, InstanceId, Outcome, RunEvent, Span,
@@ -139,10 +139,10 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// The placement is held while outputs are collected, or while one of flow's own steps runs.
-    fn hold(&mut self, attempt: AttemptId, running: &Running) {
+    fn hold(&mut self, attempt: AttemptId, running: &Running, is_noted: bool) {
         let shown = running.shown(attempt, self.context.instance(running.instance));
         let (activity, since) = (running.activity.clone(), clock::unix_seconds());
-        let is_kept = (running.joinable || running.unsettled) && running.killed.is_none();
+        let is_kept = is_noted || running.joinable && running.killed.is_none();
         self.placements.collect(attempt, EndedProgram { shown, activity, since, is_kept, is_told: false });
     }
 
@@ -258,7 +258,7 @@ impl<X: Executor> Attempts<X> {
         let gpu_ids: Vec<usize> = cards_of(&running.placement).collect();
         // The scheduler must know of a lost GPU before it hears of the end.
         let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids).cloned() };
-        self.hold(attempt, &running);
+        self.hold(attempt, &running, running.is_noted(&exit));
         // A failure is collected at once, and nothing starts in its place before its cause is known.
         if exit.code == Some(0) {
             self.placements.free(attempt);
@@ -363,21 +363,14 @@ impl<X: Executor> Attempts<X> {
         due.into_iter().filter_map(|id| Some((id, self.running.get_mut(&id)?.listener.lend()))).collect()
     }
 
-    /// Applies what programs have printed since the last time, and writes the observations that must survive a crash.
-    pub(crate) fn heard(&mut self, heard: Vec<Heard>, cards: &Cards, out: &mut Outbox) {
+    /// Applies what programs have printed since the last time.
+    pub(crate) fn heard(&mut self, heard: Vec<Heard>, out: &mut Outbox) {
         let mut refused = Vec::new();
-        for Heard { attempt, listener, news, at } in heard {
+        for Heard { attempt, listener, news } in heard {
             // An attempt that could not be started has no output.
             let Some(running) = self.running.get_mut(&attempt) else { continue };
             running.listener.take_back(listener);
-            let corun = self.context.instance(running.instance).corun.as_ref();
-            let (grouped, closed) = (corun.is_some(), corun.and_then(|corun| self.windows.closed(corun.group)));
-            let executor = &self.executor;
-            running.note(at, closed, |written| {
-                let (host, cost) = executor.new_samples(attempt, &mut written.host);
-                let (gpus, cost_of_gpus) = cards.new_samples(attempt, &mut written.gpus);
-                NewSamples { host, gpus, cost: cost + cost_of_gpus }
-            });
+            let grouped = self.context.instance(running.instance).corun.is_some();
             if news.ready && grouped {
                 ready(attempt, out);
             }

@@ -6,17 +6,18 @@ use flow_core::{
     Artifact, AttemptId, Body, Circumstances, Instance, InstanceId, Outcome, Resolved, measure::GpuSamples,
     sched::Placement,
 };
+use flow_protocol::Exit;
 use flow_store::{Activity, Captured, Objects, Queued};
 
 use crate::{
     attempt::Folder,
     driver::{
-        begin::{context::RunContext, environments, fill::Prepared},
-        executor::Work,
+        begin::{context::RunContext, environments, fill::Prepared, step_variables::StepVariables},
+        executor::{Work, intents::Intent},
         results::listener::Listener,
     },
     keeper,
-    node::{NewSamples, NodeFacts, NodeFiles, Observations, Surroundings, Written},
+    node::{NodeFacts, NodeFiles},
 };
 
 pub(crate) struct Running {
@@ -35,10 +36,8 @@ pub(crate) struct Running {
     pub(crate) rejoined: bool,
     /// Another run may have to conclude it until its result is recorded.
     pub(crate) joinable: bool,
-    /// If this process is killed before its result is recorded, the keeper writes a record for the next run.
-    pub(crate) unsettled: bool,
-    /// The observations for that run.
-    pub(crate) observations: Option<Observations>,
+    /// Written for the next run while its outputs are stored, if [it took a while](Self::is_noted).
+    pub(crate) intent: Option<Arc<Intent>>,
     /// Labels of the attempts of the run that started it.
     pub(crate) known: Arc<BTreeMap<AttemptId, String>>,
     /// Its program reports by itself when it is ready.
@@ -49,8 +48,8 @@ pub(crate) struct Running {
     pub(crate) captured: Vec<Arc<Captured>>,
     pub(crate) listener: Listener,
     pub(crate) circumstances: Circumstances,
-    /// Its own variables, to be written if it fails.
-    pub(crate) variables: BTreeMap<String, Option<String>>,
+    /// To be written if it fails.
+    pub(crate) variables: StepVariables,
     pub(crate) began: f64,
     pub(crate) killed: Option<Outcome>,
     /// Set after its end: samples of its GPUs, and the share of a core that sampling took. It cannot be killed any
@@ -75,7 +74,6 @@ impl Running {
         let Prepared {
             placement,
             launch,
-            variables,
             folder,
             resolved,
             listener,
@@ -84,20 +82,19 @@ impl Running {
             piped,
             job,
             stays,
-            unsettled,
-            is_observed,
+            intent,
             ..
         } = prepared;
         let joined = stays.as_ref().filter(|stays| stays.joined);
         // A job of an earlier run may still wait, too.
         let began_before = job.as_ref().map(|job| job.joined && NodeFiles::of(folder.path()).read_started().is_some());
+        let env = launch.env.all().into_iter().collect();
         let running = Running {
             instance,
             process: !matches!(resolved.body, Body::Builtin { .. }),
             batch: job.is_some() || joined.is_some(),
             joinable: job.is_some() || stays.is_some(),
-            unsettled: unsettled.is_some(),
-            observations: is_observed.then(|| Observations::of(folder.path())),
+            intent,
             known: joined.map(|stays| context.left.labels(&stays.intent.run)).unwrap_or_default(),
             began_there: false,
             rejoined: joined.is_some() || began_before == Some(true),
@@ -107,7 +104,7 @@ impl Running {
             captured: launch.captured,
             listener,
             circumstances,
-            variables,
+            variables: launch.env,
             began,
             killed: None,
             seen_of_gpus: None,
@@ -127,11 +124,10 @@ impl Running {
         let program = keeper::Start {
             attempt,
             argv: launch.argv,
-            env: launch.env.into_iter().collect(),
+            env,
             cwd: folder.work(),
             folder: folder.path().to_owned(),
             secrets: if piped { context.secrets.values().to_vec() } else { Vec::new() },
-            unsettled,
         };
         (running, Work { program, job, stays })
     }
@@ -156,19 +152,13 @@ impl Running {
         }
     }
 
-    /// Notes that another attempt runs beside it.
-    pub(crate) fn is_beside(&mut self, other: AttemptId, placement: &Placement) {
-        if let Some(observations) = &mut self.observations {
-            observations.is_beside(other, self.placement.gpus.iter().any(|gpu| placement.gpus.contains(gpu)));
-        }
-    }
-
-    /// Writes new observations, if they are kept for the next run; `closed`: when the window of its group closed.
-    pub(crate) fn note(&mut self, at: f64, closed: Option<f64>, news: impl FnOnce(&mut Written) -> NewSamples) {
-        if let Some(observations) = &mut self.observations {
-            let Circumstances { elsewhere, unwatched, .. } = self.circumstances;
-            observations.look(at, &self.listener.looks, Surroundings { elsewhere, unwatched, closed }, news);
-        }
+    /// True if its end is written down for the next run, in case that this process is killed while it stores the outputs.
+    /// A shorter program is cheaper to run again.
+    pub(crate) fn is_noted(&self, exit: &Exit) -> bool {
+        /// In seconds.
+        const LONG: f64 = 1.0;
+        let is_good = exit.code == Some(0) && self.killed.is_none();
+        self.intent.is_some() && is_good && exit.ended_at - exit.started_at >= LONG
     }
 
     /// It runs on this node: replaces what was assumed about its machine.

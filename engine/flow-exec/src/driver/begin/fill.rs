@@ -1,23 +1,18 @@
 //! The job before a start: creates the folders of a unit's attempts with everything their programs read. Starts
 //! nothing.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{io, path::Path, sync::Arc};
 
 use flow_core::{
     ArtifactKind, AttemptId, Body, Circumstances, CorunGpus, Digest, Exclusive, Input, Instance, InstanceId, Machine,
-    Pattern, Render, Resolved,
+    Render, Resolved,
     plan::Force,
     reason::{Cause, Filling},
     sched::{Holding, Placement},
 };
 use flow_store::LeftCopy;
 
-use super::{capture, context::RunContext, live_sources, run_claims, start};
+use super::{capture, context::RunContext, live_sources, run_claims, start, step_variables::StepVariables};
 use crate::{
     attempt::Folder,
     clock,
@@ -29,7 +24,6 @@ use crate::{
         plan::lookup,
         results::{finish, listener::Listener},
     },
-    keeper::Unsettled,
 };
 
 /// An attempt to fill.
@@ -81,8 +75,6 @@ pub(crate) struct Filled {
 pub(crate) struct Prepared {
     pub(crate) placement: Placement,
     pub(crate) launch: start::Launch,
-    /// Its own variables, to be written if it fails. Those of an attempt that may survive this run are written.
-    pub(crate) variables: BTreeMap<String, Option<String>>,
     pub(crate) folder: Folder,
     pub(crate) resolved: Resolved,
     pub(crate) listener: Listener,
@@ -94,12 +86,8 @@ pub(crate) struct Prepared {
     pub(crate) job: Option<BatchWork>,
     /// Present if it survives this run, or has survived an earlier one.
     pub(crate) stays: Option<DetachedAttempt>,
-    /// The keeper writes this if it ends well and this run dies before the result is settled.
-    pub(crate) unsettled: Option<Unsettled>,
-    /// Its observations are written to disk.
-    pub(crate) is_observed: bool,
-    /// Without its observations the result is worthless.
-    pub(crate) is_watched: bool,
+    /// Written for the next run while its outputs are stored, if it took a while. A group has one.
+    pub(crate) intent: Option<Arc<Intent>>,
     /// The label of its instance, with secrets hidden.
     pub(crate) label: String,
     /// Its folder, relative to the store.
@@ -124,18 +112,16 @@ pub(crate) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>
         let attempts: Vec<AttemptId> = members.iter().map(|member| member.attempt).collect();
         let key = Intent::key(context.store.dir().path(), &context.run, &attempts);
         let mut intent = Intent { members, key, ..unwritten(context) };
+        let is_job = all.iter().flat_map(|filled| &filled.prepared).any(|prepared| prepared.job.is_some());
+        intent.here = (!is_job).then(|| context.file());
+        let over = Arc::new(Intent { is_over: true, ..intent.clone() });
         for prepared in all.iter_mut().filter_map(|filled| filled.prepared.as_mut().ok()) {
-            if let Some(unsettled) = &mut prepared.unsettled {
-                intent.here = Some(context.file());
-                intent.is_over = true;
-                unsettled.path = intent.path(context.store.dir());
-                unsettled.text = intent.text();
-                unsettled.members = unit.len();
-            } else if let Some(job) = &mut prepared.job {
+            if let Some(job) = &mut prepared.job {
                 job.intent.clone_from(&intent);
             } else if let Some(stays) = &mut prepared.stays {
-                intent.here = Some(context.file());
                 stays.intent.clone_from(&intent);
+            } else if over.members.len() == unit.len() {
+                prepared.intent = Some(Arc::clone(&over));
             }
         }
     }
@@ -230,8 +216,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     if matches!(resolved.body, Body::Command { .. }) {
         let work = (!instance.is_batch()).then(|| folder.work());
         // The program's path is stored with the values of its variables.
-        let secrets = &expansion.steps[instance.step.index()].secrets;
-        let told = |name: &str| launch.env.get(name).filter(|_| !secrets.iter().any(|secret| secret == name)).cloned();
+        let told = |name: &str| launch.env.get(name).map(str::to_owned);
         let declared = expansion.environment_of(instance);
         circumstances.environment = context.environments.record(
             &launch.argv,
@@ -251,30 +236,14 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let job = batch_work(context, instance);
     let stays = (context.outlives && process && job.is_none() && fill.claim.is_some())
         .then(|| stays(instance, placement, unwritten(context), false));
-    // Samples and arrival times of lines are known to this process alone, and some steps are worthless without them.
-    let are_timed = metrics.is_some_and(|metrics| metrics.stdout.iter().any(Pattern::tells_epochs));
-    let is_watched = instance.measured || instance.request.gpus > 0 || instance.corun.is_some() || are_timed;
-    let is_observed = is_watched || metrics.is_some() || piped || plugin;
-    let is_kept = process && job.is_none() && stays.is_none() && fill.claim.is_some();
-    let unsettled = is_kept.then(|| Unsettled {
-        path: PathBuf::new(),
-        text: String::new(),
-        store: context.store.dir().path().to_owned(),
-        members: 1,
-    });
     let began = 0.0;
-    let mut variables = BTreeMap::new();
-    if process {
-        let secrets = &expansion.steps[instance.step.index()].secrets;
-        variables = start::own_variables(&launch.env, context.environment.inherited(), secrets);
-    }
     if job.is_some() || stays.is_some() {
-        folder.write_variables(&variables).map_err(|e| not_made(folder.path(), e))?;
+        // This run may not live to write them when it fails.
+        folder.write_variables(&launch.env.clone().into_own()).map_err(|e| not_made(folder.path(), e))?;
     }
     Ok(Prepared {
         placement: placement.clone(),
         launch,
-        variables,
         folder,
         resolved,
         listener,
@@ -283,9 +252,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         piped,
         job,
         stays,
-        is_observed: is_observed && unsettled.is_some(),
-        is_watched: is_watched && unsettled.is_some(),
-        unsettled,
+        intent: None,
         label,
         place,
     })
@@ -344,9 +311,10 @@ fn member(context: &RunContext, filled: &Filled, fill: &Fill) -> Option<Member> 
     let (fingerprint, given) = match (&prepared.job, &prepared.stays) {
         (Some(_), _) => (fill.fingerprint?, None),
         (None, Some(_)) => (fill.claim?, Some(Box::new(given()))),
-        (None, None) if prepared.unsettled.is_some() => (fill.claim?, Some(Box::new(given()))),
-        (None, None) => return None,
+        (None, None) if matches!(prepared.resolved.body, Body::Builtin { .. }) => return None,
+        (None, None) => (fill.claim?, Some(Box::new(given()))),
     };
+    let is_here = prepared.job.is_none() && prepared.stays.is_none();
     Some(Member {
         attempt: fill.attempt,
         fingerprint,
@@ -356,8 +324,7 @@ fn member(context: &RunContext, filled: &Filled, fill: &Fill) -> Option<Member> 
         announces: prepared.launch.announces,
         piped: prepared.piped,
         linked: prepared.launch.linked.clone(),
-        is_watched: prepared.is_watched,
-        outputs: if prepared.unsettled.is_some() { outputs.collect() } else { Vec::new() },
+        outputs: if is_here { outputs.collect() } else { Vec::new() },
         given,
     })
 }
@@ -413,13 +380,12 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
         placement,
         launch: start::Launch {
             argv: Vec::new(),
-            env: BTreeMap::new(),
+            env: StepVariables::default(),
             announces: member.announces,
             barrier: None,
             linked: member.linked.clone(),
             captured,
         },
-        variables: BTreeMap::new(),
         folder,
         resolved,
         listener,
@@ -428,9 +394,7 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
         piped: member.piped,
         job,
         stays,
-        unsettled: None,
-        is_observed: false,
-        is_watched: false,
+        intent: None,
         label: member.label.clone(),
         place: format!("runs/{}/attempts/{}", intent.run, member.attempt.0),
     })

@@ -15,7 +15,7 @@ use flow_core::{
     shell::{First, first},
 };
 
-use super::start::Environment;
+use super::{start::Environment, step_variables::StepVariables};
 use crate::{
     ExecError,
     command_words::{MAKEFILES, commands, reads_scripts, script, words},
@@ -210,14 +210,22 @@ impl Session {
 /// Puts the run's copies of live sources first in the `PYTHONPATH` of a program; after the folders that the step sets
 /// itself.
 pub(crate) fn put_first(
-    env: &mut BTreeMap<String, String>,
+    env: &mut StepVariables,
     session: &Session,
     instance: &Instance,
     resolved: &Resolved,
     work: &Path,
 ) {
     let Body::Command { line, .. } = &resolved.body else { return };
-    let variables = Cow::Borrowed(&*env);
+    let may_hold_modules = |input: &&Input| {
+        let path = session.path(&input.path);
+        path.extension().is_some_and(|end| end == "py" || end == "so") || path.is_dir()
+    };
+    let inputs: Vec<Input> = instance.inputs.iter().chain(&resolved.inputs).filter(may_hold_modules).cloned().collect();
+    if inputs.is_empty() {
+        return;
+    }
+    let variables = Cow::Owned(env.all());
     let mut finder = Finder { session, variables, is_wanted: Finder::INSIDE, known: BTreeMap::new() };
     let mut sources = finder.named(line, &BTreeMap::new(), &instance.inputs);
     sources.extend(finder.all(["python", "python3"].into_iter(), &BTreeMap::new(), None));
@@ -225,7 +233,6 @@ pub(crate) fn put_first(
     if own.is_none() {
         sources.extend(live_sources::inherited(&|name| finder.variables.get(name).cloned(), &session.workspace.root));
     }
-    let inputs: Vec<Input> = instance.inputs.iter().chain(&resolved.inputs).cloned().collect();
     let copies: BTreeSet<PathBuf> = sources
         .iter()
         .filter(|source| source.way != Way::Hook)
@@ -239,7 +246,7 @@ pub(crate) fn put_first(
     let copies: Vec<PathBuf> = copies.iter().map(|copy| work.join(copy)).collect();
     let all = if own.is_some() { [others, copies] } else { [copies, others] };
     if let Ok(path) = env::join_paths(all.concat()) {
-        env.insert(PYTHONPATH.to_owned(), path.to_string_lossy().into_owned());
+        env.set(PYTHONPATH, path.to_string_lossy());
     }
 }
 

@@ -11,4 +11,5 @@ pub(super) mod revision;
 pub(super) mod run_claims;
 pub(super) mod setups;
 pub(super) mod start;
+pub(super) mod step_variables;
 pub(super) mod work_place;

@@ -24,6 +24,7 @@ use walkdir::WalkDir;
 use super::{
     capture,
     input_folder::{copy_folder, link_folder},
+    step_variables::StepVariables,
 };
 use crate::{ExecError, attempt::Folder, declared, driver::session::Session, plugins::Plugin};
 
@@ -39,7 +40,7 @@ const LONGEST_ARGUMENT: usize = 128 << 10;
 /// The keeper's input for the start of an attempt.
 pub(crate) struct Launch {
     pub(crate) argv: Vec<String>,
-    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) env: StepVariables,
     /// The program reports by itself when it is ready: a plugin, or a script that calls `flow ready`.
     pub(crate) announces: bool,
     /// A text for the user: how a plain program of a group is known to be ready.
@@ -73,8 +74,9 @@ pub(crate) struct Start<'a> {
 
 /// The engine's environment. Variables that are not valid UTF-8 are left out.
 pub(crate) struct Environment {
-    /// For every program.
     inherited: BTreeMap<String, String>,
+    /// For every step: without those that flow itself reads.
+    of_steps: Arc<BTreeMap<String, String>>,
     /// For steps that list them.
     secrets: BTreeMap<String, String>,
 }
@@ -90,8 +92,10 @@ impl Environment {
         let names = session.secrets();
         let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
         let all = std::env::vars_os().filter_map(text);
-        let (secrets, inherited) = all.partition(|(name, _)| names.contains(&**name));
-        Environment { inherited, secrets }
+        let (secrets, inherited): (BTreeMap<_, _>, BTreeMap<_, _>) = all.partition(|(name, _)| names.contains(&**name));
+        let mut of_steps = inherited.clone();
+        of_steps.retain(|name, _| !name.starts_with("FLOW_"));
+        Environment { inherited, of_steps: Arc::new(of_steps), secrets }
     }
 }
 
@@ -348,63 +352,54 @@ fn placement(start: &Start<'_>) -> protocol::Placement {
 }
 
 /// The engine's environment without `FLOW_` variables, then the placement's variables, then the step's own.
-fn environment(start: &Start<'_>) -> BTreeMap<String, String> {
-    let mut env = start.environment.inherited.clone();
-    env.retain(|name, _| !name.starts_with("FLOW_"));
+fn environment(start: &Start<'_>) -> StepVariables {
+    let mut env = StepVariables::of(Arc::clone(&start.environment.of_steps));
     let gpus = visible(start.session.expansion.machine_of(start.instance), start.placement);
-    env.extend(placement_variables(start.placement.cpus, gpus).map(|(name, value)| (name.to_owned(), value)));
-    env.insert("MASTER_ADDR".to_owned(), "127.0.0.1".to_owned());
+    placement_variables(start.placement.cpus, gpus).for_each(|(name, value)| env.set(name, value));
+    env.set("MASTER_ADDR", "127.0.0.1");
     if let Ok(listener) = TcpListener::bind(("127.0.0.1", 0))
         && let Ok(address) = listener.local_addr()
     {
-        env.insert("MASTER_PORT".to_owned(), address.port().to_string());
+        env.set("MASTER_PORT", address.port().to_string());
     }
     if let Some(dir) = start.exe.parent() {
         let path = env.get("PATH").map(OsString::from).unwrap_or_default();
         let with_flow = std::env::split_paths(&path).chain([dir.to_owned()]);
         if let Ok(path) = std::env::join_paths(with_flow) {
-            env.insert("PATH".to_owned(), path.to_string_lossy().into_owned());
+            env.set("PATH", path.to_string_lossy());
         }
     }
     if let Some(declared) = start.session.expansion.environment_of(start.instance) {
-        let path = env.get("PATH").cloned().unwrap_or_default();
+        let path = env.get("PATH").unwrap_or_default().to_owned();
         for (name, value) in declared::variables(declared, &path) {
             match value {
-                Some(value) => env.insert(name.to_owned(), value),
+                Some(value) => env.set(name, value),
                 None => env.remove(name),
-            };
+            }
         }
     }
     if let Body::Plugin { plugin, .. } = &start.resolved.body
         && let Some(found) = start.session.plugins.iter().find(|p| p.name() == plugin)
     {
-        env.extend(found.env(&env));
+        found.env(|name| env.get(name)).into_iter().for_each(|(name, value)| env.set(&name, value));
     }
-    env.extend(start.resolved.env.iter().map(|(name, value)| (name.clone(), value.clone())));
-    let own = &start.session.expansion.steps[start.instance.step.index()].secrets;
-    env.extend(own.iter().filter_map(|name| Some((name.clone(), start.environment.secrets.get(name)?.clone()))));
+    start.resolved.env.iter().for_each(|(name, value)| env.set(name, value));
+    for name in &start.session.expansion.steps[start.instance.step.index()].secrets {
+        if let Some(value) = start.environment.secrets.get(name) {
+            env.add_secret(name, value);
+        }
+    }
     if let Some(members) = start.members {
-        env.insert(protocol::CORUN_VAR.to_owned(), members.to_string());
+        env.set(protocol::CORUN_VAR, members.to_string());
     }
-    env.insert(protocol::ATTEMPT_VAR.to_owned(), start.folder.path().to_string_lossy().into_owned());
-    env.insert(protocol::CHECKPOINT_VAR.to_owned(), start.checkpoint.to_string_lossy().into_owned());
-    env.extend([start.session.workspace.root_variable()]);
+    env.set(protocol::ATTEMPT_VAR, start.folder.path().to_string_lossy());
+    env.set(protocol::CHECKPOINT_VAR, start.checkpoint.to_string_lossy());
+    let (root, at) = start.session.workspace.root_variable();
+    env.set(&root, at);
     if let Some(revision) = start.revision {
-        env.insert(protocol::COMMIT_VAR.to_owned(), revision.commit.clone());
+        env.set(protocol::COMMIT_VAR, &revision.commit);
     }
     env
-}
-
-/// The variables of a program that differ from the inherited ones, for `flow shell`. One without a value is not there.
-pub(crate) fn own_variables(
-    env: &BTreeMap<String, String>,
-    inherited: &BTreeMap<String, String>,
-    secrets: &[String],
-) -> BTreeMap<String, Option<String>> {
-    let set = env.iter().filter(|(name, value)| inherited.get(*name) != Some(*value) && !secrets.contains(name));
-    let set = set.map(|(name, value)| (name.clone(), Some(value.clone())));
-    let is_gone = |name: &&String| !name.starts_with("FLOW_") && !env.contains_key(*name);
-    set.chain(inherited.keys().filter(is_gone).map(|name| (name.clone(), None))).collect()
 }
 
 /// Variables that limit a program to its CPUs and GPUs. `gpus`: their UUIDs with commas.
@@ -462,21 +457,6 @@ mod tests {
         assert_eq!(appears("plain/labels.csv", &data.join("labels.csv")), Ok(false));
         let other = appears("data/labels.csv", &dir.path().join("labels.csv"));
         assert_eq!(other, Err(Filling::InputInInput { path: "data/labels.csv".into(), folder: "data".into() }));
-    }
-
-    #[test]
-    fn a_shell_gets_the_variables_that_the_step_had() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::create(dir.path().join("1")).unwrap();
-        let pairs = |all: &[(&str, &str)]| -> BTreeMap<String, String> {
-            all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-        };
-        let env = pairs(&[("PATH", "/lab/bin:/bin"), ("HOME", "/me"), ("FLOW_ATTEMPT", "/a"), ("TOKEN", "secret")]);
-        let inherited = pairs(&[("PATH", "/bin"), ("HOME", "/me"), ("PYTHONHOME", "/x"), ("FLOW_STORE", "/s")]);
-        let own = own_variables(&env, &inherited, &["TOKEN".to_owned()]);
-        folder.write_variables(&own).unwrap();
-        let expected = [("FLOW_ATTEMPT", Some("/a")), ("PATH", Some("/lab/bin:/bin")), ("PYTHONHOME", None)];
-        assert_eq!(folder.variables(), expected.map(|(n, v)| (n.to_owned(), v.map(str::to_owned))).into());
     }
 
     #[test]

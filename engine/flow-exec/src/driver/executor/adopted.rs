@@ -76,7 +76,6 @@ impl AdoptedAttempts {
             let end = match record {
                 // It ended after the barrier: the scheduler must hear of the barrier first.
                 Some(record) if followed.is_grouped && record.released.is_some() && !followed.is_released => continue,
-                Some(record) if record.is_unseen => Ended { there: None, ..ended(record) },
                 Some(record) => ended(record),
                 None if kept == DaemonState::Nothing => lost(),
                 None => continue,

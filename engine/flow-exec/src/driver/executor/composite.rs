@@ -3,10 +3,7 @@
 
 use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
 
-use flow_core::{
-    AttemptId,
-    measure::{HostSamples, Known},
-};
+use flow_core::AttemptId;
 
 use super::{Event, Executor, Work, adopted::AdoptedAttempts, local::Local, slurm::Slurm};
 use crate::ExecError;
@@ -71,10 +68,6 @@ impl Executor for CompositeExecutor {
 
     fn hurry(&mut self) {
         self.slurm.as_mut().into_iter().for_each(Slurm::hurry);
-    }
-
-    fn new_samples(&self, attempt: AttemptId, known: &mut Known) -> (Option<(usize, HostSamples)>, f64) {
-        self.local.new_samples(attempt, known)
     }
 
     fn settled(&mut self, attempt: AttemptId) {

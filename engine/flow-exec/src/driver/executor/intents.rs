@@ -41,8 +41,7 @@ pub(crate) struct Intent {
     /// Not a batch job: it runs on this machine after the death of its run. Holds the workflow file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) here: Option<String>,
-    /// It had ended when its foreground run was killed. Known of it are the keeper's record of its exit and the
-    /// observations that its run wrote.
+    /// It has ended, and its foreground run is storing its outputs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_over: bool,
 }
@@ -70,9 +69,6 @@ pub(crate) struct Member {
     pub(crate) announces: bool,
     /// Its output goes through pipes.
     pub(crate) piped: bool,
-    /// Worthless without its observations.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) is_watched: bool,
     /// Artifacts that it reads directly from the store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) linked: Vec<(String, Artifact)>,
@@ -101,14 +97,6 @@ struct Array {
 enum Written {
     Array(Array),
     Job(Intent),
-    Watched(Watched),
-}
-
-/// An ended attempt that is worthless without its observations. The form of its own keeps a flow that does not know of
-/// this rule from importing it.
-#[derive(Serialize, Deserialize)]
-struct Watched {
-    watched: Intent,
 }
 
 /// The allocation of an attempt on this machine.
@@ -248,20 +236,6 @@ impl Intent {
         write_atomically(&file(dir, &self.run, &self.key), &serde_json::to_vec(self)?)
     }
 
-    /// The JSON text for an attempt that had ended.
-    pub(crate) fn text(&self) -> String {
-        match self.members.iter().any(|member| member.is_watched) {
-            true => serde_json::to_string(&Watched { watched: self.clone() }),
-            false => serde_json::to_string(self),
-        }
-        .unwrap_or_default()
-    }
-
-    /// The path of its file, if it is not an array task.
-    pub(crate) fn path(&self, dir: &StoreDir) -> PathBuf {
-        file(dir, &self.run, &self.key)
-    }
-
     /// Removes it after its result is recorded; not for array tasks.
     pub(crate) fn remove(&self, dir: &StoreDir) {
         remove(dir, &self.run, &self.key);
@@ -350,12 +324,7 @@ fn read(path: &Path) -> Vec<Intent> {
     let written = fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let Array { key, job, run, tasks } = match written {
         Some(Written::Array(array)) => array,
-        Some(Written::Job(intent) | Written::Watched(Watched { watched: intent })) => {
-            for member in intent.members.iter().filter(|_| intent.is_over) {
-                NodeFiles::of(&member.folder).write_unsettled_end(member.is_watched);
-            }
-            return vec![intent];
-        }
+        Some(Written::Job(intent)) => return vec![intent],
         None => return Vec::new(),
     };
     let done = fs::read_to_string(path.with_extension("done")).unwrap_or_default();
@@ -388,7 +357,6 @@ mod tests {
             began: 1.0,
             announces: false,
             piped: false,
-            is_watched: false,
             linked: Vec::new(),
             outputs: Vec::new(),
         };
@@ -418,21 +386,6 @@ mod tests {
         assert_eq!(of(&run), [left]);
         remove(&dir, &tasks[0].run, "flow-a");
         assert!(!run.has_jobs());
-    }
-
-    #[test]
-    fn what_is_worth_nothing_unseen_is_not_read_by_who_does_not_know_that() {
-        let folder = tempfile::tempdir().unwrap();
-        let dir = StoreDir::create(folder.path()).unwrap();
-        for is_watched in [false, true] {
-            let intent = Intent { task: None, job: None, here: Some("w.yaml".to_owned()), is_over: true, ..task(1) };
-            let members = intent.members.iter().map(|member| Member { is_watched, ..member.clone() }).collect();
-            let intent = Intent { members, ..intent };
-            fs::create_dir_all(dir.run(&intent.run).jobs()).unwrap();
-            fs::write(intent.path(&dir), intent.text()).unwrap();
-            assert_eq!(serde_json::from_str::<Intent>(&intent.text()).is_err(), is_watched);
-            assert_eq!(of(&dir.run(&intent.run)), [intent]);
-        }
     }
 
     #[test]

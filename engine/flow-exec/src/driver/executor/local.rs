@@ -3,17 +3,14 @@
 //! this one.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     io,
     os::fd::OwnedFd,
     path::PathBuf,
     time::Duration,
 };
 
-use flow_core::{
-    AttemptId,
-    measure::{HostSamples, Known},
-};
+use flow_core::AttemptId;
 
 use super::{
     Ended, Event, Executor, Observed, Work,
@@ -39,8 +36,6 @@ pub(crate) struct Local {
     life: Option<(OwnedFd, u32)>,
     locks: Vec<Option<OwnedFd>>,
     folders: BTreeMap<AttemptId, Folder>,
-    /// Attempts whose end the keeper writes to disk, in case this process does not get to it.
-    unsettled: BTreeSet<AttemptId>,
 }
 
 impl Local {
@@ -57,7 +52,6 @@ impl Local {
             life: None,
             locks: Vec::new(),
             folders: BTreeMap::new(),
-            unsettled: BTreeSet::new(),
         }
     }
 
@@ -133,9 +127,6 @@ impl Executor for Local {
         }
         for Work { program, .. } in unit {
             self.folders.insert(program.attempt, Folder::at(program.folder.clone()));
-            if program.unsettled.is_some() {
-                self.unsettled.insert(program.attempt);
-            }
             if let Some(keeper) = &mut self.keeper {
                 keeper.send(&Request::Start(program));
             }
@@ -160,14 +151,7 @@ impl Executor for Local {
         }
     }
 
-    fn new_samples(&self, attempt: AttemptId, known: &mut Known) -> (Option<(usize, HostSamples)>, f64) {
-        self.sampler.as_ref().map(|sampler| sampler.new_samples(attempt, known)).unwrap_or_default()
-    }
-
     fn settled(&mut self, attempt: AttemptId) {
-        if let Some(keeper) = self.keeper.as_mut().filter(|_| self.unsettled.remove(&attempt)) {
-            keeper.send(&Request::Settled { attempt });
-        }
         if let Some(staying) = &mut self.staying {
             staying.settled(attempt);
         }

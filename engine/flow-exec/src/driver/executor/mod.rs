@@ -16,7 +16,7 @@ use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
 
 use flow_core::{
     AttemptId, Exclusive, Outcome, SlurmJob, Span,
-    measure::{GpuSamples, HostSamples, Known, Looks},
+    measure::{GpuSamples, HostSamples, Looks},
     reason::{BatchEnd, Cause, Fault},
     sched::Holding,
 };
@@ -193,11 +193,6 @@ pub(crate) trait Executor {
 
     /// The run must end and a user waits: what cannot be reached is left to the next run. The kills follow.
     fn hurry(&mut self) {}
-
-    /// New samples of an attempt here, and the share of one CPU core that sampling takes.
-    fn new_samples(&self, _attempt: AttemptId, _known: &mut Known) -> (Option<(usize, HostSamples)>, f64) {
-        (None, 0.0)
-    }
 
     /// The result of an attempt is recorded or dropped: later runs need nothing of it.
     fn settled(&mut self, _attempt: AttemptId) {}

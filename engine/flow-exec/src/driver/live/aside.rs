@@ -1,5 +1,5 @@
-//! Background jobs of a run, on other threads, which answer with events. So the loop waits for no disk, except for a
-//! few bytes that it writes into folders of measured attempts here ([`crate::node`]'s observations). Decides nothing.
+//! Background jobs of a run, on other threads, which answer with events. So the loop waits for no disk.
+//! Decides nothing.
 
 use std::sync::Arc;
 

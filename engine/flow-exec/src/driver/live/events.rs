@@ -80,7 +80,7 @@ impl<X: Executor> EventLoop<'_, X> {
                 let (result, goes_on) = self.ends.tell(*collected, ending, &mut self.history, &mut self.out);
                 self.outcomes.ended(attempt, result, goes_on);
             }
-            Done::Heard(heard) => self.attempts.heard(heard, &self.cards, &mut self.out),
+            Done::Heard(heard) => self.attempts.heard(heard, &mut self.out),
             Done::Learned(of, refits) => {
                 refits.into_iter().for_each(|refit| self.history.take_in(refit));
                 self.out.events.extend(self.history.tell(of, self.outcomes.want_gpus()));

@@ -324,7 +324,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             }
             Action::Discard { instance, attempt, .. } => {
                 self.attempts.executor.settled(attempt);
-                self.ends.settled(attempt);
+                self.ends.settled(attempt, self.context.store.dir());
                 self.outcomes.discard(instance, attempt, out);
             }
             Action::Settle { instance, outcome, because } => {
@@ -364,7 +364,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     fn written(&mut self, written: Written) -> Result<(), ExecError> {
         written.lines.into_iter().for_each(|line: JournalLine| self.screen.show(Update::Event(line)));
         for instance in written.recorded {
-            self.ends.recorded(instance).into_iter().for_each(|attempt| self.attempts.executor.settled(attempt));
+            let attempt = self.ends.recorded(instance, self.context.store.dir());
+            attempt.into_iter().for_each(|attempt| self.attempts.executor.settled(attempt));
             self.elsewhere.settled(&self.context.claimed, instance)?;
             self.out.tell(Event::Recorded { instance });
         }

@@ -9,7 +9,7 @@ use std::{
 
 use flow_core::{
     AttemptId, GpuFacts, GpuId, Machine,
-    measure::{GpuSamples, Known},
+    measure::GpuSamples,
     reason::Occupant,
     sched::{Capacity, CardHolders, GpuState},
 };
@@ -187,15 +187,6 @@ impl Cards {
     /// GPU samples of an attempt that has ended, and the share of a CPU core that sampling took.
     pub(crate) fn untrack(&mut self, attempt: AttemptId) -> (GpuSamples, f64) {
         self.sampler.as_ref().map(|sampler| sampler.untrack(attempt)).unwrap_or_default()
-    }
-
-    /// New GPU samples of a running attempt, and the share of a CPU core that sampling takes.
-    pub(crate) fn new_samples(
-        &self,
-        attempt: AttemptId,
-        known: &mut Vec<Known>,
-    ) -> (Option<(Vec<usize>, GpuSamples)>, f64) {
-        self.sampler.as_ref().map(|sampler| sampler.new_samples(attempt, known)).unwrap_or_default()
     }
 
     /// GPU memory of those running attempts whose memory use has changed.

@@ -14,7 +14,7 @@ use flow_store::{DaemonState, Results, RunDir, Store, StoreDir};
 use crate::{
     clock,
     driver::executor::intents::{self, Intent, Member, Standing},
-    keeper::{self, record},
+    keeper,
     node::NodeFiles,
 };
 
@@ -45,8 +45,7 @@ fn dead(dir: &StoreDir) -> impl Iterator<Item = RunDir> {
 
 /// The run is dead and may have left attempts that run, or that ended without a record.
 pub(crate) fn may_have_left(run: &RunDir) -> bool {
-    // In this order, so that a record written between the two checks is found.
-    (record::is_unsettled(run.path()) || run.has_jobs()) && run.lives().is_none()
+    run.has_jobs() && run.lives().is_none()
 }
 
 /// Jobs of a batch system that such runs of other users asked for, with their users. Only those users can see whether a job ended.
@@ -121,15 +120,10 @@ pub(crate) fn is_running(dir: &StoreDir, intent: &Intent) -> bool {
     !intent.has_ended() && is_followed(dir, intent)
 }
 
-/// Waits until the remains of a dead run are on disk.
+/// Waits until the supervisor of a dead run has written its records.
 fn settled(run: &RunDir) {
     let begun = clock::steady();
-    let is_at_it = || match run.kept() {
-        DaemonState::Unsure => true,
-        DaemonState::Goes { .. } => false,
-        DaemonState::Nothing => record::is_unsettled(run.path()),
-    };
-    while is_at_it() && clock::since(begun) < WRITES {
+    while matches!(run.kept(), DaemonState::Unsure) && clock::since(begun) < WRITES {
         thread::sleep(LOOK);
     }
 }

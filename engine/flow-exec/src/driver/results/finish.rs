@@ -60,8 +60,8 @@ pub(crate) struct End<'a> {
     pub(crate) window: Option<CorunWindow>,
     /// Another run may have to conclude it until its result is recorded.
     pub(crate) joinable: bool,
-    /// The same, but only the keeper has a record of it.
-    pub(crate) unsettled: bool,
+    /// Its outputs keep their names in its work folder, which may be collected again or looked at.
+    pub(crate) keeps_names: bool,
 }
 
 /// Concludes an attempt; `seen` is empty for built-ins. An output that cannot be read or stored (for example, disk
@@ -107,7 +107,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
             let ingest = || match end.joinable {
                 // A run that joins the attempt again must find all outputs.
                 true => end.objects.ingest_copy_of(&path, &work),
-                false if end.unsettled => end.objects.ingest_linked(&path, &work),
+                false if end.keeps_names => end.objects.ingest_linked(&path, &work),
                 false => end.objects.ingest(&path, &work),
             };
             let artifacts = end.resolved.links.iter().map(|link| link.path.clone());

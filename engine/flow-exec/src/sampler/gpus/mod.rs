@@ -15,10 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::{
-    AttemptId, GpuFacts, Stranger,
-    measure::{GpuSamples, Known},
-};
+use flow_core::{AttemptId, GpuFacts, Stranger, measure::GpuSamples};
 use tokio::sync::Notify;
 
 use super::{owners::Owners, share};
@@ -212,17 +209,6 @@ impl GpuSampler {
         tracked.samples.close(clock::unix_seconds());
         let cost = tracked.cost(state.cpu());
         (tracked.samples, cost)
-    }
-
-    /// New samples of an attempt, and the share of one CPU core that sampling takes.
-    pub(crate) fn new_samples(
-        &self,
-        attempt: AttemptId,
-        known: &mut Vec<Known>,
-    ) -> (Option<(Vec<usize>, GpuSamples)>, f64) {
-        let state = self.shared.lock();
-        let tracked = state.tracked.get(&attempt);
-        tracked.map(|tracked| (tracked.samples.news(known), tracked.cost(state.cpu()))).unwrap_or_default()
     }
 
     /// Memory of an attempt on each of its GPUs, bytes; `None` if it cannot be separated from that of others.
