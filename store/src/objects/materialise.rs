@@ -1,6 +1,10 @@
 //! Gives an artifact to a step, as a copy through which nothing in the store can be changed.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 use flow_core::{
     Artifact, ArtifactKind, Digest,
@@ -30,6 +34,14 @@ impl Objects {
     /// The artifact is not in the store; the disk is full.
     pub fn materialise(&self, digest: &Digest, dest: &Path) -> Result<Materialised> {
         self.materialise_within(digest, dest, COPY_LIMIT)
+    }
+
+    /// The same for many, on several threads.
+    ///
+    /// # Errors
+    /// As [`Objects::materialise`].
+    pub fn materialise_all(&self, all: &[(Digest, PathBuf)]) -> Result<Vec<Materialised>> {
+        hash::in_parallel(all, 0, |(digest, dest)| self.materialise(digest, dest))
     }
 
     /// Copies an artifact of any size to `dest`, which must not exist yet, for users, who may change it. Creates parent

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     fs,
     io::Read,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
@@ -120,18 +120,17 @@ fn killed_while_stored(step: &str) -> TestSpace {
     space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {}\n", step.replace("LOG", &log.to_string_lossy())));
     let mut flow = space.start(["run", "w.yaml"]);
     until("the step runs", || !space.read("log").is_empty());
-    let mut holder = hold(&in_cache(&space, "work/out").unwrap());
+    let held = Held::of(&in_cache(&space, "work/out"));
     until("its end is written down", || are_noted(&space, 1));
     flow.kill();
-    holder.kill().unwrap();
-    holder.wait().unwrap();
+    drop(held);
     assert!(!flow.said().contains("done"), "{}", flow.said());
     until("everybody is gone", || space.alive().is_empty());
     space
 }
 
-fn in_cache(space: &TestSpace, name: &str) -> Option<PathBuf> {
-    files_below(space.cache()).into_iter().find(|path| path.ends_with(name))
+fn in_cache(space: &TestSpace, name: &str) -> Vec<PathBuf> {
+    files_below(space.cache()).into_iter().filter(|path| path.ends_with(name)).collect()
 }
 
 #[test]
@@ -167,7 +166,7 @@ fn what_was_ended_with_flow_or_is_not_whole_is_done_again() {
     }
 
     let space = killed_while_stored("{run: 'echo made > out; echo ran >> LOG; sleep 1', outputs: [out]}");
-    fs::remove_file(in_cache(&space, "work/out").unwrap()).unwrap();
+    fs::remove_file(&in_cache(&space, "work/out")[0]).unwrap();
     space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(space.read("log"), "ran\nran\n", "its output was gone");
 }
@@ -192,6 +191,35 @@ fn secrets_and_numbers_of_a_step_that_was_being_stored_are_collected() {
 }
 
 #[test]
+fn ends_are_written_down_while_many_others_are_being_stored() {
+    /// More than are stored at the same time.
+    const STEPS: usize = 18;
+    let space = space();
+    let log = space.path("log");
+    let run = format!("echo made > out; sleep 1; echo ran >> {}; until [ -e go ]; do sleep 0.02; done", log.display());
+    let step = format!("{{matrix: {{n: \"${{{{ range({STEPS}) }}}}\"}}, run: '{run}', outputs: [out]}}");
+    space.write("log", "").write("w.yaml", &format!("flow: 1\nsteps:\n  a: {step}\n"));
+    let mut flow = space.start(["run", "w.yaml", "-j", "6"]);
+    let (mut held, mut seen) = (Vec::new(), BTreeSet::new());
+    until("all ends are written down", || {
+        for path in in_cache(&space, "work/out") {
+            if !seen.contains(&path) && fs::read(&path).is_ok_and(|text| text == b"made\n") {
+                seen.insert(path.clone());
+                held.push(Held::of(std::slice::from_ref(&path)));
+                fs::write(path.with_file_name("go"), "").unwrap();
+            }
+        }
+        are_noted(&space, STEPS)
+    });
+    flow.kill();
+    drop(held);
+    until("everybody is gone", || space.alive().is_empty());
+    let said = space.flow(["run", "w.yaml"]).expect(0).text();
+    assert_eq!(space.read("log").lines().count(), STEPS, "{said}");
+    assert!(are_noted(&space, 0) && space.flow(["run", "w.yaml"]).expect(0).text().contains("nothing to do"));
+}
+
+#[test]
 fn a_shorter_step_is_done_again_and_nothing_is_written_down() {
     let space = space();
     space.write("w.yaml", "flow: 1\nsteps:\n  a: {run: 'echo made > out; exit 0', outputs: [out]}\n");
@@ -204,15 +232,26 @@ fn a_shorter_step_is_done_again_and_nothing_is_written_down() {
     assert_eq!(names, BTreeSet::from(["log".to_owned()]));
 }
 
-/// Keeps everybody from opening a file, for 45 s at most, as long as this process lives.
-fn hold(path: &Path) -> Child {
-    let lease = "import fcntl, signal, sys\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\nfile = open(sys.argv[1])\n\
-                 fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)\nprint(flush=True)\nsys.stdin.read()";
-    let mut python = Command::new("python3");
-    python.args(["-c", lease]).arg(path).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = python.spawn().unwrap();
-    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-    child
+/// Keeps everybody from opening these files, for 45 s at most.
+struct Held(Child);
+
+impl Held {
+    fn of(paths: &[PathBuf]) -> Held {
+        let lease = "import fcntl, signal, sys\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\nfiles = [open(p) for p in sys.argv[1:]]\n\
+                     [fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK) for f in files]\nprint(flush=True)\nsys.stdin.read()";
+        let mut python = Command::new("python3");
+        python.args(["-c", lease]).args(paths).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = python.spawn().unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        Held(child)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
 }
 
 #[test]
@@ -224,12 +263,11 @@ fn a_folder_that_was_being_moved_into_the_store_is_not_made_again() {
     space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{run: '{run}', outputs: [out/, second]}}\n"));
     let mut flow = space.start(["run", "w.yaml"]);
     until("its outputs are there", || !space.read("log").is_empty());
-    let mut holder = hold(&in_cache(&space, "work/second").unwrap());
+    let held = Held::of(&in_cache(&space, "work/second"));
     space.write("log.go", "");
-    until("the folder is in the store", || are_noted(&space, 1) && in_cache(&space, "out/a/x").is_none());
+    until("the folder is in the store", || are_noted(&space, 1) && in_cache(&space, "out/a/x").is_empty());
     flow.kill();
-    holder.kill().unwrap();
-    holder.wait().unwrap();
+    drop(held);
     assert!(!flow.said().contains("done"), "{}", flow.said());
     until("everybody is gone", || space.alive().is_empty());
     let said = space.flow(["run", "w.yaml"]).expect(0).text();
@@ -254,15 +292,12 @@ fn what_was_seen_of_a_group_before_flow_was_killed_is_not_lost_with_flow() {
     space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{{step}}}\n"));
     let mut flow = space.start(["run", "w.yaml"]);
     until("both run", || space.read("log").lines().count() == 2);
-    let outputs = files_below(space.cache()).into_iter().filter(|path| path.ends_with("work/out"));
-    let mut holders: Vec<Child> = outputs.map(|path| hold(&path)).collect();
-    assert_eq!(holders.len(), 2);
+    let outputs = in_cache(&space, "work/out");
+    assert_eq!(outputs.len(), 2);
+    let held = Held::of(&outputs);
     until("both ends are written down", || are_noted(&space, 2));
     flow.kill();
-    for holder in &mut holders {
-        holder.kill().unwrap();
-        holder.wait().unwrap();
-    }
+    drop(held);
     assert!(!flow.said().contains("done"), "{}", flow.said());
     until("everybody is gone", || space.alive().is_empty());
     let said = space.flow(["run", "w.yaml"]).expect(0).text();

@@ -233,10 +233,7 @@ fn a_record_whose_keeper_lives_or_is_elsewhere_ends_nobody() {
     );
     // What runs in one store is not ended from another, whatever its records say of a keeper that lives.
     let thief = TestSpace::new(FLOW);
-    // Of one that writes nothing down any more, so that nobody waits for it.
-    let mut settled = sound.clone();
-    settled["is_settled"] = true.into();
-    thief.write(".flow/format", "3\n").write(".flow/runs/20260208-153012-3f2a/keeper.json", &settled.to_string());
+    thief.write(".flow/format", "3\n").write(".flow/runs/20260208-153012-3f2a/keeper.json", &record);
     thief.flow(["doctor"]).expect(0);
     assert_eq!(sleeping(n).len(), 1);
     kill_both(&space, flow, keeper);

@@ -82,11 +82,6 @@ impl Looks {
         self.0.is_empty()
     }
 
-    /// The end of the last part, and its time.
-    pub fn last(&self) -> Option<(u64, f64)> {
-        self.0.last().map(|look| (look.to, look.at as f64 / 1e6))
-    }
-
     /// Number of bytes between the parts that were not read, without the range that was `cut` out of the log.
     pub fn unread(&self, cut: Option<(u64, u64)>) -> u64 {
         let (gone, back) = cut.unwrap_or((0, 0));

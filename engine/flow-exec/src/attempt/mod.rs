@@ -269,11 +269,6 @@ pub(crate) fn last_drawn(line: &str) -> &str {
 /// Writes a file so that readers see all of it or nothing. Not synced: it survives the process, and after a power cut
 /// the attempt counts as lost anyway.
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
-    create_atomically(path, content).map(drop)
-}
-
-/// The same, and returns the file for further writes.
-pub(crate) fn create_atomically(path: &Path, content: &[u8]) -> io::Result<fs::File> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
     let new = || fs::File::create_new(&temporary);
@@ -288,7 +283,7 @@ pub(crate) fn create_atomically(path: &Path, content: &[u8]) -> io::Result<fs::F
         // On a full disk, others need the space.
         let _ = fs::remove_file(&temporary);
     }
-    written.map(|()| file)
+    written
 }
 
 /// The same, synced: readers see all of it or nothing even after a power cut.

@@ -1,38 +1,23 @@
-//! Ends the remains of runs whose engine and keeper were killed at once. A process is ended only with one of these
-//! proofs:
-//!
-//! - Its environment names an attempt's folder of this store, it has that attempt's mark, and its run is dead. A user
-//!   who sets the variable by hand, to try a plugin, has no mark.
-//! - It has the mark of a keeper that a record of this store names (see `record`), and that record's keeper and engine
-//!   are dead. This also covers a process with a cleaned environment. Only a keeper hands down its mark, so such a
-//!   process descends from a keeper with this number that started at this hundredth of a second, modulo 2.9 hours.
-//!   Another keeper with the number at such a time is unlikely, and one that lives now is checked (`Lost`). A process
-//!   that started before the recorded keeper is not its descendant. Start times say no more: a daemon may fork after
-//!   its keeper's death and still belongs to the attempt.
+//! Ends the remains of runs whose engine and keeper were killed at once. The proof is the mark of a keeper that a record
+//! of this store names (see `record`), if that record's keeper and engine are dead. It also covers a process with a
+//! cleaned environment. Only a keeper hands down its mark, so such a process descends from a keeper with this number
+//! that started at this hundredth of a second, modulo 2.9 hours. Another keeper with the number at such a time is
+//! unlikely, and one that lives now is checked (`Lost`). A process that started before the recorded keeper is not its
+//! descendant. Start times say no more: a daemon may fork after its keeper's death and still belongs to the attempt.
 //!
 //! A record is only its writer's claim: it covers that user's processes alone, or any user's if root wrote it. The
 //! checked process is the one signalled (`signal_if`). Processes of other namespaces or of another boot, or without our
 //! own `/proc`, are left alone.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ffi::OsStr,
-    fs,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-    thread,
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::Path, thread, time::Duration};
 
-use flow_core::{AttemptId, RunId};
-use flow_protocol::ATTEMPT_VAR;
-use flow_store::{ProcessIdentity, StoreDir};
+use flow_store::ProcessIdentity;
 use nix::sys::signal::Signal;
 use procfs::process::{Process, all_processes};
 
 use super::{
     record::{self, Lost},
-    tree::{Mark, attempt_marked, is_alive, mark_on, signal_if},
+    tree::{Mark, is_alive, mark_on, signal_if},
 };
 
 /// True if a run or a set-up of a store was killed together with its keeper, and nobody has cleaned up since.
@@ -41,18 +26,14 @@ pub(crate) fn may_be_left(store: &Path) -> bool {
 }
 
 /// Kills processes of dead runs of a store, and returns a notice. The caller uses the store, so that nobody removes it.
-/// `spared`: folders of attempts that a batch system happens to run on this machine.
-pub fn kill_strays(store: &Path, spared: &BTreeSet<PathBuf>) -> Option<String> {
-    let runs = identity(&store.join("runs"))?;
+pub fn kill_strays(store: &Path) -> Option<String> {
+    let lost = record::lost(store);
+    if lost.is_empty() {
+        return None;
+    }
     // Process numbers of another namespace must not be signalled.
     let me = ProcessIdentity::of(std::process::id())?.pid.cast_signed();
-    let lost = record::lost(store);
-    let dir = StoreDir::existing(store).ok()??;
-    let of = |process: &Process| {
-        let found = run_of(process, runs, spared).filter(|run| dir.run(run).lives().is_none());
-        let found = found.map(|run| format!("run {run}")).or_else(|| of_lost(process, &lost));
-        found.filter(|_| process.pid != me && is_alive(process))
-    };
+    let of = |process: &Process| of_lost(process, &lost).filter(|_| process.pid != me && is_alive(process));
     let (mut killed, mut refused) = (BTreeMap::new(), BTreeMap::new());
     // A process may fork while it is being killed.
     for _ in 0..100 {
@@ -94,28 +75,8 @@ fn words(what: &str, which: &BTreeMap<i32, (String, String)>) -> Option<String> 
     Some(format!("{run} was killed; {what}: {}", shown.join(", ")))
 }
 
-/// The run, in the store with this folder of runs, that a living process belongs to.
-fn run_of(process: &Process, runs: (u64, u64), spared: &BTreeSet<PathBuf>) -> Option<RunId> {
-    let environment = process.environ().ok()?;
-    let folder = PathBuf::from(environment.get(OsStr::new(ATTEMPT_VAR))?);
-    if spared.contains(&folder) {
-        return None;
-    }
-    // `STORE/runs/RUN/attempts/7`
-    let attempt = AttemptId(folder.file_name()?.to_str()?.parse().ok()?);
-    let run = folder.ancestors().nth(2)?;
-    // The path as the process sees it: in a container, the same path is another folder.
-    let seen =
-        Path::new("/proc").join(process.pid.to_string()).join("root").join(run.parent()?.strip_prefix("/").ok()?);
-    let ours = identity(&seen)? == runs && attempt_marked(process)? == attempt;
-    ours.then(|| RunId(run.file_name().unwrap_or_default().to_string_lossy().into_owned()))
-}
-
 /// The owner, in words, of a process with the mark of a dead keeper.
 fn of_lost(process: &Process, lost: &[Lost]) -> Option<String> {
-    if lost.is_empty() {
-        return None;
-    }
     let (mark, started) = (mark_on(process)?, process.stat().ok()?.starttime);
     let found = lost.iter().find(|lost| is_of(&lost.keeper, mark, started))?;
     [0, process.status().ok()?.ruid].contains(&found.user).then(|| found.of.clone())
@@ -126,13 +87,10 @@ fn is_of(keeper: &ProcessIdentity, mark: u64, started: u64) -> bool {
     Mark::of(keeper).attempt(mark).is_some() && started >= keeper.started
 }
 
-fn identity(folder: &Path) -> Option<(u64, u64)> {
-    let meta = fs::metadata(folder).ok()?;
-    Some((meta.dev(), meta.ino()))
-}
-
 #[cfg(test)]
 mod tests {
+    use flow_core::AttemptId;
+
     use super::*;
 
     #[test]

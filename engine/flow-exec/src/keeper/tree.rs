@@ -74,11 +74,6 @@ pub(crate) fn attempt_of(pid: i32, keeper: u32) -> Option<AttemptId> {
     (mark >> (u64::BITS - PID) == u64::from(keeper)).then(|| attempt_in(mark))
 }
 
-/// The attempt of a process by its mark, for any keeper.
-pub(super) fn attempt_marked(process: &Process) -> Option<AttemptId> {
-    mark_on(process).filter(|mark| mark >> ATTEMPT > 0).map(attempt_in)
-}
-
 /// The mark of a process, or another value that somebody set.
 pub(super) fn mark_on(process: &Process) -> Option<u64> {
     match process.limits().ok()?.max_file_locks.soft_limit {

@@ -186,7 +186,7 @@ impl Programs {
 
 /// Notes what was written to a log since the last look. At the end it reads the rest, and a last line without line end
 /// if the program ended by itself.
-pub(super) fn read_log(read: &mut Option<Lines>, looks: &mut Looks, now: f64, ended: Option<bool>) {
+fn read_log(read: &mut Option<Lines>, looks: &mut Looks, now: f64, ended: Option<bool>) {
     let Some(log) = read else { return };
     if ended.is_some() {
         let _ = log.hasten();

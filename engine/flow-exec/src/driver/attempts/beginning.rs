@@ -122,7 +122,7 @@ impl<X: Executor> Attempts<X> {
             out.tell(Event::Ready { attempt });
         }
         out.tell(Event::Collecting { attempt });
-        self.hold(attempt, &running, false);
+        self.hold(attempt, &running);
         let fingerprint = outcomes.decided(running.instance).map(|decided| decided.fingerprint);
         Some(Builtin { attempt, running, fingerprint })
     }

@@ -46,8 +46,6 @@ pub(crate) struct Collect {
     pub(crate) fingerprint: Option<Digest>,
     /// The fingerprint of the attempt.
     pub(crate) attempt_fingerprint: Option<Digest>,
-    /// The arrival times of its lines are unknown, so it is not read again.
-    pub(crate) is_unwatched: bool,
     pub(crate) window: Option<CorunWindow>,
     /// The attempts that ran at the same time.
     pub(crate) corunners: BTreeMap<AttemptId, CoRunner>,
@@ -60,21 +58,29 @@ pub(crate) struct Collect {
     pub(crate) instead: Option<OutcomeOverride>,
     /// When the window of its group closed.
     pub(crate) closed: Option<f64>,
+    /// Its last output, once that is read.
+    pub(crate) news: Option<News>,
 }
 
 impl Collect {
-    fn hear(&mut self) -> News {
-        if !self.running.process {
-            return News::default();
+    /// Reads the rest of its output, once.
+    fn hear(&mut self) {
+        if self.news.is_none() && self.running.process {
+            let is_good = self.exit.code == Some(0);
+            self.news = Some(self.running.listener.listen_to_the_end(self.exit.ended_at, is_good));
         }
-        self.running.listener.listen_to_the_end(self.exit.ended_at, self.exit.code == Some(0))
     }
 
-    /// Writes down its end before the slow work, for the next run in case that this process is killed meanwhile. Returns
-    /// whether it did. A group is written when all its members have ended.
-    fn note(&self, dir: &StoreDir) -> bool {
+    pub(crate) fn is_noted(&self) -> bool {
+        self.running.is_noted(&self.exit)
+    }
+
+    /// Writes down its end, for the next run in case that this process is killed while it stores the outputs. A group is
+    /// written when all its members have ended.
+    pub(crate) fn note(&mut self, dir: &StoreDir) {
+        self.hear();
         let Collect { running, exit, seen, closed, corunners, .. } = self;
-        let Some(intent) = running.intent.as_ref().filter(|_| running.is_noted(exit)) else { return false };
+        let Some(intent) = running.intent.as_ref().filter(|_| running.is_noted(exit)) else { return };
         let near = corunners.iter().filter(|(_, corunner)| !corunner.gpus.is_empty());
         let record = Record {
             host: seen.samples.clone(),
@@ -94,7 +100,6 @@ impl Collect {
         if written.is_ok() && intent.has_ended() {
             let _ = intent.note(dir);
         }
-        true
     }
 }
 
@@ -150,7 +155,6 @@ pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
         exit,
         fingerprint,
         attempt_fingerprint: None,
-        is_unwatched: false,
         window: None,
         corunners: BTreeMap::new(),
         lost: None,
@@ -158,6 +162,7 @@ pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
         there: None,
         instead: None,
         closed: None,
+        news: None,
     };
     let mut collected = collect(context, ended);
     if let Ok(output) = done {
@@ -170,10 +175,11 @@ pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
 }
 
 pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
-    let news = ended.hear();
-    let is_noted = ended.note(context.store.dir());
+    ended.hear();
+    let is_noted = ended.is_noted();
     let Collect { attempt, mut running, exit, fingerprint, attempt_fingerprint, window, corunners, lost, .. } = ended;
-    let Collect { is_unwatched, seen, there, instead, .. } = ended;
+    let Collect { seen, there, instead, news, .. } = ended;
+    let news = news.unwrap_or_default();
     let (session, id) = (&context.session, running.instance);
     let expansion = &session.expansion;
     let instance = &expansion.instances[id.index()];
@@ -197,8 +203,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
             instance,
             resolved: &running.resolved,
             fingerprint: fingerprint.unwrap_or(Digest([0; 32])),
-            attempt: attempt_fingerprint
-                .filter(|_| !is_unwatched && matches!(running.resolved.body, Body::Command { .. })),
+            attempt: attempt_fingerprint.filter(|_| matches!(running.resolved.body, Body::Command { .. })),
             metrics: expansion.steps[instance.step.index()].metrics.as_deref(),
             secrets: &context.secrets,
             folder: &running.folder,
@@ -271,7 +276,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
         if again != RetryAdvice::Continues && (done || !instance.resume) {
             checkpoint.remove();
         } else {
-            if again != RetryAdvice::Continues {
+            if again != RetryAdvice::Continues && !context.activity.is_ended() {
                 // This part of the work was done, whether a retry or a later run continues from it.
                 let _ = continues(instance, Some(checkpoint), &result.usage, &running.folder);
             }

@@ -1,7 +1,11 @@
 //! Reports the results of collected attempts, and removes their work folders when nobody can need them any more.
 //! Decides nothing.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use flow_core::{
     AttemptId, CorunGpus, InstanceId, Outcome, RunEvent, StepResult, learn::History, reason::Cause, sched::Event,
@@ -102,17 +106,26 @@ impl Ends {
     }
 
     /// The result of an instance is recorded. Returns the attempt that made it, if there was one.
-    pub(crate) fn recorded(&mut self, instance: InstanceId, dir: &StoreDir) -> Option<AttemptId> {
+    pub(crate) fn recorded(
+        &mut self,
+        instance: InstanceId,
+        dir: &StoreDir,
+        given_up: &BTreeSet<AttemptId>,
+    ) -> Option<AttemptId> {
         let attempt = self.to_settle.remove(&instance)?;
-        self.settled(attempt, dir);
+        self.settled(attempt, dir, given_up);
         Some(attempt)
     }
 
-    /// The result of an attempt is recorded or dropped: removes its files.
-    pub(crate) fn settled(&mut self, attempt: AttemptId, dir: &StoreDir) {
+    /// The result of an attempt is recorded or dropped: removes its files. The next run collects those that were given up.
+    pub(crate) fn settled(&mut self, attempt: AttemptId, dir: &StoreDir, given_up: &BTreeSet<AttemptId>) {
         let intent = self.noted.remove(&attempt);
         // A group has one for all its members.
-        if let Some(intent) = intent.filter(|of| !self.noted.values().any(|other| Arc::ptr_eq(other, of))) {
+        let is_needed = |of: &Arc<Intent>| {
+            self.noted.values().any(|other| Arc::ptr_eq(other, of))
+                || of.members.iter().any(|member| given_up.contains(&member.attempt))
+        };
+        if let Some(intent) = intent.filter(|of| !is_needed(of)) {
             intent.remove(dir);
         }
         self.needed.remove(&attempt).into_iter().flatten().for_each(|path| self.leftovers.add(path));

@@ -139,11 +139,12 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// The placement is held while outputs are collected, or while one of flow's own steps runs.
-    fn hold(&mut self, attempt: AttemptId, running: &Running, is_noted: bool) {
+    fn hold(&mut self, attempt: AttemptId, running: &Running) {
         let shown = running.shown(attempt, self.context.instance(running.instance));
         let (activity, since) = (running.activity.clone(), clock::unix_seconds());
-        let is_kept = is_noted || running.joinable && running.killed.is_none();
-        self.placements.collect(attempt, EndedProgram { shown, activity, since, is_kept, is_told: false });
+        let is_kept = running.joinable && running.killed.is_none();
+        let intent = running.intent.clone();
+        self.placements.collect(attempt, EndedProgram { shown, activity, since, is_kept, intent, is_told: false });
     }
 
     /// Notices about attempts whose collection takes long.
@@ -159,7 +160,8 @@ impl<X: Executor> Attempts<X> {
             self.given_up.insert(attempt);
             let (instance, outcome) = (held.instance, Outcome::Cancelled);
             if let Some(ended) = held.ended {
-                if ended.is_kept {
+                let is_noted = || ended.intent.is_some_and(|intent| intent.is_there(self.context.store.dir()));
+                if ended.is_kept || is_noted() {
                     let text =
                         "its program has ended; the next `flow run` collects its outputs and does not run it again";
                     out.notice(Some(instance), text.to_owned());
@@ -258,19 +260,17 @@ impl<X: Executor> Attempts<X> {
         let gpu_ids: Vec<usize> = cards_of(&running.placement).collect();
         // The scheduler must know of a lost GPU before it hears of the end.
         let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids).cloned() };
-        self.hold(attempt, &running, running.is_noted(&exit));
+        self.hold(attempt, &running);
         // A failure is collected at once, and nothing starts in its place before its cause is known.
         if exit.code == Some(0) {
             self.placements.free(attempt);
             out.tell(Event::Freed { attempt });
         }
         let decided = outcomes.decided(running.instance);
-        let is_unwatched = running.rejoined && there.is_none() && !self.context.instance(running.instance).is_batch();
         Some(Collect {
             attempt,
             fingerprint: decided.map(|decided| decided.fingerprint),
             attempt_fingerprint: decided.map(|decided| decided.attempt),
-            is_unwatched,
             running,
             exit,
             window,
@@ -280,6 +280,7 @@ impl<X: Executor> Attempts<X> {
             instead,
             seen,
             closed,
+            news: None,
         })
     }
 

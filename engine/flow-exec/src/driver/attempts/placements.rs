@@ -1,11 +1,13 @@
 //! Attempts that hold a placement, from the decision until their outputs are collected. Among them are those without a
 //! running program, which are being filled or collected. Decides nothing.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytesize::ByteSize;
 use flow_core::{AttemptId, Instance, InstanceId, Outcome, sched::Placement};
 use flow_store::{Activity, Doing};
+
+use crate::driver::executor::intents::Intent;
 
 /// Hashing and copying is shown after this many seconds.
 pub(crate) const SLOW: f64 = 5.0;
@@ -27,6 +29,8 @@ pub(crate) struct EndedProgram {
     pub(crate) since: f64,
     /// If this run does not collect its outputs, the next one does.
     pub(crate) is_kept: bool,
+    /// The same, if it is written.
+    pub(crate) intent: Option<Arc<Intent>>,
     /// The user was told that it takes long.
     pub(crate) is_told: bool,
 }

@@ -88,7 +88,7 @@ impl Running {
         let joined = stays.as_ref().filter(|stays| stays.joined);
         // A job of an earlier run may still wait, too.
         let began_before = job.as_ref().map(|job| job.joined && NodeFiles::of(folder.path()).read_started().is_some());
-        let env = launch.env.all().into_iter().collect();
+        let env = launch.env.all();
         let running = Running {
             instance,
             process: !matches!(resolved.body, Body::Builtin { .. }),

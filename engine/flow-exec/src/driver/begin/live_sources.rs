@@ -225,7 +225,7 @@ pub(crate) fn put_first(
     if inputs.is_empty() {
         return;
     }
-    let variables = Cow::Owned(env.all());
+    let variables = Cow::Owned(env.all().into_iter().collect());
     let mut finder = Finder { session, variables, is_wanted: Finder::INSIDE, known: BTreeMap::new() };
     let mut sources = finder.named(line, &BTreeMap::new(), &instance.inputs);
     sources.extend(finder.all(["python", "python3"].into_iter(), &BTreeMap::new(), None));

@@ -1,7 +1,7 @@
 //! Fills the folder of an attempt: inputs, artifacts of other steps, the request, the environment. Starts nothing.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     fs, io,
     net::TcpListener,
@@ -17,7 +17,7 @@ use flow_core::{
     shell::{Runner, Script, Shell, runner},
 };
 use flow_protocol as protocol;
-use flow_store::{Captured, Captures, Inputs, Materialised, Objects, StoreError};
+use flow_store::{Captured, Captures, Inputs, Materialised, Objects};
 use serde_json::Value;
 use walkdir::WalkDir;
 
@@ -105,21 +105,7 @@ impl Environment {
 /// An input is missing, the disk is full, an artifact is damaged.
 pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
     let work = start.folder.work();
-    let mut linked = Vec::new();
-    // Thousands of consecutive artifacts may be in one folder.
-    let mut made = None;
-    for link in &start.resolved.links {
-        let to = work.join(&link.path);
-        if made.as_deref() != to.parent() {
-            parent(&to)?;
-            made = to.parent().map(Path::to_owned);
-        }
-        let damaged = |e: StoreError| Filling::Artifact { error: e.into() };
-        match start.objects.materialise(&link.digest, &to).map_err(damaged)? {
-            Materialised::Copied => {}
-            Materialised::Linked(artifact) => linked.push((link.path.clone(), artifact)),
-        }
-    }
+    let linked = place_artifacts(start, &work)?;
     let mut caller = None;
     let mut inputs: Vec<&Input> = start.instance.inputs.iter().chain(&start.resolved.inputs).collect();
     // A folder comes before its content.
@@ -198,6 +184,36 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
         }
     };
     Ok(Launch { argv, env: environment(start), announces, barrier, linked, captured })
+}
+
+/// Places the artifacts of other steps in the work folder. Returns those that are too large to be copied.
+fn place_artifacts(start: &Start<'_>, work: &Path) -> Result<Vec<(String, Artifact)>, Filling> {
+    let links = &start.resolved.links;
+    let places: BTreeSet<&Path> = links.iter().map(|link| Path::new(&link.path)).collect();
+    let is_nested = places.iter().any(|place| place.ancestors().skip(1).any(|above| places.contains(above)));
+    let mut large = Vec::new();
+    // A folder comes before what lies in it.
+    for links in links.chunks(if is_nested { 1 } else { links.len().max(1) }) {
+        let mut made = work.to_owned();
+        for above in links.iter().filter_map(|link| Path::new(&link.path).parent()) {
+            let above = work.join(above);
+            while !above.starts_with(&made) && made.pop() {}
+            for below in above.strip_prefix(&made).unwrap_or(&above).to_owned().components() {
+                made.push(below);
+                fs::create_dir(&made).or_else(|e| match e.kind() {
+                    io::ErrorKind::AlreadyExists => Ok(()),
+                    _ => Err(not_made(&made, &e)),
+                })?;
+            }
+        }
+        let all: Vec<_> = links.iter().map(|link| (link.digest, work.join(&link.path))).collect();
+        let placed = start.objects.materialise_all(&all).map_err(|e| Filling::Artifact { error: e.into() })?;
+        large.extend(links.iter().zip(placed).filter_map(|(link, placed)| match placed {
+            Materialised::Copied => None,
+            Materialised::Linked(artifact) => Some((link.path.clone(), artifact)),
+        }));
+    }
+    Ok(large)
 }
 
 /// Lets a program find an input at `../data/x`, as the author's own does: next to the work folder, which belongs to the

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct StepVariables {
     inherited: Arc<BTreeMap<String, String>>,
     /// One without a value is not there.
@@ -36,8 +36,8 @@ impl StepVariables {
         }
     }
 
-    /// All that the program gets.
-    pub(crate) fn all(&self) -> BTreeMap<String, String> {
+    /// All that the program gets, each name once.
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
         let is_inherited = |name: &str| !self.own.contains_key(name) && !self.secrets.contains_key(name);
         let inherited = self.inherited.iter().filter(|(name, _)| is_inherited(name));
         let own = self.own.iter().filter(|(name, _)| !self.secrets.contains_key(*name));
@@ -72,7 +72,9 @@ mod tests {
         variables.remove("PYTHONHOME");
         variables.add_secret("TOKEN", "secret");
         let all = [("FLOW_ATTEMPT", "/a"), ("HOME", "/me"), ("PATH", "/lab/bin:/bin"), ("TOKEN", "secret")];
-        assert_eq!(variables.all(), all.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        let mut found = variables.all();
+        found.sort();
+        assert_eq!(found, all.map(|(name, value)| (name.to_owned(), value.to_owned())));
         assert_eq!(
             (variables.get("TOKEN"), variables.get("PYTHONHOME"), variables.get("HOME")),
             (None, None, Some("/me"))

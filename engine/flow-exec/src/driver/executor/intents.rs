@@ -1,6 +1,6 @@
 //! Intents: records of jobs, written into the run's folder before a batch system is asked for them. If the run dies,
 //! the next run reads them. An intent stays until the job's result is recorded. The same record is written for attempts
-//! on this machine when their run dies. Submits nothing.
+//! on this machine: of a detached run when that dies, of a foreground run while it stores outputs. Submits nothing.
 //!
 //! A job has one file, `KEY.json`. So has an array with all its tasks, because syncing one file takes as long as
 //! syncing a thousand lines. `KEY.done`, next to an array's file, lists the recorded tasks, one per line.
@@ -222,8 +222,8 @@ impl Intent {
     /// # Errors
     /// The disk is full.
     pub(crate) fn write(&self, dir: &StoreDir) -> io::Result<()> {
-        fs::create_dir_all(dir.run(&self.run).jobs())?;
-        write_durably(&file(dir, &self.run, &self.key), &serde_json::to_vec(self)?)
+        let bytes = serde_json::to_vec(self)?;
+        in_folder(dir, &self.run, || write_durably(&file(dir, &self.run, &self.key), &bytes))
     }
 
     /// Writes it without a sync. A power cut loses nothing: a job is found by its name, and attempts on this machine
@@ -232,8 +232,13 @@ impl Intent {
     /// # Errors
     /// The disk is full.
     pub(crate) fn note(&self, dir: &StoreDir) -> io::Result<()> {
-        fs::create_dir_all(dir.run(&self.run).jobs())?;
-        write_atomically(&file(dir, &self.run, &self.key), &serde_json::to_vec(self)?)
+        let bytes = serde_json::to_vec(self)?;
+        in_folder(dir, &self.run, || write_atomically(&file(dir, &self.run, &self.key), &bytes))
+    }
+
+    /// True if it is written. Not for array tasks.
+    pub(crate) fn is_there(&self, dir: &StoreDir) -> bool {
+        file(dir, &self.run, &self.key).exists()
     }
 
     /// Removes it after its result is recorded; not for array tasks.
@@ -248,8 +253,17 @@ impl Intent {
 /// The disk is full.
 pub(crate) fn write_array<'i>(dir: &StoreDir, tasks: impl Iterator<Item = &'i Intent>) -> io::Result<()> {
     let Some(array) = array(tasks) else { return Ok(()) };
-    fs::create_dir_all(dir.run(&array.run).jobs())?;
-    write_durably(&file(dir, &array.run, &array.key), &serde_json::to_vec(&array)?)
+    let bytes = serde_json::to_vec(&array)?;
+    in_folder(dir, &array.run, || write_durably(&file(dir, &array.run, &array.key), &bytes))
+}
+
+/// Writes into the folder of intents, which whoever removes the last intent removes too.
+fn in_folder(dir: &StoreDir, run: &RunId, write: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    let write = || {
+        fs::create_dir_all(dir.run(run).jobs())?;
+        write()
+    };
+    write().or_else(|e| if e.kind() == io::ErrorKind::NotFound { write() } else { Err(e) })
 }
 
 /// Adds the array's id, without a sync.
@@ -297,11 +311,12 @@ pub(crate) fn remove_done(dir: &StoreDir, run: &RunId, key: &str) {
     }
 }
 
-/// Removes files that a killed run was writing or removing. They carry no information, but would keep the folder.
+/// Removes files that a killed run was writing or removing, and damaged ones. They carry no information, but would keep the folder.
 pub(crate) fn forget_unfinished(run: &RunDir) {
     let files = fs::read_dir(run.jobs()).into_iter().flatten().flatten().map(|entry| entry.path());
     let unfinished = files.filter(|path| match path.extension().and_then(|end| end.to_str()) {
         Some("tmp") => true,
+        Some("json") => fs::read(path).is_ok_and(|bytes| serde_json::from_slice::<Written>(&bytes).is_err()),
         Some("done") => {
             let array = path.with_extension("json");
             let over = read(&array).is_empty();

@@ -1,7 +1,7 @@
-//! Background jobs of a run, on other threads, which answer with events. So the loop waits for no disk.
-//! Decides nothing.
+//! Background jobs of a run, on other threads, which answer with events. So the loop waits for no file
+//! that may be large. Decides nothing.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use flow_core::{AttemptId, Digest, InstanceId, StepResult, learn::Refit, reason::ClosedBy};
 use flow_store::StoreError;
@@ -24,6 +24,14 @@ use crate::{
     },
 };
 
+/// How many jobs may copy files at the same time. They wait for disks as often as for a core, so there may be more of
+/// them than cores, but not so many that they slow each other down.
+const SLOW_JOBS: usize = 16;
+/// Threads for all jobs.
+pub(crate) const THREADS: usize = SLOW_JOBS + 8;
+
+type SlowJob = Box<dyn FnOnce(&RunContext) -> Done + Send>;
+
 /// The answer of a job.
 pub(crate) enum Done {
     LookedUp(LookedUp),
@@ -31,6 +39,8 @@ pub(crate) enum Done {
     /// These attempts do not start, because another run executes the same steps.
     Elsewhere(Vec<AttemptId>),
     NotClaimed(StoreError),
+    /// Their ends are written down for the next run.
+    Noted(Vec<Collect>),
     Collected(Box<Collected>),
     Heard(Vec<Heard>),
     /// Estimates for the step of an instance were fitted again.
@@ -56,13 +66,30 @@ pub(crate) struct Aside {
     to_look_up: Vec<Vec<InstanceId>>,
     looking_up: bool,
     listening: bool,
+    /// Ended attempts for the next job that writes down ends. One at a time, because a group has one record.
+    to_note: Vec<Collect>,
+    noting: bool,
+    /// Jobs that copy files and may take minutes. The others do not wait for them.
+    slow: usize,
+    waiting: VecDeque<SlowJob>,
     /// Number of jobs that are ending Slurm jobs of earlier runs.
     ending: u32,
 }
 
 impl Aside {
     pub(crate) fn new(context: Arc<RunContext>) -> Aside {
-        Aside { context, jobs: JoinSet::new(), to_look_up: Vec::new(), looking_up: false, listening: false, ending: 0 }
+        Aside {
+            context,
+            jobs: JoinSet::new(),
+            to_look_up: Vec::new(),
+            looking_up: false,
+            listening: false,
+            to_note: Vec::new(),
+            noting: false,
+            slow: 0,
+            waiting: VecDeque::new(),
+            ending: 0,
+        }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -100,6 +127,16 @@ impl Aside {
             Done::LookedUp(_) => self.looking_up = false,
             Done::Heard(_) => self.listening = false,
             Done::Unjoined(_) => self.ending -= 1,
+            Done::Noted(_) => {
+                self.noting = false;
+                self.begin_note();
+            }
+            Done::Filled(_) | Done::Elsewhere(_) | Done::NotClaimed(_) | Done::Collected(_) => {
+                self.slow -= 1;
+                if let Some(job) = self.waiting.pop_front() {
+                    self.spawn_slow(job);
+                }
+            }
             _ => {}
         }
         Ok(done)
@@ -108,6 +145,16 @@ impl Aside {
     fn spawn(&mut self, job: impl FnOnce(&RunContext) -> Done + Send + 'static) {
         let context = Arc::clone(&self.context);
         self.jobs.spawn_blocking(move || job(&context));
+    }
+
+    /// The answer of the job is one that ends a slow job.
+    fn spawn_slow(&mut self, job: SlowJob) {
+        if self.slow < SLOW_JOBS {
+            self.slow += 1;
+            self.spawn(job);
+        } else {
+            self.waiting.push_back(job);
+        }
     }
 
     /// Queues units for the next lookup job.
@@ -126,7 +173,7 @@ impl Aside {
 
     /// Fills the folders of a unit, and claims the unit first if `to_claim`.
     pub(crate) fn fill(&mut self, unit: Vec<Fill>, to_claim: bool) {
-        self.spawn(move |context| {
+        self.spawn_slow(Box::new(move |context| {
             let intents: Vec<_> = unit.iter().filter_map(|fill| fill.intent(&context.force)).collect();
             let attempts: Vec<_> = intents.iter().map(|intent| intent.attempt).collect();
             // Claim first: the previous holder of the claim may have just died.
@@ -148,7 +195,7 @@ impl Aside {
                 Ok(None) => Done::Elsewhere(unit.iter().map(|fill| fill.attempt).collect()),
                 Err(error) => Done::NotClaimed(error),
             }
-        });
+        }));
     }
 
     /// True while jobs of earlier runs are being ended.
@@ -170,11 +217,38 @@ impl Aside {
     }
 
     pub(crate) fn run_builtin(&mut self, builtin: Builtin) {
-        self.spawn(move |context| Done::Collected(Box::new(collect::run_builtin(context, builtin))));
+        self.spawn_slow(Box::new(move |context| Done::Collected(Box::new(collect::run_builtin(context, builtin)))));
+    }
+
+    /// Writes down the end of an attempt, if the next run needs that, and then collects it.
+    pub(crate) fn note_and_collect(&mut self, ended: Collect) {
+        if ended.is_noted() {
+            self.to_note.push(ended);
+            self.begin_note();
+        } else {
+            self.collect(ended);
+        }
+    }
+
+    fn begin_note(&mut self) {
+        if !self.noting && !self.to_note.is_empty() {
+            self.noting = true;
+            let mut ended = std::mem::take(&mut self.to_note);
+            self.spawn(move |context| {
+                ended.iter_mut().for_each(|ended| ended.note(context.store.dir()));
+                Done::Noted(ended)
+            });
+        }
+    }
+
+    /// Writes down the ends that wait for it, at once.
+    pub(crate) fn note_now(&mut self) {
+        let mut waiting = std::mem::take(&mut self.to_note);
+        waiting.iter_mut().for_each(|ended| ended.note(self.context.store.dir()));
     }
 
     pub(crate) fn collect(&mut self, ended: Collect) {
-        self.spawn(move |context| Done::Collected(Box::new(collect::collect(context, ended))));
+        self.spawn_slow(Box::new(move |context| Done::Collected(Box::new(collect::collect(context, ended)))));
     }
 
     pub(crate) fn listen(&mut self, listeners: Vec<(AttemptId, Listener)>) {

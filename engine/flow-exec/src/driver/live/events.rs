@@ -45,7 +45,7 @@ impl<X: Executor> EventLoop<'_, X> {
             let (outcomes, cards, out) = (&self.outcomes, &mut self.cards, &mut self.out);
             if let Some(ended) = self.attempts.on_exited(attempt, *end, outcomes, cards, out) {
                 self.tell_gpus();
-                self.aside.collect(ended);
+                self.aside.note_and_collect(ended);
             }
         }
     }
@@ -71,6 +71,8 @@ impl<X: Executor> EventLoop<'_, X> {
                 self.out.events.extend(attempts.first().map(|&attempt| Event::Elsewhere { attempt }));
             }
             Done::NotClaimed(error) => return Err(error.into()),
+            Done::Noted(_) if given_up => {}
+            Done::Noted(all) => all.into_iter().for_each(|ended| self.aside.collect(ended)),
             Done::Collected(collected) => {
                 // The scheduler decides what happens to it next.
                 if !self.attempts.collected(&collected) {

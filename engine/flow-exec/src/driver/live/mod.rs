@@ -43,6 +43,7 @@ use crate::{
         updates::{Update, outbox::Outbox, screen::Screen},
     },
 };
+pub(super) use aside::THREADS;
 use aside::{Aside, Done, ToRecord};
 
 /// How long a step may take to end when it is asked to.
@@ -226,8 +227,11 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         self.context.activity.end();
         for (attempt, end) in std::mem::take(&mut self.ended) {
             let (outcomes, cards, out) = (&self.outcomes, &mut self.cards, &mut self.out);
-            let _ = self.attempts.on_exited(attempt, *end, outcomes, cards, out);
+            if let Some(mut ended) = self.attempts.on_exited(attempt, *end, outcomes, cards, out) {
+                ended.note(self.context.store.dir());
+            }
         }
+        self.aside.note_now();
         self.attempts.give_up(&mut self.outcomes, &mut self.out);
     }
 
@@ -324,7 +328,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             }
             Action::Discard { instance, attempt, .. } => {
                 self.attempts.executor.settled(attempt);
-                self.ends.settled(attempt, self.context.store.dir());
+                self.ends.settled(attempt, self.context.store.dir(), &self.attempts.given_up);
                 self.outcomes.discard(instance, attempt, out);
             }
             Action::Settle { instance, outcome, because } => {
@@ -364,7 +368,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     fn written(&mut self, written: Written) -> Result<(), ExecError> {
         written.lines.into_iter().for_each(|line: JournalLine| self.screen.show(Update::Event(line)));
         for instance in written.recorded {
-            let attempt = self.ends.recorded(instance, self.context.store.dir());
+            let attempt = self.ends.recorded(instance, self.context.store.dir(), &self.attempts.given_up);
             attempt.into_iter().for_each(|attempt| self.attempts.executor.settled(attempt));
             self.elsewhere.settled(&self.context.claimed, instance)?;
             self.out.tell(Event::Recorded { instance });

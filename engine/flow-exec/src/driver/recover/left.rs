@@ -209,14 +209,7 @@ pub(crate) fn notice(labels: &BTreeSet<String>) -> Option<String> {
     Some(format!("ended work of a killed run that this run does not need: {}{more}", named.join(", ")))
 }
 
-/// Kills processes that killed runs have left on this machine, except for batch jobs that happen to run here. Returns a
-/// notice.
-pub(crate) fn kill_strays(dir: &StoreDir, left: &[Intent]) -> Option<String> {
-    let there = left.iter().flat_map(|intent| &intent.members).map(|member| member.folder.clone());
-    keeper::kill_strays(dir.path(), &there.collect())
-}
-
-/// The same, without knowledge of jobs.
+/// Kills processes that killed runs have left on this machine. Returns a notice.
 pub fn end_strays(dir: &StoreDir) -> Option<String> {
-    kill_strays(dir, &all(dir))
+    keeper::kill_strays(dir.path())
 }

@@ -69,11 +69,6 @@ impl OrphanedWork {
         OrphanedWork { dir: dir.clone(), found: Mutex::new(found), taken_in: Mutex::new(0) }
     }
 
-    /// A copy of the intents found first.
-    pub(crate) fn all(&self) -> Vec<Intent> {
-        self.with(|found, _| found.intents.clone())
-    }
-
     /// The attempt with this fingerprint that this run can follow.
     pub(crate) fn followed(&self, fingerprint: &Digest) -> Option<Followed> {
         self.with(|found, dir| {

@@ -31,7 +31,7 @@ use super::{
         local::Local,
         slurm::{Settings, Slurm},
     },
-    live::{GRACE, LoopStart},
+    live::{GRACE, LoopStart, THREADS},
     request::{RunEnd, RunOptions},
     session::Basis,
     unchanged::{self, PublishedBefore, save_snapshot},
@@ -168,14 +168,10 @@ fn drive_on<X: Executor>(
     drive(&context, reused, start, tasks, &replace, before)
 }
 
-/// Jobs wait for disks as often as for a core, so there may be more of them than cores, but not so many that they slow
-/// each other down.
-const JOBS: usize = 16;
-
 fn event_loop() -> Result<tokio::runtime::Runtime, ExecError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(JOBS)
+        .max_blocking_threads(THREADS)
         .build()
         .map_err(ExecError::io("start", "the event loop"))
 }

@@ -47,7 +47,7 @@ impl Prepared {
         let previous = opened.previous.as_ref();
         let prepare = |observe: &mut dyn FnMut(Update)| {
             let left = OrphanedWork::look(store, run);
-            let strays = left::kill_strays(store.dir(), &left.all()).map(|text| secrets.hide(text));
+            let strays = left::end_strays(store.dir()).map(|text| secrets.hide(text));
             let stood = previous.map_or(Ok(Vec::new()), |snapshot| snapshot.stood(store, key))?;
             let capture =
                 Capture { session, store, recorded, run, wanted, force, stood: &stood, left: &left, activity };
