@@ -3,8 +3,8 @@
 use std::{
     collections::BTreeSet,
     fs,
-    io::Read,
-    path::PathBuf,
+    io::{Read, Write},
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
@@ -111,6 +111,15 @@ fn are_noted(space: &TestSpace, attempts: usize) -> bool {
     files_below(&space.path(".flow/runs")).iter().filter(|path| path.ends_with("ended.json")).count() == attempts
 }
 
+/// True when the next run could collect so many units, and knows how they ended.
+fn are_kept(space: &TestSpace, units: usize) -> bool {
+    let files = files_below(&space.path(".flow/runs"));
+    let is_intent = |path: &&PathBuf| {
+        path.to_string_lossy().contains("/jobs/") && path.extension().is_some_and(|end| end == "json")
+    };
+    files.iter().filter(is_intent).count() == units
+}
+
 /// A run of a step that takes a second. It is killed when the step has ended and flow cannot store its output `out` yet.
 fn killed_while_stored(step: &str) -> TestSpace {
     let mut space = space();
@@ -121,7 +130,7 @@ fn killed_while_stored(step: &str) -> TestSpace {
     let mut flow = space.start(["run", "w.yaml"]);
     until("the step runs", || !space.read("log").is_empty());
     let held = Held::of(&in_cache(&space, "work/out"));
-    until("its end is written down", || are_noted(&space, 1));
+    until("its end is written down", || are_kept(&space, 1));
     flow.kill();
     drop(held);
     assert!(!flow.said().contains("done"), "{}", flow.said());
@@ -144,7 +153,7 @@ fn what_was_being_stored_when_flow_was_killed_is_not_done_again() {
     assert_eq!(space.read("log"), "ran\n", "{said}");
     let said = space.flow(["run", "w.yaml"]).expect(0).text();
     assert!(said.contains("nothing to do"), "{said}");
-    assert!(are_noted(&space, 0), "nothing is left of it");
+    assert!(are_noted(&space, 0) && are_kept(&space, 0), "nothing is left of it");
     space.flow(["doctor", "--contents"]).expect(0);
     space.flow(["forget", "a"]).expect(0);
     space.flow(["run", "w.yaml"]).expect(0);
@@ -200,16 +209,16 @@ fn ends_are_written_down_while_many_others_are_being_stored() {
     let step = format!("{{matrix: {{n: \"${{{{ range({STEPS}) }}}}\"}}, run: '{run}', outputs: [out]}}");
     space.write("log", "").write("w.yaml", &format!("flow: 1\nsteps:\n  a: {step}\n"));
     let mut flow = space.start(["run", "w.yaml", "-j", "6"]);
-    let (mut held, mut seen) = (Vec::new(), BTreeSet::new());
+    let (mut held, mut seen) = (Held::nothing(), BTreeSet::new());
     until("all ends are written down", || {
         for path in in_cache(&space, "work/out") {
             if !seen.contains(&path) && fs::read(&path).is_ok_and(|text| text == b"made\n") {
                 seen.insert(path.clone());
-                held.push(Held::of(std::slice::from_ref(&path)));
+                held.add(&path);
                 fs::write(path.with_file_name("go"), "").unwrap();
             }
         }
-        are_noted(&space, STEPS)
+        are_kept(&space, STEPS)
     });
     flow.kill();
     drop(held);
@@ -232,18 +241,26 @@ fn a_shorter_step_is_done_again_and_nothing_is_written_down() {
     assert_eq!(names, BTreeSet::from(["log".to_owned()]));
 }
 
-/// Keeps everybody from opening these files, for 45 s at most.
+/// Keeps everybody from opening files, for 45 s each at most.
 struct Held(Child);
 
 impl Held {
-    fn of(paths: &[PathBuf]) -> Held {
-        let lease = "import fcntl, signal, sys\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\nfiles = [open(p) for p in sys.argv[1:]]\n\
-                     [fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK) for f in files]\nprint(flush=True)\nsys.stdin.read()";
+    fn nothing() -> Held {
+        let lease = "import fcntl, signal, sys\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\nfiles = []\nfor line in sys.stdin:\n \
+                     files.append(open(line[:-1]))\n fcntl.fcntl(files[-1], fcntl.F_SETLEASE, fcntl.F_WRLCK)\n print(flush=True)";
         let mut python = Command::new("python3");
-        python.args(["-c", lease]).args(paths).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = python.spawn().unwrap();
-        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-        Held(child)
+        Held(python.args(["-c", lease]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn of(paths: &[PathBuf]) -> Held {
+        let mut held = Held::nothing();
+        paths.iter().for_each(|path| held.add(path));
+        held
+    }
+
+    fn add(&mut self, path: &Path) {
+        writeln!(self.0.stdin.as_mut().unwrap(), "{}", path.display()).unwrap();
+        self.0.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     }
 }
 
@@ -265,7 +282,7 @@ fn a_folder_that_was_being_moved_into_the_store_is_not_made_again() {
     until("its outputs are there", || !space.read("log").is_empty());
     let held = Held::of(&in_cache(&space, "work/second"));
     space.write("log.go", "");
-    until("the folder is in the store", || are_noted(&space, 1) && in_cache(&space, "out/a/x").is_empty());
+    until("the folder is in the store", || are_kept(&space, 1) && in_cache(&space, "out/a/x").is_empty());
     flow.kill();
     drop(held);
     assert!(!flow.said().contains("done"), "{}", flow.said());
@@ -295,7 +312,7 @@ fn what_was_seen_of_a_group_before_flow_was_killed_is_not_lost_with_flow() {
     let outputs = in_cache(&space, "work/out");
     assert_eq!(outputs.len(), 2);
     let held = Held::of(&outputs);
-    until("both ends are written down", || are_noted(&space, 2));
+    until("both ends are written down", || are_kept(&space, 1));
     flow.kill();
     drop(held);
     assert!(!flow.said().contains("done"), "{}", flow.said());
@@ -362,7 +379,7 @@ fn what_was_being_collected_when_flow_was_killed_is_not_done_again_and_is_as_mea
     );
     space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{{step}}}\n"));
     let mut flow = space.start(["run", "w.yaml"]);
-    until("its end is written down", || are_noted(&space, 1));
+    until("its end is written down", || are_kept(&space, 1));
     until("its numbers are being read", || read_by(&flow) > 2 << 20);
     flow.kill();
     assert!(!flow.said().contains("done"), "{}", flow.said());

@@ -265,9 +265,8 @@ fn any_of_three_runs_may_be_killed_at_any_moment() {
         let plain = completed.iter().filter(|(name, ended)| name.parse::<u32>().is_ok() && **ended > 1).count();
         let (timed, members) = (twice("timed"), twice("pair"));
         let (wholes, halves) = (members / 2, members % 2);
-        // What nobody looked at to its end, for the machine had no time for it, or half of a group. A step that ended in
-        // the last second before a kill may run again, and `-j 2` runs two.
-        let few = plain <= 2 && timed <= 2 && completed.values().all(|ended| *ended <= 2);
+        // Each takes 30 ms, and `-j 2` runs two. Those that ended just before a kill were not recorded yet.
+        let few = plain <= 6 && timed <= 2 && completed.values().all(|ended| *ended <= 2);
         assert!(few, "case {case}: {completed:?}");
         again.iter_mut().zip([plain, timed, wholes, halves]).for_each(|(sum, more)| *sum += more);
         let recorded = recorded(&space);

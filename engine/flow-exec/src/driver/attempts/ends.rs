@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
     sync::Arc,
 };
 
@@ -17,7 +16,7 @@ use super::{collect::Collected, hearing, running::Running};
 use crate::{
     driver::{
         executor::{RetryAdvice, intents::Intent},
-        results::cleanup::FolderRemover,
+        results::cleanup::{FolderRemover, Leftover},
         updates::outbox::Outbox,
     },
     node::NodeFiles,
@@ -28,7 +27,7 @@ pub(crate) struct Ends {
     /// Instances whose results are being recorded, and the attempts that made these.
     to_settle: BTreeMap<InstanceId, AttemptId>,
     /// Work folders and records that another run would need if this one died before the result is recorded.
-    needed: BTreeMap<AttemptId, Vec<PathBuf>>,
+    needed: BTreeMap<AttemptId, Vec<Leftover>>,
     /// The intents of those whose ends are written down.
     noted: BTreeMap<AttemptId, Arc<Intent>>,
     leftovers: FolderRemover,
@@ -36,7 +35,9 @@ pub(crate) struct Ends {
 
 /// The files and folders of an attempt that another run would need until its result is recorded. If it is not `good`, its work
 /// folder stays for inspection.
-fn needed(running: &Running, good: bool, is_noted: bool) -> Vec<PathBuf> {
+fn needed(running: &Running, good: bool, is_noted: bool) -> Vec<Leftover> {
+    /// From so many on, artifacts are removed by their places.
+    const MANY: usize = 64;
     // An earlier run may have written the record of an attempt that it started.
     let record = (is_noted || running.rejoined).then(|| NodeFiles::of(running.folder.path()).ended());
     let work = if good {
@@ -52,7 +53,12 @@ fn needed(running: &Running, good: bool, is_noted: bool) -> Vec<PathBuf> {
     // The work folder holds the same files.
     let inputs = Some(running.folder.inputs());
     let inputs = inputs.filter(|inputs| inputs.exists() && !work.iter().any(|work| inputs.starts_with(work)));
-    work.into_iter().chain(record).chain(inputs).collect()
+    let mut all: Vec<Leftover> = work.into_iter().chain(record).chain(inputs).map(Leftover::from).collect();
+    let links = &running.resolved.links;
+    if let Some(work) = all.first_mut().filter(|_| good && links.len() >= MANY) {
+        work.has_artifacts(running.folder.work(), links);
+    }
+    all
 }
 
 impl Ends {
