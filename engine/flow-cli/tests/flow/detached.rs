@@ -181,7 +181,7 @@ fn runs_that_follow_can_be_killed_as_well() {
     until("all have ended", || lines(&space, "did").len() == 4);
     let text = space.flow(["run", "w.yaml"]).expect(0).text();
     assert_eq!(lines(&space, "began"), once(4), "{text}");
-    assert!(text.contains("running since run"), "{text}");
+    assert!(text.contains(" since run"), "{text}");
     nobody_is_left(&space);
 }
 

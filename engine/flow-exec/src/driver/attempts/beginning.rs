@@ -168,7 +168,14 @@ impl<X: Executor> Attempts<X> {
             );
         }
         if let Some(stays) = work.stays.as_ref().filter(|stays| stays.joined) {
-            out.notice(Some(id), format!("running since run {}: it is not started again", stays.intent.run));
+            let run = &stays.intent.run;
+            out.notice(
+                Some(id),
+                match stays.intent.has_ended() {
+                    true => format!("ended since run {run} was killed: flow collects its result"),
+                    false => format!("running since run {run}: it is not started again"),
+                },
+            );
         }
         if !running.batch {
             self.others.note(&mut running.circumstances, measured);
