@@ -9,7 +9,6 @@ use std::{
 use flow_core::{
     AttemptId, CorunGpus, InstanceId, Outcome, RunEvent, StepResult, learn::History, reason::Cause, sched::Event,
 };
-
 use flow_store::StoreDir;
 
 use super::{collect::Collected, hearing, running::Running};
