@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use flow_core::{Digest, RunId, StepResult, learn::Observation};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Last, Objects, Result, mark::MARKS, results::order};
+use crate::{Earlier, Last, Objects, Result, hash, mark::MARKS, results::order};
 
 /// First byte of a value that is stored in an object; JSON never begins with it.
 const ELSEWHERE: u8 = b'@';
@@ -18,11 +18,11 @@ pub(crate) type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 pub(crate) type EachWhole<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
 
 /// Read access by key. Values have their stored form.
-pub(crate) trait Bytes {
+pub(crate) trait Bytes: Sync {
     fn objects(&self) -> &Objects;
 
-    /// For each of these lists, the first key that has a value.
-    fn first(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Found>>;
+    /// The first of these keys that has a value, and the value.
+    fn first(&self, of: &[Vec<u8>]) -> Result<Found>;
 
     /// Every key and value with a prefix, in order of key.
     fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()>;
@@ -38,14 +38,8 @@ pub(crate) trait Bytes {
         })
     }
 
-    /// The values of these keys.
-    fn values<T: DeserializeOwned>(&self, keys: impl Iterator<Item = Vec<u8>>) -> Result<Vec<Option<T>>> {
-        let found = self.first(&keys.map(|key| vec![key]).collect::<Vec<_>>())?;
-        Ok(found.into_iter().map(|found| self.read(&found?.1)).collect())
-    }
-
     fn value<T: DeserializeOwned>(&self, key: Vec<u8>) -> Result<Option<T>> {
-        Ok(self.values(std::iter::once(key))?.pop().flatten())
+        Ok(self.first(&[key])?.and_then(|(_, value)| self.read(&value)))
     }
 
     /// Parses a stored value.
@@ -58,6 +52,31 @@ pub(crate) trait Bytes {
 
     fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>> {
         self.value(result_key(fingerprint))
+    }
+
+    /// The same for many, on several threads.
+    fn results(&self, fingerprints: &[Digest]) -> Result<Vec<Option<StepResult>>> {
+        hash::in_parallel(fingerprints, 0, |fingerprint| self.result(fingerprint))
+    }
+
+    /// The first value found under the keys of a result, its attempt and the last fingerprint, in this order.
+    fn earlier(&self, keys: &[Vec<u8>]) -> Result<Earlier> {
+        let mut next = 0;
+        while let Some((place, value)) = self.first(&keys[next..])? {
+            let found = match next + place {
+                0 => self.read(&value).map(Earlier::Result),
+                1 => match self.read(&value) {
+                    Some(reading) => self.result(&reading)?.map(|result| Earlier::Attempt(Box::new(result))),
+                    None => None,
+                },
+                _ => self.read(&value).map(Earlier::Last),
+            };
+            if let Some(found) = found {
+                return Ok(found);
+            }
+            next += place + 1;
+        }
+        Ok(Earlier::Nothing)
     }
 
     fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>> {

@@ -68,13 +68,11 @@ impl Bytes for OpenDatabase {
         &self.objects
     }
 
-    fn first(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Found>> {
-        of.iter()
-            .map(|keys| match &self.values {
-                Values::Held(db) => db.first_of(keys),
-                Values::Read(memory) => memory.first_of(keys),
-            })
-            .collect()
+    fn first(&self, of: &[Vec<u8>]) -> Result<Found> {
+        match &self.values {
+            Values::Held(db) => db.first_of(of),
+            Values::Read(memory) => memory.first_of(of),
+        }
     }
 
     fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {

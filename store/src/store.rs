@@ -15,6 +15,7 @@ use crate::{
     Batch, Commit, Earlier, Holder, Journal, Last, Liveness, Objects, Rebuilt, Result, Results, StoreDir, StoreError,
     bytes::{Bytes, attempt_key, elsewhere, last_key, parse, result_key},
     db::DbBatch,
+    hash,
     living::{Alive, Users},
     lock::{POLL, StoreLock},
     mark::UNDISTURBED,
@@ -180,49 +181,10 @@ impl Store {
     /// # Errors
     /// The database is damaged.
     pub fn result_of(&self, fingerprint: &Digest, attempt: &Digest) -> Result<Option<StepResult>> {
-        Ok(match self.first_of(&[vec![result_key(fingerprint), attempt_key(attempt)]])?.pop() {
-            Some(Earlier::Result(result) | Earlier::Attempt(result)) => Some(*result),
-            Some(Earlier::Last(_) | Earlier::Nothing) | None => None,
+        Ok(match self.fresh().earlier(&[result_key(fingerprint), attempt_key(attempt)])? {
+            Earlier::Result(result) | Earlier::Attempt(result) => Some(*result),
+            Earlier::Last(_) | Earlier::Nothing => None,
         })
-    }
-
-    /// Per instance, the first value found under the keys of its result, attempt and last fingerprint, in this order.
-    fn first_of(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Earlier>> {
-        let database = self.fresh();
-        let mut earlier = vec![Earlier::Nothing; of.len()];
-        // Instances, and the index of the next key to look up.
-        let mut left: Vec<(usize, usize)> = (0..of.len()).map(|instance| (instance, 0)).collect();
-        while !left.is_empty() {
-            let keys: Vec<_> = left.iter().map(|&(instance, next)| of[instance][next..].to_vec()).collect();
-            let (mut unread, mut readings) = (Vec::new(), Vec::new());
-            for ((instance, next), found) in left.into_iter().zip(database.first(&keys)?) {
-                let Some((place, value)) = found else { continue };
-                let found = match next + place {
-                    0 => database.read(&value).map(Earlier::Result),
-                    1 => match database.read::<Digest>(&value) {
-                        Some(reading) => {
-                            readings.push((instance, reading));
-                            continue;
-                        }
-                        None => None,
-                    },
-                    _ => database.read(&value).map(Earlier::Last),
-                };
-                match found {
-                    Some(found) => earlier[instance] = found,
-                    None => unread.push((instance, next + place + 1)),
-                }
-            }
-            let results = database.values(readings.iter().map(|(_, reading)| result_key(reading)))?;
-            for ((instance, _), result) in readings.into_iter().zip(results) {
-                match result {
-                    Some(result) => earlier[instance] = Earlier::Attempt(result),
-                    None => unread.push((instance, 2)),
-                }
-            }
-            left = unread;
-        }
-        Ok(earlier)
     }
 
     pub fn dir(&self) -> &StoreDir {
@@ -305,7 +267,7 @@ impl Store {
 
     /// True if there is a result under a fingerprint.
     pub(crate) fn has(&self, fingerprint: &Digest) -> Result<bool> {
-        Ok(self.fresh().first(&[vec![result_key(fingerprint)]])?.iter().any(Option::is_some))
+        Ok(self.fresh().first(&[result_key(fingerprint)])?.is_some())
     }
 
     /// All results, in no order.
@@ -424,7 +386,7 @@ impl Drop for Store {
 
 impl Results for Store {
     fn results_of(&self, fingerprints: &[Digest]) -> Result<Vec<Option<StepResult>>> {
-        self.fresh().values(fingerprints.iter().map(result_key))
+        self.fresh().results(fingerprints)
     }
 
     fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>> {
@@ -438,10 +400,10 @@ impl Results for Store {
     }
 
     fn earlier(&self, workflow: &str, of: &[Sought<'_>]) -> Result<Vec<Earlier>> {
-        let keys = |Sought { fingerprint, attempt, label }: &Sought<'_>| {
-            vec![result_key(fingerprint), attempt_key(attempt), last_key(workflow, label)]
-        };
-        self.first_of(&of.iter().map(keys).collect::<Vec<_>>())
+        let database = self.fresh();
+        hash::in_parallel(of, 0, |of| {
+            database.earlier(&[result_key(&of.fingerprint), attempt_key(&of.attempt), last_key(workflow, of.label)])
+        })
     }
 
     fn all(&self) -> Result<Vec<StepResult>> {

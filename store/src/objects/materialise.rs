@@ -36,12 +36,15 @@ impl Objects {
         self.materialise_within(digest, dest, COPY_LIMIT)
     }
 
-    /// The same for many, on several threads.
+    /// The same for many, on several threads. Creates parent folders.
     ///
     /// # Errors
     /// As [`Objects::materialise`].
     pub fn materialise_all(&self, all: &[(Digest, PathBuf)]) -> Result<Vec<Materialised>> {
-        hash::in_parallel(all, 0, |(digest, dest)| self.materialise(digest, dest))
+        hash::in_parallel(all, 0, |(digest, dest)| {
+            make_parent(dest)?;
+            self.materialise(digest, dest)
+        })
     }
 
     /// Copies an artifact of any size to `dest`, which must not exist yet, for users, who may change it. Creates parent
@@ -50,9 +53,7 @@ impl Objects {
     /// # Errors
     /// As [`Objects::materialise`].
     pub fn copy_out(&self, digest: &Digest, dest: &Path) -> Result<()> {
-        if let Some(above) = dest.parent() {
-            fs::create_dir_all(above).map_err(StoreError::io(StoreAction::Create, above))?;
-        }
+        make_parent(dest)?;
         self.materialise_within(digest, dest, u64::MAX)?;
         let files = WalkDir::new(dest).into_iter().flatten().filter(|entry| entry.file_type().is_file());
         for entry in files {
@@ -111,6 +112,11 @@ impl Objects {
         })?;
         Ok(())
     }
+}
+
+fn make_parent(path: &Path) -> Result<()> {
+    let Some(above) = path.parent() else { return Ok(()) };
+    fs::create_dir_all(above).map_err(StoreError::io(StoreAction::Create, above))
 }
 
 #[cfg(test)]

@@ -103,22 +103,22 @@ impl Expansion {
 
     /// The command of an instance and its declared shell, before anything has run. A word replaces values from results.
     pub fn command(&self, id: InstanceId) -> Option<(String, Shell)> {
-        let instance = self.instances.get(id.index())?;
         match self.resolve(id, &BTreeMap::<InstanceId, StepResult>::new(), Render::Paths) {
             Ok(Resolved { body: Body::Command { line, shell }, .. }) => Some((line, shell)),
             Ok(_) => None,
-            Err(_) => {
-                let plan = &self.late.plans[instance.step.index()];
-                let line = match &plan.command.as_ref()?.node {
-                    Node::Text(pieces) => pieces.iter().map(|piece| match piece {
-                        Piece::Text(text) => text,
-                        Piece::Expr(_) => "value",
-                    }),
-                    _ => return None,
-                };
-                Some((line.collect(), plan.shell))
-            }
+            Err(_) => self.unresolved_command(id),
         }
+    }
+
+    /// The command of an instance with a word in place of each expression, and its declared shell.
+    pub fn unresolved_command(&self, id: InstanceId) -> Option<(String, Shell)> {
+        let plan = &self.late.plans[self.instances.get(id.index())?.step.index()];
+        let Node::Text(pieces) = &plan.command.as_ref()?.node else { return None };
+        let line = pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => text,
+            Piece::Expr(_) => "value",
+        });
+        Some((line.collect(), plan.shell))
     }
 
     /// The path of an input that is read in place, as passed to its program.

@@ -75,7 +75,7 @@ pub trait Lookup {
         None
     }
 
-    /// Announces the following lookups, so that a remote store can be queried once for all of them.
+    /// Announces the following lookups, so that they can be made on several threads.
     fn ahead(&mut self, _of: &[Sought<'_>]) {}
 
     /// The result stored under a fingerprint, if all its artifacts still exist.

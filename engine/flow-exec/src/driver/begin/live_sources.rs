@@ -107,7 +107,7 @@ impl Session {
         match self.expansion.resolve(instance.id, &BTreeMap::<InstanceId, StepResult>::new(), Render::Paths) {
             Ok(Resolved { body: Body::Command { line, .. }, env, .. }) => Some((line, env)),
             Ok(_) => None,
-            Err(_) => Some((self.expansion.command(instance.id)?.0, BTreeMap::new())),
+            Err(_) => Some((self.expansion.unresolved_command(instance.id)?.0, BTreeMap::new())),
         }
     }
 

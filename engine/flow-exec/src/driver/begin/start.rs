@@ -1,7 +1,7 @@
 //! Fills the folder of an attempt: inputs, artifacts of other steps, the request, the environment. Starts nothing.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, HashSet},
     ffi::OsString,
     fs, io,
     net::TcpListener,
@@ -189,23 +189,12 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
 /// Places the artifacts of other steps in the work folder. Returns those that are too large to be copied.
 fn place_artifacts(start: &Start<'_>, work: &Path) -> Result<Vec<(String, Artifact)>, Filling> {
     let links = &start.resolved.links;
-    let places: BTreeSet<&Path> = links.iter().map(|link| Path::new(&link.path)).collect();
-    let is_nested = places.iter().any(|place| place.ancestors().skip(1).any(|above| places.contains(above)));
+    let places: HashSet<&str> = links.iter().map(|link| &*link.path).collect();
+    let mut folders = links.iter().flat_map(|link| link.path.match_indices('/').map(|(at, _)| &link.path[..at]));
+    let is_nested = folders.any(|above| places.contains(above));
     let mut large = Vec::new();
     // A folder comes before what lies in it.
     for links in links.chunks(if is_nested { 1 } else { links.len().max(1) }) {
-        let mut made = work.to_owned();
-        for above in links.iter().filter_map(|link| Path::new(&link.path).parent()) {
-            let above = work.join(above);
-            while !above.starts_with(&made) && made.pop() {}
-            for below in above.strip_prefix(&made).unwrap_or(&above).to_owned().components() {
-                made.push(below);
-                fs::create_dir(&made).or_else(|e| match e.kind() {
-                    io::ErrorKind::AlreadyExists => Ok(()),
-                    _ => Err(not_made(&made, &e)),
-                })?;
-            }
-        }
         let all: Vec<_> = links.iter().map(|link| (link.digest, work.join(&link.path))).collect();
         let placed = start.objects.materialise_all(&all).map_err(|e| Filling::Artifact { error: e.into() })?;
         large.extend(links.iter().zip(placed).filter_map(|(link, placed)| match placed {

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
+    fs, iter,
     path::{Path, PathBuf},
     sync::mpsc::{Receiver, Sender, channel},
     thread::{self, JoinHandle},
@@ -89,15 +89,18 @@ fn sweep(leftovers: &Receiver<Leftover>) {
         Some(above) if free.contains(&above) => remove_all(folder),
         _ => remove(folder),
     };
-    let (one, other) = small.split_at(small.len() / 2);
+    on_two_threads(&small, remove);
+}
+
+fn on_two_threads<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (one, other) = items.split_at(items.len() / 2);
+    let all = |items: &[T]| items.iter().map(&work).collect::<Vec<R>>();
     thread::scope(|both| {
-        let aside = || one.iter().for_each(remove);
-        let started = thread::Builder::new().spawn_scoped(both, aside).is_ok();
-        if !started {
-            aside();
-        }
-        other.iter().for_each(remove);
-    });
+        let aside = thread::Builder::new().spawn_scoped(both, || all(one));
+        let other = all(other);
+        let one = aside.map_or_else(|_| all(one), |aside| aside.join().unwrap_or_default());
+        one.into_iter().chain(other).collect()
+    })
 }
 
 /// Removes artifacts by their places, and the folders that are empty then. Follows no link that a step may have put in the
@@ -106,13 +109,22 @@ fn remove_placed(work: &Path, places: &[String]) {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let inside = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_XDEV;
     let Ok(work) = open(work, flags | OFlag::O_NOFOLLOW, Mode::empty()) else { return };
-    for (mut above, name) in places.iter().filter_map(|place| place.rsplit_once('/')) {
-        let Ok(folder) = openat2(&work, above, OpenHow::new().flags(flags).resolve(inside)) else { continue };
-        if unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir).is_ok() {
-            while unlinkat(&work, above, UnlinkatFlags::RemoveDir).is_ok() {
-                above = above.rsplit_once('/').map_or("", |(above, _)| above);
-            }
-        }
+    let places: Vec<(&str, &str)> = places.iter().filter_map(|place| place.rsplit_once('/')).collect();
+    let by_folder: Vec<&[(&str, &str)]> = places.chunk_by(|one, next| one.0 == next.0).collect();
+    let opened = on_two_threads(&by_folder, |places| {
+        let path = places.first()?.0;
+        let folder = openat2(&work, path, OpenHow::new().flags(flags).resolve(inside)).ok()?;
+        places.iter().for_each(|(_, name)| _ = unlinkat(&folder, *name, UnlinkatFlags::NoRemoveDir));
+        Some(path)
+    });
+    let above = opened.into_iter().flatten().flat_map(|path| {
+        let above = iter::successors(Some(path), |path| Some(path.rsplit_once('/')?.0));
+        above.map(|path| (path.matches('/').count(), path))
+    });
+    let perhaps_empty: BTreeSet<(usize, &str)> = above.collect();
+    let perhaps_empty: Vec<(usize, &str)> = perhaps_empty.into_iter().collect();
+    for of_one_depth in perhaps_empty.chunk_by(|one, next| one.0 == next.0).rev() {
+        on_two_threads(of_one_depth, |(_, path)| _ = unlinkat(&work, *path, UnlinkatFlags::RemoveDir));
     }
 }
 
@@ -176,10 +188,13 @@ mod tests {
         fs::create_dir(&elsewhere).unwrap();
         fs::write(elsewhere.join("x"), "mine").unwrap();
         std::os::unix::fs::symlink(&elsewhere, work.join("in/c")).unwrap();
-        let places: Vec<String> = ["in/a/x", "in/b/x", "in/c/x", "in/gone/x", "../../data/x"].map(str::to_owned).into();
+        fs::create_dir(dir.path().join("empty")).unwrap();
+        let places: Vec<String> =
+            ["../../empty/x", "in/a/x", "in/b/x", "in/c/x", "in/gone/x", "../../data/x"].map(str::to_owned).into();
         remove_placed(&work, &places);
         assert!(!work.join("in/a").exists() && !work.join("in/b/x").exists());
         assert!(work.join("in/b/own").exists(), "it is the step's");
+        assert!(dir.path().join("empty").exists(), "outside");
         assert_eq!(fs::read_to_string(elsewhere.join("x")).unwrap(), "mine");
     }
 
