@@ -20,7 +20,7 @@ mod tests;
 mod unchanged;
 mod updates;
 
-pub use attempts::placements::progress;
+pub use attempts::state::progress;
 pub use audit::{Audit, Unaudited, audit, audited, has_audits};
 pub use begin::capture::LinkedInput;
 pub use begin::environments::{PresentEnvironment, Since, load as environment};

@@ -16,8 +16,8 @@ use crate::{
         attempts::{
             collect::Builtin,
             corunners,
-            placements::{cards_of, given},
             running::{self, Running},
+            state::{AttemptState, Unrecorded, cards_of, given},
         },
         begin::fill::{Fill, Filled, Prepared},
         decide::outcomes::Outcomes,
@@ -41,7 +41,7 @@ impl<X: Executor> Attempts<X> {
                 self.windows.begin(group);
             }
             let placement = given(self.context.instance(instance), placement);
-            self.placements.fill(attempt, instance, &placement);
+            self.states.begin(attempt, instance, &placement);
             let decided = outcomes.decided(instance);
             let (fingerprint, claim) = decided.map(|decided| (decided.fingerprint, decided.attempt)).unzip();
             let unit = (corun, if corun.is_some() { AttemptId(0) } else { attempt });
@@ -52,7 +52,8 @@ impl<X: Executor> Attempts<X> {
 
     /// Drops an attempt that will not start, because another run executes its unit.
     pub(in crate::driver) fn take_back(&mut self, attempt: AttemptId) -> Option<InstanceId> {
-        Some(self.placements.is_over(attempt)?.instance)
+        self.states.filling(attempt)?;
+        self.states.remove(attempt).map(|(instance, _)| instance)
     }
 
     /// Starts the programs of a unit whose folders are filled. Returns its built-in steps.
@@ -69,11 +70,11 @@ impl<X: Executor> Attempts<X> {
     ) -> Result<Vec<Builtin>, ExecError> {
         let mut ready = Vec::new();
         for Filled { attempt, prepared } in filled {
-            let Some(held) = self.placements.filled(attempt) else { continue };
-            if prepared.is_err() || held.killed.is_some() {
-                self.placements.is_over(attempt);
+            let Some((instance, killed)) = self.states.filling(attempt) else { continue };
+            if prepared.is_err() || killed.is_some() {
+                self.states.set(attempt, AttemptState::Recording(Unrecorded::default()));
             }
-            match (prepared, held.killed) {
+            match (prepared, killed) {
                 (prepared, Some(outcome)) => {
                     let job = prepared.ok().and_then(|prepared| prepared.job).filter(|job| job.joined);
                     // A group has one job for all its members.
@@ -83,16 +84,14 @@ impl<X: Executor> Attempts<X> {
                     outcomes.unstarted(attempt, outcome, Some(Cause::RunCancelled));
                     out.tell(Event::Exited { attempt, outcome, spoiled: false });
                 }
-                (Ok(prepared), None) => {
-                    ready.push(self.begin(attempt, held.instance, *prepared, outcomes, history, out))
-                }
-                (Err(cause), None) => not_started(held.instance, attempt, cause, outcomes, out),
+                (Ok(prepared), None) => ready.push(self.begin(attempt, instance, *prepared, outcomes, history, out)),
+                (Err(cause), None) => not_started(instance, attempt, cause, outcomes, out),
             }
         }
         let (mut builtins, mut unit) = (Vec::new(), Vec::new());
         for work in ready {
             let attempt = work.program.attempt;
-            match self.running.get(&attempt) {
+            match self.states.running(attempt) {
                 Some(running) if running.process => unit.push(work),
                 Some(_) => builtins.extend(self.builtin(attempt, outcomes, out)),
                 None => {}
@@ -106,7 +105,7 @@ impl<X: Executor> Attempts<X> {
         // Before they can use a GPU: programs start only when the executor reads the request.
         if let Some(root) = self.executor.root() {
             for attempt in started {
-                let Some(running) = self.running.get(&attempt).filter(|running| !running.batch) else { continue };
+                let Some(running) = self.states.running(attempt).filter(|running| !running.batch) else { continue };
                 let gpus: Vec<usize> = cards_of(&running.placement).collect();
                 cards.track(attempt, root, &gpus);
             }
@@ -116,13 +115,12 @@ impl<X: Executor> Attempts<X> {
 
     /// A built-in runs in a background job of the engine and cannot be killed.
     fn builtin(&mut self, attempt: AttemptId, outcomes: &Outcomes, out: &mut Outbox) -> Option<Builtin> {
-        let running = self.running.remove(&attempt)?;
+        let running = self.begin_to_collect(attempt)?;
         out.tell(Event::Started { attempt });
         if self.context.instance(running.instance).corun.is_some() {
             out.tell(Event::Ready { attempt });
         }
         out.tell(Event::Collecting { attempt });
-        self.hold(attempt, &running);
         let fingerprint = outcomes.decided(running.instance).map(|decided| decided.fingerprint);
         Some(Builtin { attempt, running, fingerprint })
     }
@@ -188,7 +186,7 @@ impl<X: Executor> Attempts<X> {
             let (_, others) = corunners::labels(&self.context.session.expansion, self.corunners.of(attempt));
             out.notice(Some(id), corunners::trial(history, &running, &others));
         }
-        self.running.insert(attempt, running);
+        self.states.set(attempt, AttemptState::Running(Box::new(running)));
         work
     }
 
@@ -199,11 +197,11 @@ impl<X: Executor> Attempts<X> {
         outcomes: &mut Outcomes,
         out: &mut Outbox,
     ) {
-        if let Some(running) = self.running.remove(&attempt) {
+        let Some(instance) = self.states.running(attempt).map(|running| running.instance) else { return };
+        if self.states.set(attempt, AttemptState::Recording(Unrecorded::default())).is_some() {
             self.due.ended(attempt);
-            self.placements.is_over(attempt);
             self.corunners.leave(attempt, clock::unix_seconds(), None);
-            not_started(running.instance, attempt, Cause::NotStarted { error: Some(reason) }, outcomes, out);
+            not_started(instance, attempt, Cause::NotStarted { error: Some(reason) }, outcomes, out);
         }
     }
 }

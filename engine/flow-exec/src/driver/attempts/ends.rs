@@ -1,36 +1,28 @@
 //! Reports the results of collected attempts, and removes their work folders when nobody can need them any more.
 //! Decides nothing.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use flow_core::{
-    AttemptId, CorunGpus, InstanceId, Outcome, RunEvent, StepResult, learn::History, reason::Cause, sched::Event,
+    AttemptId, CorunGpus, Instance, InstanceId, Outcome, RunEvent, StepResult, learn::History, reason::Cause,
+    sched::Event,
 };
-use flow_store::StoreDir;
 
-use super::{collect::Collected, hearing, running::Running};
+use super::{
+    Attempts,
+    collect::Collected,
+    hearing,
+    running::Running,
+    state::{AttemptState, Unrecorded},
+};
 use crate::{
     driver::{
-        executor::{RetryAdvice, intents::Intent},
-        results::cleanup::{FolderRemover, Leftover},
+        executor::{Executor, RetryAdvice, intents::Intent},
+        results::cleanup::Leftover,
         updates::outbox::Outbox,
     },
     node::NodeFiles,
 };
-
-#[derive(Default)]
-pub(crate) struct Ends {
-    /// Instances whose results are being recorded, and the attempts that made these.
-    to_settle: BTreeMap<InstanceId, AttemptId>,
-    /// Work folders and records that another run would need if this one died before the result is recorded.
-    needed: BTreeMap<AttemptId, Vec<Leftover>>,
-    /// The intents of those whose ends are written down.
-    noted: BTreeMap<AttemptId, Arc<Intent>>,
-    leftovers: FolderRemover,
-}
 
 /// The files and folders of an attempt that another run would need until its result is recorded. If it is not `good`, its work
 /// folder stays for inspection.
@@ -60,17 +52,25 @@ fn needed(running: &Running, good: bool, is_noted: bool) -> Vec<Leftover> {
     all
 }
 
-impl Ends {
-    /// Reports the end of an attempt to the scheduler. Returns its result, and whether another attempt continues from
-    /// its checkpoint, which none does when the run is `ending`.
-    pub(crate) fn tell(
+impl<X: Executor> Attempts<X> {
+    /// The outputs of an attempt are collected: reports its end to the scheduler. Returns its result, and whether another
+    /// attempt continues from its checkpoint, which none does when the run is `ending`. None if nobody waits for it any
+    /// more.
+    pub(in crate::driver) fn collected(
         &mut self,
         collected: Collected,
         ending: bool,
         history: &mut History<'_>,
         out: &mut Outbox,
-    ) -> (StepResult, bool) {
+    ) -> Option<(StepResult, bool)> {
         let Collected { attempt, instance, running, is_noted, corunners, news, notices, again, mut result } = collected;
+        if !matches!(self.states.get(attempt), Some(AttemptState::Collecting(_))) {
+            return None;
+        }
+        let Instance { corun, label, .. } = self.context.instance(instance);
+        if let Some(corun) = corun.as_ref().filter(|_| result.outcome != Outcome::Ok) {
+            self.windows.blame(corun.group, attempt, label, result.outcome);
+        }
         let (gpus, told) = (&running.placement.gpus, &running.listener.reported);
         result.circumstances.sharing = history.sharing(instance, gpus, told, &corunners, &result);
         let known = result.circumstances.gpu_models.first().and_then(|model| history.interference(model));
@@ -88,11 +88,11 @@ impl Ends {
         out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
         // The outputs of a good attempt are in the store.
         let needed = needed(&running, outcome == Outcome::Ok && !missed, is_noted);
-        self.noted.extend(running.intent.filter(|_| is_noted).map(|intent| (attempt, intent)));
-        match running.joinable || is_noted {
-            true => drop(self.needed.insert(attempt, needed)),
-            false => needed.into_iter().for_each(|path| self.leftovers.add(path)),
+        let mut unrecorded = Unrecorded { needed, intent: running.intent.filter(|_| is_noted) };
+        if !running.joinable && !is_noted {
+            unrecorded.needed.drain(..).for_each(|path| self.leftovers.add(path));
         }
+        self.states.set(attempt, AttemptState::Recording(unrecorded));
         match again {
             RetryAdvice::Continues => out.tell(Event::Continues { attempt }),
             RetryAdvice::Lost => out.tell(Event::Lost { attempt }),
@@ -102,42 +102,33 @@ impl Ends {
             RetryAdvice::Hopeless => out.tell(Event::Hopeless { attempt }),
         }
         out.tell(Event::Exited { attempt, outcome, spoiled: !result.spoiled.is_empty() });
-        (result, again == RetryAdvice::Continues)
+        Some((result, again == RetryAdvice::Continues))
     }
 
-    /// Remembers which attempt made the result that is being recorded.
-    pub(crate) fn record(&mut self, instance: InstanceId, attempt: AttemptId) {
-        self.to_settle.insert(instance, attempt);
-    }
-
-    /// The result of an instance is recorded. Returns the attempt that made it, if there was one.
-    pub(crate) fn recorded(
-        &mut self,
-        instance: InstanceId,
-        dir: &StoreDir,
-        given_up: &BTreeSet<AttemptId>,
-    ) -> Option<AttemptId> {
-        let attempt = self.to_settle.remove(&instance)?;
-        self.settled(attempt, dir, given_up);
-        Some(attempt)
-    }
-
-    /// The result of an attempt is recorded or dropped: removes its files. The next run collects those that were given up.
-    pub(crate) fn settled(&mut self, attempt: AttemptId, dir: &StoreDir, given_up: &BTreeSet<AttemptId>) {
-        let intent = self.noted.remove(&attempt);
-        // A group has one for all its members.
-        let is_needed = |of: &Arc<Intent>| {
-            self.noted.values().any(|other| Arc::ptr_eq(other, of))
-                || of.members.iter().any(|member| given_up.contains(&member.attempt))
-        };
-        if let Some(intent) = intent.filter(|of| !is_needed(of)) {
-            intent.remove(dir);
+    /// The result of an instance is recorded.
+    pub(in crate::driver) fn recorded(&mut self, instance: InstanceId) {
+        if let Some((attempt, _)) = self.states.last_of(instance) {
+            self.settled(attempt);
         }
-        self.needed.remove(&attempt).into_iter().flatten().for_each(|path| self.leftovers.add(path));
     }
 
-    /// Removes the files that are no longer needed.
-    pub(crate) fn clear(&mut self) {
-        self.leftovers.clear();
+    /// The result of an attempt is recorded or dropped: later runs need nothing of it. Those that were given up are not
+    /// settled.
+    pub(in crate::driver) fn settled(&mut self, attempt: AttemptId) {
+        if !matches!(self.states.get(attempt), Some(AttemptState::Recording(_))) {
+            return;
+        }
+        let Some((_, AttemptState::Recording(unrecorded))) = self.states.remove(attempt) else { return };
+        self.executor.settled(attempt);
+        // A group has one for all its members.
+        let is_given_up = |attempt| matches!(self.states.get(attempt), Some(AttemptState::GivenUp));
+        let is_needed = |of: &Arc<Intent>| {
+            self.states.all_recording().any(|other| other.intent.as_ref().is_some_and(|other| Arc::ptr_eq(other, of)))
+                || of.members.iter().any(|member| is_given_up(member.attempt))
+        };
+        if let Some(intent) = unrecorded.intent.filter(|of| !is_needed(of)) {
+            intent.remove(self.context.store.dir());
+        }
+        unrecorded.needed.into_iter().for_each(|path| self.leftovers.add(path));
     }
 }

@@ -7,17 +7,12 @@ pub(super) mod collect;
 pub(super) mod corunners;
 pub(super) mod ends;
 pub(super) mod hearing;
-pub(super) mod placements;
 pub(super) mod polling;
 pub(super) mod running;
+pub(super) mod state;
 pub(super) mod windows;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 use crate::{
     clock,
@@ -26,7 +21,7 @@ use crate::{
         decide::outcomes::Outcomes,
         executor::{Ended, Executor, intents::Intent},
         machine::{cards::Cards, peers::Others},
-        results::listener::Listener,
+        results::{cleanup::FolderRemover, listener::Listener},
         updates::outbox::Outbox,
     },
     hardware::ledger::Jobs,
@@ -39,26 +34,25 @@ use flow_core::{
     sched::Event,
 };
 use {
-    collect::{Collect, Collected},
+    collect::Collect,
     hearing::Heard,
-    placements::{EndedProgram, Placements, cards_of},
     polling::{LISTEN, LISTEN_AFAR, PollSchedule},
     running::Running,
+    state::{AttemptState, AttemptStates, EndedProgram, cards_of},
     windows::CorunWindows,
 };
 
 pub(crate) struct Attempts<X> {
     context: Arc<RunContext>,
     pub(crate) executor: X,
-    placements: Placements,
-    running: BTreeMap<AttemptId, Running>,
+    states: AttemptStates,
     due: PollSchedule,
     windows: CorunWindows,
     /// Records which attempts ran at the same time.
     corunners: CoRunners,
     others: Others,
-    /// Attempts that were [given up](Self::give_up).
-    pub(crate) given_up: BTreeSet<AttemptId>,
+    /// Removes the files of attempts that nobody needs any more.
+    pub(crate) leftovers: FolderRemover,
     /// Jobs of earlier runs whose attempts here will not start after all.
     pub(crate) unjoined: Vec<Intent>,
 }
@@ -68,39 +62,38 @@ impl<X: Executor> Attempts<X> {
         Attempts {
             context,
             executor,
-            placements: Placements::default(),
-            running: BTreeMap::new(),
+            states: AttemptStates::default(),
             due: PollSchedule::default(),
             windows: CorunWindows::default(),
             corunners: CoRunners::default(),
             others: Others::default(),
-            given_up: BTreeSet::new(),
+            leftovers: FolderRemover::default(),
             unjoined: Vec::new(),
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.placements.is_empty() && self.running.is_empty()
+        self.states.are_over()
     }
 
     /// Time until programs are listened to again, if any run.
     pub(crate) fn listen_in(&self) -> Option<Span> {
         let pause = if self.due.here().is_empty() { LISTEN_AFAR } else { LISTEN };
-        (!self.running.is_empty()).then_some(pause)
+        self.states.all_running().next().map(|_| pause)
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = AttemptId> {
-        self.running.keys().copied()
+        self.states.all_running().map(|(attempt, _)| attempt)
     }
 
     /// True if an attempt of this instance holds a placement.
     pub(crate) fn is_placed(&self, instance: InstanceId) -> bool {
-        self.placements.is_held(instance) || self.running.values().any(|running| running.instance == instance)
+        self.states.is_open(instance)
     }
 
     /// True if a measured attempt runs here that others would disturb.
     pub(crate) fn are_measured(&self) -> bool {
-        let mut here = self.due.here().iter().filter_map(|attempt| self.running.get(attempt));
+        let mut here = self.due.here().iter().filter_map(|attempt| self.states.running(*attempt));
         here.any(|running| self.context.instance(running.instance).measured)
     }
 
@@ -108,7 +101,7 @@ impl<X: Executor> Attempts<X> {
     pub(crate) fn beside(&mut self, others: Others) {
         self.others = others;
         for attempt in self.due.here() {
-            let Some(running) = self.running.get_mut(attempt) else { continue };
+            let Some(running) = self.states.running_mut(*attempt) else { continue };
             let measured = self.context.instance(running.instance).measured;
             self.others.note(&mut running.circumstances, measured);
         }
@@ -116,15 +109,14 @@ impl<X: Executor> Attempts<X> {
 
     /// Indices of the allocated GPUs among the machine's.
     pub(crate) fn gpus(&self) -> impl Iterator<Item = usize> {
-        self.placements.gpus()
+        self.states.gpus()
     }
 
     /// The attempts as the status file shows them.
     pub(crate) fn status(&self) -> Vec<flow_store::Running> {
-        let held = self.placements.status(clock::unix_seconds());
-        let mut all: Vec<_> = held
-            .chain(self.running.iter().map(|(id, running)| running.shown(*id, self.context.instance(running.instance))))
-            .collect();
+        let shown = |(id, running): (_, &Running)| running.shown(id, self.context.instance(running.instance));
+        let collecting = self.states.all_collecting(clock::unix_seconds());
+        let mut all: Vec<_> = collecting.chain(self.states.all_running().map(shown)).collect();
         all.sort_by_key(|running| running.attempt);
         all
     }
@@ -132,35 +124,62 @@ impl<X: Executor> Attempts<X> {
     /// Number of queued and running jobs in the batch system.
     pub(crate) fn jobs(&self) -> Jobs {
         let mut jobs = Jobs::default();
-        for running in self.running.values().filter(|running| self.context.instance(running.instance).is_batch()) {
+        let is_batch = |running: &&Running| self.context.instance(running.instance).is_batch();
+        for running in self.states.all_running().map(|(_, running)| running).filter(is_batch) {
             *(if running.queued.is_some() { &mut jobs.queued } else { &mut jobs.running }) += 1;
         }
         jobs
     }
 
-    /// The placement is held while outputs are collected, or while one of flow's own steps runs.
-    fn hold(&mut self, attempt: AttemptId, running: &Running) {
-        let shown = running.shown(attempt, self.context.instance(running.instance));
-        let (activity, since) = (running.activity.clone(), clock::unix_seconds());
-        let is_kept = running.joinable && running.killed.is_none();
-        let intent = running.intent.clone();
-        self.placements.collect(attempt, EndedProgram { shown, activity, since, is_kept, intent, is_told: false });
+    /// A running attempt begins to be collected. Its placement is held meanwhile.
+    fn begin_to_collect(&mut self, attempt: AttemptId) -> Option<Running> {
+        let running = self.states.running(attempt)?;
+        let ended = EndedProgram {
+            shown: running.shown(attempt, self.context.instance(running.instance)),
+            activity: running.activity.clone(),
+            since: clock::unix_seconds(),
+            is_kept: running.joinable && running.killed.is_none(),
+            intent: running.intent.clone(),
+            is_told: false,
+        };
+        match self.states.set(attempt, AttemptState::Collecting(Box::new(ended)))? {
+            AttemptState::Running(running) => Some(*running),
+            _ => None,
+        }
+    }
+
+    /// The first illegal change of an attempt's state, if any.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.states.fault()
+    }
+
+    /// Checks the states of the attempts, and that those whose programs run here are listened to.
+    ///
+    /// # Errors
+    /// The first disagreement.
+    #[cfg(test)]
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let here = self.states.all_running().filter(|(_, running)| running.process && !running.batch);
+        let running: Vec<AttemptId> = here.map(|(attempt, _)| attempt).collect();
+        if !self.due.here().iter().eq(&running) {
+            return Err(format!("{running:?} run here, but {:?} are listened to", self.due.here()));
+        }
+        self.states.check()
     }
 
     /// Notices about attempts whose collection takes long.
     pub(crate) fn slow(&mut self) -> Vec<String> {
-        let slow = self.placements.slow(clock::unix_seconds()).into_iter();
+        let slow = self.states.slow(clock::unix_seconds()).into_iter();
         let tell = |(instance, text)| format!("{}: {text}", self.context.instance(instance).label);
         slow.map(tell).map(|text| self.context.secrets.hide(text)).collect()
     }
 
     /// Gives up on what is being filled or collected: these attempts count as cancelled and their results are dropped.
     pub(crate) fn give_up(&mut self, outcomes: &mut Outcomes, out: &mut Outbox) {
-        for (attempt, held) in self.placements.give_up() {
-            self.given_up.insert(attempt);
-            let (instance, outcome) = (held.instance, Outcome::Cancelled);
-            if let Some(ended) = held.ended {
-                let is_noted = || ended.intent.is_some_and(|intent| intent.is_there(self.context.store.dir()));
+        for (attempt, instance, state) in self.states.give_up() {
+            let outcome = Outcome::Cancelled;
+            if let AttemptState::Collecting(ended) = state {
+                let is_noted = || ended.intent.as_ref().is_some_and(|of| of.is_there(self.context.store.dir()));
                 if ended.is_kept || is_noted() {
                     let text =
                         "its program has ended; the next `flow run` collects its outputs and does not run it again";
@@ -176,7 +195,7 @@ impl<X: Executor> Attempts<X> {
     /// The program of an attempt runs. This and other reports about an attempt that has ended came late and are
     /// ignored.
     pub(crate) fn on_started(&mut self, attempt: AttemptId, node: Option<Box<NodeFacts>>, out: &mut Outbox) {
-        let Some(running) = self.running.get_mut(&attempt) else { return };
+        let Some(running) = self.states.running_mut(attempt) else { return };
         if let Some(node) = node {
             running.is_on(*node, &self.context.objects);
         }
@@ -199,14 +218,14 @@ impl<X: Executor> Attempts<X> {
 
     /// It waits in the batch queue, or no longer does.
     pub(crate) fn waits(&mut self, attempt: AttemptId, queued: Option<flow_store::Queued>) {
-        if let Some(running) = self.running.get_mut(&attempt) {
+        if let Some(running) = self.states.running_mut(attempt) {
             running.queued = queued;
         }
     }
 
     /// An attempt has ended. The first end in a group closes the group's window.
     pub(crate) fn closes(&mut self, attempt: AttemptId, end: &Ended, cards: &mut Cards, out: &mut Outbox) {
-        let Some(running) = self.running.get_mut(&attempt) else { return };
+        let Some(running) = self.states.running_mut(attempt) else { return };
         out.tell(Event::Collecting { attempt });
         // An end may be reported twice, but its GPUs are released once.
         let untracked = || if running.batch { Default::default() } else { cards.untrack(attempt) };
@@ -225,7 +244,7 @@ impl<X: Executor> Attempts<X> {
 
     /// The GPUs of this machine that an attempt holds.
     pub(crate) fn gpus_of(&self, attempt: AttemptId) -> Vec<usize> {
-        let running = self.running.get(&attempt).filter(|running| !running.batch);
+        let running = self.states.running(attempt).filter(|running| !running.batch);
         running.map(|running| cards_of(&running.placement).collect()).unwrap_or_default()
     }
 
@@ -239,7 +258,7 @@ impl<X: Executor> Attempts<X> {
         out: &mut Outbox,
     ) -> Option<Collect> {
         let Ended { exit, mut seen, there, instead, beside } = end;
-        let mut running = self.running.remove(&attempt)?;
+        let mut running = self.begin_to_collect(attempt)?;
         self.due.ended(attempt);
         let corun = self.context.instance(running.instance).corun.as_ref();
         let window = corun.and_then(|corun| {
@@ -250,7 +269,7 @@ impl<X: Executor> Attempts<X> {
         let mut corunners = self.corunners.leave(attempt, exit.ended_at, running.listener.reported.at_work(true));
         for (other, corunner) in &mut corunners {
             corunner.at_work =
-                self.running.get(other).map_or(corunner.at_work, |runs| runs.listener.reported.at_work(false));
+                self.states.running(*other).map_or(corunner.at_work, |runs| runs.listener.reported.at_work(false));
         }
         corunners::note_end(&self.context.session.expansion, &mut running, corunners.values(), beside.as_ref());
         if let Some((gpus, cost)) = running.seen_of_gpus.take().filter(|_| !running.batch) {
@@ -260,10 +279,9 @@ impl<X: Executor> Attempts<X> {
         let gpu_ids: Vec<usize> = cards_of(&running.placement).collect();
         // The scheduler must know of a lost GPU before it hears of the end.
         let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids).cloned() };
-        self.hold(attempt, &running);
         // A failure is collected at once, and nothing starts in its place before its cause is known.
         if exit.code == Some(0) {
-            self.placements.free(attempt);
+            self.states.free_gpus(attempt);
             out.tell(Event::Freed { attempt });
         }
         let decided = outcomes.decided(running.instance);
@@ -284,23 +302,6 @@ impl<X: Executor> Attempts<X> {
         })
     }
 
-    /// Releases a collected attempt and tells its group what closed its window. Returns false if nobody waits for it
-    /// any more.
-    pub(crate) fn collected(&mut self, collected: &Collected) -> bool {
-        if self.placements.is_over(collected.attempt).is_none() {
-            return false;
-        }
-        if collected.result.outcome == Outcome::Ok {
-            return true;
-        }
-        let instance = self.context.instance(collected.instance);
-        if let Some(corun) = &instance.corun {
-            let label = instance.label.to_string();
-            self.windows.blame(corun.group, collected.attempt, &label, collected.result.outcome);
-        }
-        true
-    }
-
     /// The reason why the window of an instance's group closed, unless it was the normal end of the first member.
     pub(crate) fn closed_by(&self, instance: InstanceId) -> Option<ClosedBy> {
         self.windows.closed_by(self.context.instance(instance).corun.as_ref()?.group)
@@ -313,7 +314,7 @@ impl<X: Executor> Attempts<X> {
         for &attempt in &attempts {
             let told = self.executor.release(attempt, at);
             self.check_told(attempt, told);
-            let Some(running) = self.running.get_mut(&attempt) else { continue };
+            let Some(running) = self.states.running_mut(attempt) else { continue };
             running.listener.released(at);
             if let Some(corun) = &self.context.instance(running.instance).corun {
                 gpus = corun.gpus;
@@ -328,7 +329,7 @@ impl<X: Executor> Attempts<X> {
         for &attempt in attempts {
             let told = self.executor.stop(attempt);
             self.check_told(attempt, told);
-            let Some(running) = self.running.get(&attempt) else { continue };
+            let Some(running) = self.states.running(attempt) else { continue };
             if let Some(corun) = &self.context.instance(running.instance).corun {
                 self.windows.close(corun.group, clock::unix_seconds(), None);
             }
@@ -337,7 +338,7 @@ impl<X: Executor> Attempts<X> {
 
     /// Kills a program that could not be told something, because it would wait forever.
     fn check_told(&mut self, attempt: AttemptId, told: io::Result<()>) {
-        if let (Err(e), Some(running)) = (told, self.running.get_mut(&attempt)) {
+        if let (Err(e), Some(running)) = (told, self.states.running_mut(attempt)) {
             let folder = running.folder.path().display().to_string();
             running.listener.refused = Some(Refusal::NotReached { folder, error: e.into() });
             self.kill(attempt, Span(0), Outcome::Failed);
@@ -346,22 +347,22 @@ impl<X: Executor> Attempts<X> {
 
     /// Ends an attempt, with this outcome.
     pub(crate) fn kill(&mut self, attempt: AttemptId, grace: Span, outcome: Outcome) {
-        if let Some(running) = self.running.get_mut(&attempt) {
+        if let Some(running) = self.states.running_mut(attempt) {
             // Its program has already ended; only the check of its GPUs delays the collection.
             if running.seen_of_gpus.is_some() {
                 return;
             }
             running.killed.get_or_insert(outcome);
             self.executor.kill(attempt, Duration::from_micros(grace.0));
-        } else {
-            self.placements.kill(attempt, outcome);
+        } else if let Some((_, None)) = self.states.filling(attempt) {
+            self.states.set(attempt, AttemptState::Filling { killed: Some(outcome) });
         }
     }
 
     /// Lends the listeners that are due to a background job, because a program may print much.
     pub(crate) fn lend_listeners(&mut self, now: f64) -> Vec<(AttemptId, Listener)> {
-        let due = self.due.hear_now(now, |attempt| self.running.contains_key(&attempt));
-        due.into_iter().filter_map(|id| Some((id, self.running.get_mut(&id)?.listener.lend()))).collect()
+        let due = self.due.hear_now(now, |attempt| self.states.running(attempt).is_some());
+        due.into_iter().filter_map(|id| Some((id, self.states.running_mut(id)?.listener.lend()))).collect()
     }
 
     /// Applies what programs have printed since the last time.
@@ -369,7 +370,7 @@ impl<X: Executor> Attempts<X> {
         let mut refused = Vec::new();
         for Heard { attempt, listener, news } in heard {
             // An attempt that could not be started has no output.
-            let Some(running) = self.running.get_mut(&attempt) else { continue };
+            let Some(running) = self.states.running_mut(attempt) else { continue };
             running.listener.take_back(listener);
             let grouped = self.context.instance(running.instance).corun.is_some();
             if news.ready && grouped {

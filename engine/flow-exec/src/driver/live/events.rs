@@ -75,12 +75,12 @@ impl<X: Executor> EventLoop<'_, X> {
             Done::Noted(all) => all.into_iter().for_each(|ended| self.aside.collect(ended)),
             Done::Collected(collected) => {
                 // The scheduler decides what happens to it next.
-                if !self.attempts.collected(&collected) {
-                    return Ok(());
-                }
                 let (attempt, ending) = (collected.attempt, self.scheduler.is_ending());
-                let (result, goes_on) = self.ends.tell(*collected, ending, &mut self.history, &mut self.out);
-                self.outcomes.ended(attempt, result, goes_on);
+                if let Some((result, goes_on)) =
+                    self.attempts.collected(*collected, ending, &mut self.history, &mut self.out)
+                {
+                    self.outcomes.ended(attempt, result, goes_on);
+                }
             }
             Done::Heard(heard) => self.attempts.heard(heard, &mut self.out),
             Done::Learned(of, refits) => {

@@ -27,7 +27,7 @@ use crate::{
     ExecError,
     clock::{self, RunClock},
     driver::{
-        attempts::{Attempts, ends::Ends, polling::LISTEN},
+        attempts::{Attempts, polling::LISTEN},
         begin::{context::RunContext, fill},
         cancel::{Cancel, Leaving},
         decide::{
@@ -65,7 +65,6 @@ pub(crate) struct EventLoop<'a, X> {
     screen: Screen<'a>,
     history: History<'a>,
     elsewhere: DeferredUnits,
-    ends: Ends,
     aside: Aside,
     cancel: Cancel,
     pub(crate) interrupted: bool,
@@ -122,7 +121,6 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             screen: Screen::new(from.observe, context.run_dir.clone(), from.status),
             history: from.history,
             elsewhere: DeferredUnits::default(),
-            ends: Ends::default(),
             aside: Aside::new(Arc::clone(&context)),
             cancel: from.cancel,
             interrupted: false,
@@ -251,7 +249,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 other => self.perform(other)?,
             }
         }
-        if let Some(fault) = self.scheduler.fault() {
+        #[cfg(test)]
+        self.attempts.check().map_err(ExecError::Fault)?;
+        if let Some(fault) = self.scheduler.fault().or(self.attempts.fault()) {
             return Err(ExecError::Fault(fault.to_owned()));
         }
         self.fill(starts);
@@ -316,10 +316,6 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             Action::Stop { attempts } => self.attempts.stop(&attempts),
             Action::Kill { attempt, grace, outcome } => self.attempts.kill(attempt, grace, outcome),
             Action::Record { instance, attempt } => {
-                // The next run continues an attempt that was given up: it is not settled.
-                if !self.attempts.given_up.contains(&attempt) {
-                    self.ends.record(instance, attempt);
-                }
                 let to_record = ToRecord { instance, attempt, closed_by: self.attempts.closed_by(instance) };
                 match self.outcomes.spoiled_unit(instance, attempt) {
                     Some(unit) => self.aside.look_for_earlier(unit, to_record),
@@ -327,8 +323,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 }
             }
             Action::Discard { instance, attempt, .. } => {
-                self.attempts.executor.settled(attempt);
-                self.ends.settled(attempt, self.context.store.dir(), &self.attempts.given_up);
+                self.attempts.settled(attempt);
                 self.outcomes.discard(instance, attempt, out);
             }
             Action::Settle { instance, outcome, because } => {
@@ -368,8 +363,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     fn written(&mut self, written: Written) -> Result<(), ExecError> {
         written.lines.into_iter().for_each(|line: JournalLine| self.screen.show(Update::Event(line)));
         for instance in written.recorded {
-            let attempt = self.ends.recorded(instance, self.context.store.dir(), &self.attempts.given_up);
-            attempt.into_iter().for_each(|attempt| self.attempts.executor.settled(attempt));
+            self.attempts.recorded(instance);
             self.elsewhere.settled(&self.context.claimed, instance)?;
             self.out.tell(Event::Recorded { instance });
         }
@@ -410,7 +404,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let written = self.recorder.commit_last(&mut self.out.lines)?;
         self.written(written)?;
         self.show_status(Some(exit));
-        self.ends.clear();
+        self.attempts.leftovers.clear();
         Ok(())
     }
 

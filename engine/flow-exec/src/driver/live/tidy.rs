@@ -28,17 +28,17 @@ impl<X: Executor> EventLoop<'_, X> {
             files => format!("{files} copies of input files"),
         };
         let (begun, mut unsaid) = (clock::steady(), Some(format!("cleaning up: removing {what}")));
-        let mut ends = std::mem::take(&mut self.ends);
+        let mut leftovers = std::mem::take(&mut self.attempts.leftovers);
         let work = || {
             context.captures.clear();
-            ends.clear();
+            leftovers.clear();
         };
         while_it_lasts(work, SHOW, || {
             let text = if clock::since(begun) < SHORT { None } else { unsaid.take() };
             text.into_iter().for_each(|text| self.screen.notice(text));
             self.show_status(None);
         });
-        self.ends = ends;
+        self.attempts.leftovers = leftovers;
     }
 }
 

@@ -12,7 +12,7 @@ use flow_store::Activity;
 use crate::{
     ExecError,
     driver::{
-        attempts::placements::{SLOW, progress},
+        attempts::state::{SLOW, progress},
         updates::Update,
     },
 };
