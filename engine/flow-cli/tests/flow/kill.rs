@@ -353,6 +353,36 @@ fn what_was_seen_of_a_group_before_flow_was_killed_is_not_lost_with_flow() {
 }
 
 #[test]
+fn a_group_of_which_half_was_stored_when_flow_gave_up_is_collected_whole() {
+    let space = space();
+    space
+        .write("log", "")
+        .write("work.sh", "echo made $2 > out$2\necho ran >> $1\nsleep 1.2\nuntil [ -e $1.go ]; do sleep 0.01; done\n");
+    let step = format!(
+        "matrix: {{n: [1, 2]}}, run: 'sh work.sh {} ${{{{ n }}}}', inputs: [work.sh], outputs: ['out${{{{ n }}}}'], \
+         corun: {{group: all, gpus: shared}}",
+        space.path("log").display()
+    );
+    space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{{step}}}\n"));
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("both run", || space.read("log").lines().count() == 2);
+    let held = Held::of(&in_cache(&space, "work/out2"));
+    space.write("log.go", "");
+    let has_ended = |line: &serde_json::Value| line["event"] == "ended";
+    until("one is stored", || are_kept(&space, 1) && space.journal().iter().any(has_ended));
+    flow.signal(Signal::SIGINT);
+    until("flow has heard it", || flow.said().contains("Ctrl-C"));
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert!(flow.said().contains("the next `flow run` collects its outputs"), "{}", flow.said());
+    drop(held);
+    let said = space.flow(["run", "w.yaml"]).expect(0).text();
+    assert_eq!(space.read("log"), "ran\nran\n", "{said}");
+    assert!(space.flow(["run", "w.yaml"]).expect(0).text().contains("nothing to do"));
+    space.flow(["doctor", "--contents"]).expect(0);
+}
+
+#[test]
 fn half_a_group_is_done_again() {
     let space = space();
     space.write("log", "").write("work.sh", "echo ran >> $1; sleep $2\n");

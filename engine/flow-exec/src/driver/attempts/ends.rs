@@ -1,8 +1,6 @@
 //! Reports the results of collected attempts, and removes their work folders when nobody can need them any more.
 //! Decides nothing.
 
-use std::sync::Arc;
-
 use flow_core::{
     AttemptId, CorunGpus, Instance, InstanceId, Outcome, RunEvent, StepResult, learn::History, reason::Cause,
     sched::Event,
@@ -17,7 +15,7 @@ use super::{
 };
 use crate::{
     driver::{
-        executor::{Executor, RetryAdvice, intents::Intent},
+        executor::{Executor, RetryAdvice},
         results::cleanup::Leftover,
         updates::outbox::Outbox,
     },
@@ -120,15 +118,19 @@ impl<X: Executor> Attempts<X> {
         }
         let Some((_, AttemptState::Recording(unrecorded))) = self.states.remove(attempt) else { return };
         self.executor.settled(attempt);
-        // A group has one for all its members.
-        let is_given_up = |attempt| matches!(self.states.get(attempt), Some(AttemptState::GivenUp));
-        let is_needed = |of: &Arc<Intent>| {
-            self.states.all_recording().any(|other| other.intent.as_ref().is_some_and(|other| Arc::ptr_eq(other, of)))
-                || of.members.iter().any(|member| is_given_up(member.attempt))
-        };
-        if let Some(intent) = unrecorded.intent.filter(|of| !is_needed(of)) {
+        let Unrecorded { needed, intent } = unrecorded;
+        if let Some(intent) = intent {
+            let is_given_up = |attempt| matches!(self.states.get(attempt), Some(AttemptState::GivenUp));
+            if intent.members.iter().any(|member| is_given_up(member.attempt)) {
+                // The next run collects the whole group.
+                return;
+            }
+            if let Some(other) = self.states.same_unit(&intent) {
+                other.needed.extend(needed);
+                return;
+            }
             intent.remove(self.context.store.dir());
         }
-        unrecorded.needed.into_iter().for_each(|path| self.leftovers.add(path));
+        needed.into_iter().for_each(|path| self.leftovers.add(path));
     }
 }

@@ -166,9 +166,12 @@ impl AttemptStates {
         })
     }
 
-    pub(crate) fn all_recording(&self) -> impl Iterator<Item = &Unrecorded> {
-        self.all.values().filter_map(|(_, state)| match state {
-            AttemptState::Recording(unrecorded) => Some(unrecorded),
+    /// What is unrecorded of another attempt with this intent, which a group has for all its members.
+    pub(crate) fn same_unit(&mut self, intent: &Arc<Intent>) -> Option<&mut Unrecorded> {
+        self.all.values_mut().find_map(|(_, state)| match state {
+            AttemptState::Recording(other) if other.intent.as_ref().is_some_and(|of| Arc::ptr_eq(of, intent)) => {
+                Some(other)
+            }
             _ => None,
         })
     }
