@@ -56,7 +56,7 @@ pub(crate) trait Bytes: Sync {
 
     /// The same for many, on several threads.
     fn results(&self, fingerprints: &[Digest]) -> Result<Vec<Option<StepResult>>> {
-        hash::in_parallel(fingerprints, 0, |fingerprint| self.result(fingerprint))
+        hash::look_up_all(fingerprints, |fingerprint| self.result(fingerprint))
     }
 
     /// The first value found under the keys of a result, its attempt and the last fingerprint, in this order.

@@ -157,6 +157,35 @@ pub(crate) fn file_digest(content: Digest, executable: bool) -> Digest {
     if executable { Digest(blake3::derive_key("flow executable file 1", &content.0)) } else { content }
 }
 
+/// Threads for one kind of work; none if the system provides none.
+struct Threads(LazyLock<Option<ThreadPool>>);
+
+impl Threads {
+    const fn new() -> Threads {
+        Threads(LazyLock::new(|| {
+            // More do not make disks faster.
+            let threads = thread::available_parallelism().map_or(1, NonZero::get).min(8);
+            ThreadPoolBuilder::new().num_threads(threads).build().ok()
+        }))
+    }
+
+    fn apply<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        is_much: bool,
+        work: impl Fn(&T) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        let worth = items.len() >= 2 && (items.len() >= WORTH_THREADS || is_much);
+        match worth.then(|| self.0.as_ref()).flatten() {
+            Some(pool) => {
+                let done: Vec<Result<R>> = pool.install(|| items.par_iter().map(&work).collect());
+                done.into_iter().collect()
+            }
+            None => items.iter().map(work).collect(),
+        }
+    }
+}
+
 /// Applies `work` to all items, on several threads if there are many. Results keep their order; the first error in that
 /// order wins.
 pub(crate) fn in_parallel<T: Sync, R: Send>(
@@ -164,19 +193,14 @@ pub(crate) fn in_parallel<T: Sync, R: Send>(
     bytes: u64,
     work: impl Fn(&T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    /// More threads do not make disks faster. None if the system provides no threads.
-    static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
-        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(8);
-        ThreadPoolBuilder::new().num_threads(threads).build().ok()
-    });
-    let worth = items.len() >= 2 && (items.len() >= WORTH_THREADS || bytes >= WORTH_THREADS_BYTES);
-    match worth.then(|| POOL.as_ref()).flatten() {
-        Some(pool) => {
-            let done: Vec<Result<R>> = pool.install(|| items.par_iter().map(&work).collect());
-            done.into_iter().collect()
-        }
-        None => items.iter().map(work).collect(),
-    }
+    static FILES: Threads = Threads::new();
+    FILES.apply(items, bytes >= WORTH_THREADS_BYTES, work)
+}
+
+/// The same for reads of the database, which do not wait for large files.
+pub(crate) fn look_up_all<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
+    static LOOKUPS: Threads = Threads::new();
+    LOOKUPS.apply(items, false, work)
 }
 
 /// The digest of everything in a folder, names and sizes only.

@@ -401,7 +401,7 @@ impl Results for Store {
 
     fn earlier(&self, workflow: &str, of: &[Sought<'_>]) -> Result<Vec<Earlier>> {
         let database = self.fresh();
-        hash::in_parallel(of, 0, |of| {
+        hash::look_up_all(of, |of| {
             database.earlier(&[result_key(&of.fingerprint), attempt_key(&of.attempt), last_key(workflow, of.label)])
         })
     }

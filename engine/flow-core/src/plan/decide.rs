@@ -116,8 +116,8 @@ struct Member<'a> {
 }
 
 impl<'a> Fingerprinted<'a> {
-    /// Computes the fingerprints of instances as for [`decide`]. Results that are read only now are loaded at once: all
-    /// that the instances need, and then what else was requested.
+    /// Computes the fingerprints of instances as for [`decide`]. Results are read lazily: the first request for one
+    /// loads all that the instances need, at once.
     pub(super) fn of(
         context: &'a Context<'a>,
         ids: &[InstanceId],
@@ -126,22 +126,21 @@ impl<'a> Fingerprinted<'a> {
         force: &Force,
     ) -> Result<Fingerprinted<'a>, Undecided> {
         let instances = &context.expansion.instances;
-        let needs = ids.iter().flat_map(|id| &instances[id.index()].needs).map(|need| need.on);
-        let mut wanted: BTreeSet<InstanceId> = needs.collect();
         loop {
-            let unread = wanted.into_iter().filter_map(|id| Some((&instances[id.index()], settled.unread(id)?)));
+            let unit = Fingerprinted::of_read(context, ids, settled, lookup, force);
+            let asked = settled.asked();
+            if asked.is_empty() {
+                return unit.map_err(Undecided::As);
+            }
+            let needs = ids.iter().flat_map(|id| &instances[id.index()].needs).map(|need| need.on);
+            let unread: BTreeSet<InstanceId> = asked.into_iter().chain(needs).collect();
+            let unread = unread.into_iter().filter_map(|id| Some((&instances[id.index()], settled.unread(id)?)));
             let (unread, fingerprints): (Vec<&Instance>, Vec<Digest>) = unread.unzip();
-            let read = if fingerprints.is_empty() { Vec::new() } else { lookup.stood(&fingerprints) };
-            for (instance, result) in unread.into_iter().zip(read) {
+            for (instance, result) in unread.into_iter().zip(lookup.stood(&fingerprints)) {
                 match result.filter(|result| unfit(result, instance).is_none()) {
                     Some(result) => settled.read(instance.id, standing_for(result, instance)),
                     None => return Err(Undecided::Gone(instance.label.to_string())),
                 }
-            }
-            let unit = Fingerprinted::of_read(context, ids, settled, lookup, force);
-            wanted = settled.asked();
-            if wanted.is_empty() {
-                return unit.map_err(Undecided::As);
             }
         }
     }
