@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::common::{keep, made, me, open, rebuilt, recorded, result, run, run_in, scratch, told};
 
-/// Not a test: a run that records as fast as it can and says what it kept, or that does nothing, until it is killed.
+/// Not a test: a run that records short steps and says what it kept, or that does nothing, until it is killed.
 #[test]
 #[ignore = "run by the other tests"]
 fn actor() {
@@ -43,7 +43,10 @@ fn actor() {
             thread::sleep(Duration::from_secs(60));
         }
         let kept = StepResult { run: id.clone(), ..result(&format!("solo[n={}]", n % 3), salt * 1_000_000 + n) };
-        let parts = json!({"n": n, "padding": "p".repeat(usize::try_from(n % 5).unwrap() * 14_000)});
+        // Some do not fit into a page. Without a pause, three such runs write gigabytes, which the next one reads.
+        let padding = if n % 16 == 0 { usize::try_from(n % 5).unwrap() * 14_000 } else { 0 };
+        thread::sleep(Duration::from_millis(5));
+        let parts = json!({"n": n, "padding": "p".repeat(padding)});
         keep(&store, &journal, vec![recorded(&kept, parts)]).unwrap();
         assert_eq!(store.result(&kept.fingerprint).unwrap(), Some(kept.clone()));
         println!("kept {}", kept.fingerprint);
