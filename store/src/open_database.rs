@@ -30,7 +30,7 @@ use crate::{
 /// Number of results that are applied in one batch.
 const CHUNK: usize = 512;
 /// Bytes of journals that other processes read in addition to the index. It is replaced when there are more.
-const BEYOND: u64 = 16 << 20;
+const BEYOND: u64 = 32 << 20;
 
 /// Number of undisturbed runs that are remembered.
 const UNDISTURBED_RUNS: usize = 16;

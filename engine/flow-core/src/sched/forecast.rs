@@ -23,6 +23,10 @@ impl Scheduler {
     /// their progress; others end by their estimates. An attempt without an estimate keeps its resources and is not
     /// listed, nor are jobs of a batch system, whose start is not this scheduler's decision.
     pub fn forecast(&self, now: Time, ends: &BTreeMap<AttemptId, Time>, most: usize) -> Vec<Expected> {
+        if self.core().unsettled <= self.core().live.len() {
+            // All that is left runs.
+            return Vec::new();
+        }
         let mut future = Future {
             scheduler: self.clone(),
             now,

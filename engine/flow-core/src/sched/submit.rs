@@ -8,6 +8,7 @@ use crate::{InstanceId, Span};
 impl Core {
     pub(super) fn submitted(&mut self, tasks: Vec<Task>, out: &mut Vec<Action>) {
         let first = self.nodes.len();
+        self.nodes.reserve(tasks.len());
         for task in tasks {
             let id = InstanceId(self.nodes.len() as u32);
             if task.instance != id || task.needs.iter().any(|need| need.on >= id) {

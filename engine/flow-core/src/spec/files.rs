@@ -211,14 +211,17 @@ pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
                 file.split('.').next().unwrap_or(file).to_owned()
             };
             let mut stems: BTreeMap<String, usize> = BTreeMap::new();
-            paths.iter().for_each(|path| *stems.entry(stem(path)).or_default() += 1);
-            let name = |path: &str| match stem(path) {
-                _ if paths.len() == 1 => "out".to_owned(),
-                stem if stems[&stem] == 1 => stem,
-                _ => normal(path).chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect(),
+            let is_alone = paths.len() == 1;
+            if !is_alone {
+                paths.iter().for_each(|path| *stems.entry(stem(path)).or_default() += 1);
+            }
+            let name = |path: &str| match Some(path).filter(|_| !is_alone).map(stem) {
+                None => "out".to_owned(),
+                Some(stem) if stems[&stem] == 1 => stem,
+                Some(_) => normal(path).chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect(),
             };
-            let named = |(i, path): (usize, &String)| (Seg::Index(i), Output { name: name(path), path: path.clone() });
-            paths.iter().enumerate().map(named).collect()
+            let named = |(i, path): (usize, String)| (Seg::Index(i), Output { name: name(&path), path });
+            paths.into_iter().enumerate().map(named).collect()
         }
         _ => all(mapping(value, WHAT)?.into_iter().map(|(name, v)| {
             let path = text(&v).below(seg(&name))?;

@@ -262,7 +262,7 @@ impl Traced<'_> {
         let Traced { session, dir, .. } = *self;
         let inputs = inputs_of(session, None, None);
         captures.capture(&inputs, instance.inputs.iter().map(|input| capture::one(session, input)))?;
-        let revision = revision::ask(&session.workspace.root, &[], &BTreeSet::new()).answer();
+        let revision = revision::ask(&session.workspace.root, &[], BTreeSet::new).answer();
         let request = &instance.request;
         let placement =
             Placement { gpus: (0..request.gpus).map(GpuId).collect(), cpus: request.cpus, ..Placement::default() };

@@ -30,10 +30,11 @@ pub(crate) struct Asked(Option<Receiver<Option<Revision>>>, Instant);
 /// Asks git for the commit of the repository around a folder, and for changes. Files `written` by flow itself do not
 /// count, because a run does not measure what it publishes. A file `read` by the run that is not in the repository
 /// counts. If the repository ignores it or it is elsewhere, it is no change, but the commit lacks it. Without a
-/// repository no process is started.
-pub(crate) fn ask(folder: &Path, written: &[PathBuf], read: &BTreeSet<PathBuf>) -> Asked {
+/// repository no process is started, and `read` is not called.
+pub(crate) fn ask(folder: &Path, written: &[PathBuf], read: impl FnOnce() -> BTreeSet<PathBuf>) -> Asked {
     let asked = clock::steady();
     let Some(top) = folder.ancestors().find(|above| above.join(".git").exists()) else { return Asked(None, asked) };
+    let read = read();
     // Paths outside belong to no file of the repository, and git would reject them.
     let below = |path: &PathBuf| Some(path.strip_prefix(top).ok()?.to_owned());
     let written: Vec<PathBuf> = written.iter().filter_map(below).collect();

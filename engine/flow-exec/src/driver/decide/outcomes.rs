@@ -115,6 +115,7 @@ impl Outcomes {
             recorder.batch.forget(&fingerprint);
             out.notice(Some(instance), format!("a stored result cannot be used: {damage}"));
         }
+        out.lines.reserve(answers.units.len());
         for (ids, decisions) in answers.units {
             let goes_on = ids.first().is_some_and(|first| answers.going_on.contains(first));
             for (instance, decision) in ids.into_iter().zip(decisions) {
