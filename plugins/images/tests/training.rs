@@ -68,7 +68,7 @@ fn top1(source: Value, version: &str, size: u32, train: Value) -> Vec<f64> {
 #[test]
 fn the_synthetic_set_is_learnt_but_not_at_once() {
     let train = json!({"model": "mobilenet_v2", "batch": 16, "epochs": 3});
-    let top1 = top1(json!({"classes": 10, "count": 1200, "seed": 8}), "v11", 64, train);
-    println!("top-1 after each epoch: {top1:?}, chance is 0.1");
-    assert!((0.3..0.98).contains(&top1[2]), "{top1:?}");
+    let top1 = top1(json!({"classes": 5, "count": 600, "seed": 8}), "v11", 64, train);
+    println!("top-1 after each epoch: {top1:?}, chance is 0.2");
+    assert!((0.4..0.98).contains(&top1[2]), "{top1:?}");
 }
