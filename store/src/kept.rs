@@ -1,4 +1,4 @@
-//! The supervisor of a run whose own process is gone, known by a file that it locks. Knows no attempt.
+//! The daemon of a detached run, known by a file that it locks. Knows no attempt.
 
 use std::{
     fs::{self, File},
@@ -20,44 +20,32 @@ use crate::{Result, StoreError, file};
 
 /// The file in the run's folder.
 const FILE: &str = "keeps";
-/// The content of the file after all running attempts were written to disk.
-const WRITTEN: &str = "everything is recorded";
 /// Readers hold the lock for a moment: number of tries, and the pause between them.
 const TRIES: (u32, Duration) = (50, Duration::from_millis(2));
 
-/// The supervision of a run whose own process is gone.
+/// The process that supervises what a run started, and outlives the run's own process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DaemonState {
-    /// Nothing still runs.
-    Nothing,
-    /// Something may still run and is not written to disk yet, which only takes a moment.
-    Unsure,
-    /// Something still runs, and the run's jobs list it.
-    Goes {
-        /// The process id of the supervisor.
-        pid: Option<u32>,
-    },
+pub struct Daemon {
+    /// Its process id; none in the moment in which it starts.
+    pub pid: Option<u32>,
 }
 
-impl DaemonState {
-    /// The state of the run with this folder.
-    pub(crate) fn of(run: &Path) -> DaemonState {
-        let Ok(file) = file::open_to_read(&run.join(FILE)) else { return DaemonState::Nothing };
-        let Err((mut file, _)) = Flock::lock(file, FlockArg::LockSharedNonblock) else { return DaemonState::Nothing };
+impl Daemon {
+    /// That of the run with this folder, if it is alive.
+    pub(crate) fn of(run: &Path) -> Option<Daemon> {
+        let file = file::open_to_read(&run.join(FILE)).ok()?;
+        let (mut file, _) = Flock::lock(file, FlockArg::LockSharedNonblock).err()?;
         let mut text = String::new();
-        let told = file.read_to_string(&mut text).is_ok();
-        match text.trim().strip_suffix(WRITTEN).filter(|_| told) {
-            Some(pid) => DaemonState::Goes { pid: pid.trim().parse().ok() },
-            None => DaemonState::Unsure,
-        }
+        let read = file.read_to_string(&mut text).is_ok();
+        Some(Daemon { pid: text.trim().parse().ok().filter(|_| read) })
     }
 }
 
-/// This process supervises the attempts of a run. Dropping it ends that.
+/// This process is the daemon of a run. Dropping it ends that.
 #[derive(Debug)]
 pub struct DaemonLock {
     path: PathBuf,
-    lock: Flock<File>,
+    _lock: Flock<File>,
 }
 
 impl DaemonLock {
@@ -69,29 +57,16 @@ impl DaemonLock {
         for _ in 0..TRIES.0 {
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(lock) => {
-                    let keeps = DaemonLock { path, lock };
-                    keeps.write("")?;
-                    return Ok(keeps);
+                    let text = format!("{}\n", std::process::id());
+                    let written = lock.set_len(0).and_then(|()| lock.write_all_at(text.as_bytes(), 0));
+                    written.map_err(StoreError::io(StoreAction::Write, &path))?;
+                    return Ok(DaemonLock { path, _lock: lock });
                 }
                 Err((again, _)) => file = again,
             }
             thread::sleep(TRIES.1);
         }
         Err(StoreError::io(StoreAction::Lock, &path)(Errno::EWOULDBLOCK.into()))
-    }
-
-    /// Notes that the run's process is gone and all running attempts are on disk.
-    ///
-    /// # Errors
-    /// The disk is full.
-    pub fn is_written(&self) -> Result<()> {
-        self.write(WRITTEN)
-    }
-
-    fn write(&self, what: &str) -> Result<()> {
-        let text = format!("{} {what}\n", std::process::id());
-        let written = self.lock.set_len(0).and_then(|()| self.lock.write_all_at(text.as_bytes(), 0));
-        written.map_err(StoreError::io(StoreAction::Write, &self.path))
     }
 }
 
@@ -106,17 +81,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_seen_as_long_as_it_is() {
+    fn a_daemon_is_seen_as_long_as_it_lives() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(DaemonState::of(dir.path()), DaemonState::Nothing);
-        let keeps = DaemonLock::of(dir.path()).unwrap();
-        assert_eq!(DaemonState::of(dir.path()), DaemonState::Unsure, "nothing is written down yet");
-        keeps.is_written().unwrap();
-        assert_eq!(DaemonState::of(dir.path()), DaemonState::Goes { pid: Some(std::process::id()) });
-        drop(keeps);
-        assert_eq!(DaemonState::of(dir.path()), DaemonState::Nothing);
+        assert_eq!(Daemon::of(dir.path()), None);
+        let lock = DaemonLock::of(dir.path()).unwrap();
+        assert_eq!(Daemon::of(dir.path()), Some(Daemon { pid: Some(std::process::id()) }));
+        drop(lock);
+        assert_eq!(Daemon::of(dir.path()), None);
         // A kill leaves the file.
-        fs::write(dir.path().join(FILE), "1 everything is recorded\n").unwrap();
-        assert_eq!(DaemonState::of(dir.path()), DaemonState::Nothing);
+        fs::write(dir.path().join(FILE), "1\n").unwrap();
+        assert_eq!(Daemon::of(dir.path()), None);
     }
 }

@@ -85,7 +85,7 @@ pub use gc::{Freed, Keep, gc};
 pub use group::{GroupStore, init_for_group};
 pub use imports::Import;
 pub use inputs::{Inputs, Listing, Tree};
-pub use kept::{DaemonLock, DaemonState};
+pub use kept::{Daemon, DaemonLock};
 pub use limits::{ALL_BYTES, ALL_FILES, CAPTURE_BYTES, CAPTURE_FILES, CopyRoom, InputSize};
 pub use living::LivingRuns;
 

@@ -16,7 +16,7 @@ use nix::{
 use crate::{
     Captures, Result, StoreDir, StoreError, file,
     journal::{self, Journal, Lines, Unread},
-    kept::{DaemonLock, DaemonState},
+    kept::{Daemon, DaemonLock},
     status::Status,
 };
 
@@ -86,7 +86,7 @@ impl RunDir {
     /// True if such jobs, or other work that survives its process, may still run or have results to import, whether the
     /// run lives or not.
     pub fn has_jobs(&self) -> bool {
-        fs::read_dir(self.jobs()).is_ok_and(|mut jobs| jobs.next().is_some()) || self.kept() != DaemonState::Nothing
+        fs::read_dir(self.jobs()).is_ok_and(|mut jobs| jobs.next().is_some()) || self.kept().is_some()
     }
 
     /// Makes this process the supervisor of what the run starts, even after the run's death, until the returned lock is
@@ -98,9 +98,9 @@ impl RunDir {
         DaemonLock::of(&self.path)
     }
 
-    /// The supervisor's state for a run whose own process is gone.
-    pub fn kept(&self) -> DaemonState {
-        DaemonState::of(&self.path)
+    /// The process that supervises what the run started, and outlives it.
+    pub fn kept(&self) -> Option<Daemon> {
+        Daemon::of(&self.path)
     }
 
     pub(crate) fn status_path(&self) -> PathBuf {

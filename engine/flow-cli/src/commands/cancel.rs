@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flow_core::RunId;
-use flow_store::{DaemonState, End, Liveness, ProcessIdentity, RunDir, StoreError};
+use flow_store::{End, Liveness, ProcessIdentity, RunDir, StoreError};
 
 use super::Done;
 use crate::args::{About, Global};
@@ -62,15 +62,12 @@ impl Cancel {
             steps.join(", ")
         ))?;
         for _ in 0..LOOKS {
-            if !folder.is_told_to_end() || folder.kept() == DaemonState::Nothing {
+            if !folder.is_told_to_end() || folder.kept().is_none() {
                 return Ok(ExitCode::SUCCESS);
             }
             thread::sleep(LOOK);
         }
-        let keeper = match folder.kept() {
-            DaemonState::Goes { pid: Some(pid) } => ProcessIdentity::of(pid),
-            _ => None,
-        };
+        let keeper = folder.kept().and_then(|daemon| ProcessIdentity::of(daemon.pid?));
         let who = keeper.as_ref().map(|keeper| format!(", {}", keeper.words())).unwrap_or_default();
         let advice = keeper.as_ref().and_then(ProcessIdentity::stopped).map(|what_to_do| format!("; {what_to_do}"));
         let advice = advice.unwrap_or_default();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::RunId;
 use flow_exec::{JobsLeft, LeftJob, clock, ended_since, hardware::ledger};
-use flow_store::{DaemonState, Queued, Running, Status as RunStatus};
+use flow_store::{Queued, Running, Status as RunStatus};
 
 use super::{Done, attach, run};
 use crate::args::{Global, OfRun};
@@ -212,8 +212,7 @@ fn elsewhere(place: &StoreLocation, living: &[LivingRun]) -> Option<String> {
     let ours = |run: &str| {
         // The ledger may contain other users' text.
         let name = !run.contains('/');
-        living.iter().any(|one| one.run.0 == run)
-            || name && place.store.run(&RunId(run.to_owned())).kept() != DaemonState::Nothing
+        living.iter().any(|one| one.run.0 == run) || name && place.store.run(&RunId(run.to_owned())).kept().is_some()
     };
     let others = seen.runs.iter().map(|(_, slot)| slot).filter(|slot| !ours(&slot.run));
     let others: Vec<String> = others.map(|slot| format!("`{}` of {}", slot.workflow, slot.person)).collect();

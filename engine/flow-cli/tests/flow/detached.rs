@@ -230,6 +230,29 @@ fn what_a_killed_run_left_is_cancelled() {
 }
 
 #[test]
+fn what_was_told_to_end_before_its_run_was_killed_has_no_result() {
+    let space = space();
+    let script = "\
+echo 1 >> $HOME/began
+if [ -e $HOME/on ]; then echo all > out.txt; exit; fi
+trap 'touch $HOME/told; sleep 1; echo half > out.txt; exit 0' TERM
+while :; do sleep 0.05; done
+";
+    let steps = "  a: {run: sh work.sh, inputs: [work.sh], outputs: [out.txt]}\n  b: {run: 'cat ${{ steps.a.out }} > $HOME/read'}\n";
+    space.write("work.sh", script).write("w.yaml", &format!("flow: 1\nname: w\nsteps:\n{steps}"));
+    let pid = detach(&space, &[]);
+    until("it runs", || space.path("began").exists());
+    let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+    until("it is told to end", || space.path("told").exists());
+    kill_it(pid);
+    until("it has ended", || space.alive().is_empty());
+    space.write("on", "");
+    let text = space.flow(["run", "w.yaml"]).expect(0).text();
+    assert_eq!((space.read("read"), lines(&space, "began")["1"]), ("all\n".to_owned(), 2), "{text}");
+    nobody_is_left(&space);
+}
+
+#[test]
 fn what_is_lost_while_it_is_followed_is_done_again() {
     // Who keeps it is killed too, while it is followed.
     let space = sweep(1, "0");

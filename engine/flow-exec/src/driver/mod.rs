@@ -27,7 +27,7 @@ pub use begin::environments::{PresentEnvironment, Since, load as environment};
 pub use begin::live_sources::absolute_path;
 pub use begin::setups::to_set_up;
 pub use begin::work_place::{WorkReport, work_report};
-pub(crate) use executor::intents::Intent;
+pub(crate) use executor::intents;
 pub use executor::slurm::{JobsLeft, LeftJob, NoAnswer, Rules, Unasked, cancel_jobs, jobs_left, overview, rules};
 pub use plan::continued::open;
 pub use plan::forecast::{CheckedSteps, check, forecast, on_each_model, predict};

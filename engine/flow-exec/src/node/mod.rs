@@ -15,6 +15,7 @@
 //! folder ([`Bells`]). So the engine reads the new lines of a few files instead of the folders of all attempts, which
 //! it looks at less often.
 
+mod outgoing;
 mod programs;
 mod serve;
 mod stay;
@@ -162,14 +163,6 @@ impl NodeFiles {
 
     fn started(&self) -> PathBuf {
         self.0.join("started.json")
-    }
-
-    /// # Errors
-    /// In words: the disk is full.
-    fn write_started(&self, facts: &NodeFacts) -> Result<(), String> {
-        let path = self.started();
-        let bytes = serde_json::to_vec(facts).unwrap_or_default();
-        write_atomically(&path, &bytes).map_err(|e| not_written(&path, &e))
     }
 
     /// The grace period, if its program was asked to end.

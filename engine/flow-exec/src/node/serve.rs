@@ -2,22 +2,23 @@
 
 use std::{
     env, fs, io,
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
     thread,
     time::{Duration, Instant},
 };
 
-use flow_core::{AttemptId, Environment, GpuFacts, Machine};
+use flow_core::{Environment, GpuFacts, Machine};
 use flow_protocol::{self as protocol, file};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
-    Bells, CLAIMED, Job, NO_FOLDER, NodeFacts, NodeFiles, Program, not_written,
+    Bells, CLAIMED, Job, NO_FOLDER, NodeFacts, NodeFiles, Program,
+    outgoing::{Outgoing, is_full},
     programs::{News, Programs},
 };
 use crate::{
-    attempt::{Folder, write_atomically, write_durably},
+    attempt::{Folder, write_atomically},
     clock, hardware,
     keeper::{Keeper, Request},
     started::Command,
@@ -30,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(25);
 /// The same after a warning: at the time limit, the batch system ends it.
 const WARNED: Duration = Duration::from_secs(600);
 /// Interval of retries on a full disk.
-const WRITE_AGAIN: Duration = Duration::from_secs(1);
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// Variables of which a program's recorded path may have the value. Others may be secrets.
 const PLACES: [&str; 8] =
     ["PATH", "HOME", "PWD", flow_protocol::ROOT_VAR, "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "PYENV_VERSION"];
@@ -67,19 +68,8 @@ struct Node {
     bells: Bells,
     beats: (u64, Option<Instant>),
     code: u8,
-    /// Files for which the disk had no room, in order.
-    unwritten: Vec<Unwritten>,
-    tried_at: Option<Instant>,
-}
-
-/// A file to write for an attempt.
-struct Unwritten {
-    attempt: AttemptId,
+    out: Outgoing,
     host: String,
-    path: PathBuf,
-    content: Vec<u8>,
-    /// Synced, so that it survives a power cut.
-    durably: bool,
 }
 
 impl Node {
@@ -113,8 +103,9 @@ impl Node {
             let cards = facts.gpus.iter().filter_map(of).collect();
             programs.begin(start, facts, cards);
         }
-        let (beats, unwritten) = ((0, None), Vec::new());
-        Ok(Node { programs, warned: None, beat: job.beat, bells: job.bells, beats, code: 0, unwritten, tried_at: None })
+        let (beats, out) = ((0, None), Outgoing::default());
+        let Job { beat, bells, .. } = job;
+        Ok(Node { programs, warned: None, beat, bells, beats, code: 0, out, host: host() })
     }
 
     async fn run(mut self) -> Result<ExitCode, String> {
@@ -123,7 +114,7 @@ impl Node {
         let signals: Result<Vec<Signal>, io::Error> = kinds.into_iter().map(signal).collect();
         let mut signals = signals.map_err(cannot)?;
         let [terminate, interrupt, warning] = signals.as_mut_slice() else { return Err("no signals".to_owned()) };
-        while !self.programs.running.is_empty() || !self.unwritten.is_empty() {
+        while !self.programs.running.is_empty() || !self.out.is_empty() {
             let runs = !self.programs.running.is_empty();
             tokio::select! {
                 biased;
@@ -147,7 +138,7 @@ impl Node {
                 _ = warning.recv() => self.warn_all(),
                 () = tokio::time::sleep(LOOK) => self.look(),
             }
-            if !self.unwritten.is_empty() && (due(self.tried_at, WRITE_AGAIN) || self.is_to_go()) {
+            if self.out.is_due() || self.is_to_go() {
                 self.write()?;
             }
             if self.is_to_go() {
@@ -155,7 +146,7 @@ impl Node {
             }
         }
         // Without a record, the exit code tells that something is wrong.
-        Ok(ExitCode::from(if self.unwritten.is_empty() { self.code } else { self.code.max(1) }))
+        Ok(ExitCode::from(if self.out.is_empty() { self.code } else { self.code.max(1) }))
     }
 
     /// Nothing runs, and the batch system will not wait for disk space.
@@ -164,12 +155,10 @@ impl Node {
     }
 
     fn tell(&mut self, news: News) -> Result<(), String> {
-        let unwritten = match news {
+        match news {
             News::Started(attempt) => {
                 let Some(program) = self.programs.running.get(&attempt) else { return Ok(()) };
-                let content = serde_json::to_vec(&program.facts).unwrap_or_default();
-                let path = NodeFiles::of(program.folder.path()).started();
-                Unwritten { attempt, host: program.facts.host.clone(), path, content, durably: false }
+                self.out.started(attempt, program.folder.path(), &program.facts);
             }
             News::Ended(attempt, ended) => {
                 let (program, mut record) = *ended;
@@ -178,28 +167,16 @@ impl Node {
                     self.code = code;
                 }
                 record.warned = self.warned;
-                let content = serde_json::to_vec(&record).unwrap_or_default();
-                let path = NodeFiles::of(program.folder.path()).ended();
-                Unwritten { attempt, host: program.facts.host, path, content, durably: true }
+                self.out.ended(attempt, program.folder.path(), &record, true);
             }
-        };
-        self.unwritten.push(unwritten);
+        }
         self.write()
     }
 
-    /// Writes the pending files and sends their wake-ups. A file without room waits, because only this process knows
-    /// its content.
+    /// Writes the files that wait, and sends their wake-ups.
     fn write(&mut self) -> Result<(), String> {
-        self.tried_at = Some(clock::steady());
-        while let Some(Unwritten { attempt, host, path, content, durably }) = self.unwritten.first() {
-            match if *durably { write_durably(path, content) } else { write_atomically(path, content) } {
-                Ok(()) => self.bells.ring(host, *attempt),
-                Err(e) if is_full(&e) => return Ok(()),
-                Err(e) => return Err(not_written(path, &e)),
-            }
-            self.unwritten.remove(0);
-        }
-        Ok(())
+        let Node { out, bells, host, .. } = self;
+        out.write(|attempt| bells.ring(host, attempt))
     }
 
     /// The batch system ends the job.
@@ -231,23 +208,14 @@ impl Node {
     }
 }
 
-fn due(last: Option<Instant>, every: Duration) -> bool {
-    last.is_none_or(|last| clock::since(last) >= every)
-}
-
 /// Retries a necessary action until the disk has room. The batch system may end this process in between.
 fn once_there_is_room<T>(mut what: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match what() {
-            Err(e) if is_full(&e) => thread::sleep(WRITE_AGAIN),
+            Err(e) if is_full(&e) => thread::sleep(TRY_AGAIN),
             done => return done,
         }
     }
-}
-
-/// True if the disk, or the user's quota on it, is full.
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The GPUs that the batch system allocated, by their names for programs; empty if none.
@@ -264,11 +232,15 @@ fn job_id(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     }
 }
 
+/// The name of this node. Several nodes on one machine are distinguished only by the batch system.
+fn host() -> String {
+    let of_machine = || fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
+    env::var("SLURMD_NODENAME").unwrap_or_else(|_| of_machine())
+}
+
 /// The facts about a program with these GPUs, the first of which is number `first` in the job.
 fn facts(machine: &Machine, own: &[String], first: usize, gpu_model: Option<&str>) -> NodeFacts {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
-    // Several nodes on one machine are distinguished only by the batch system.
-    let host = env::var("SLURMD_NODENAME").unwrap_or(host);
+    let host = host();
     let unseen = |(n, gpu): (usize, &String)| GpuFacts {
         uuid: format!("{host}:{gpu}"),
         index: gpu.parse().unwrap_or(n as u32),

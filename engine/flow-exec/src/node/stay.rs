@@ -1,8 +1,8 @@
-//! `flow __stay RUN`: the supervisor, which keeps the attempts of a detached run on this machine and survives the run's
-//! own process. While that process lives, the supervisor starts and ends programs on request, and reports their ends.
-//! When it is gone, the supervisor writes its state to files and works like a job on a node, with the attempts' folders
-//! as the interface. Until the attempts have ended it holds their GPU locks, their part of the machine's ledger, and
-//! their claims. Knows no workflow.
+//! `flow __stay RUN`: the daemon of a detached run, which keeps its attempts on this machine and survives the run's own
+//! process. It works like a job on a node: the attempts' folders are the interface, and whoever follows an attempt reads
+//! its files. Only the start of a unit comes over a socket, while the run's process lives, and each file that is written
+//! is announced there. When that process is gone, the daemon holds the attempts' GPU locks, their part of the machine's
+//! ledger, and their claims until they have ended. Knows no workflow.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use std::{
         fd::{AsFd, FromRawFd, OwnedFd},
         unix::net::UnixStream,
     },
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -29,14 +29,15 @@ use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
-    NodeFacts, NodeFiles, Record,
+    NodeFacts, NodeFiles,
+    outgoing::Outgoing,
     programs::{News, Programs},
 };
 use crate::{
-    attempt::{Bound, write_atomically},
+    attempt::Bound,
     channel::Channel,
     clock,
-    driver::Intent,
+    driver::intents::{self, Intent, Member, Standing},
     hardware::{
         self,
         gpu_lock::LentLock,
@@ -77,33 +78,31 @@ pub(crate) struct Welcome {
 /// A request of the engine. It holds secrets: nothing prints it.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Ask {
-    Begin(Box<Begin>),
+    /// The attempts of a unit, whose intent is on disk.
+    Begin(Vec<Begin>),
     Kill {
         attempt: AttemptId,
         grace: Duration,
     },
-    /// The result is recorded or dropped.
-    Settled(AttemptId),
 }
 
 /// An attempt to start.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Begin {
     pub(crate) start: keeper::Start,
+    /// The name of its unit's intent.
+    pub(crate) unit: String,
+    /// The fingerprint of the attempt, as the intent has it.
+    pub(crate) fingerprint: Digest,
     /// Its GPUs.
     pub(crate) cards: Vec<usize>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) holds: Holding,
-    /// The record of its unit, written when the engine is gone.
-    pub(crate) intent: Intent,
 }
 
-/// An event for the engine.
+/// A message for the engine: the attempt's folder has a new file.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Tell {
-    Started(AttemptId),
-    Ended(AttemptId, Box<Record>),
-}
+pub(crate) struct Tell(pub(crate) AttemptId);
 
 /// The main function of the process.
 ///
@@ -140,7 +139,7 @@ fn inherited(fd: i32) -> Option<File> {
     Some(File::from(fd))
 }
 
-/// An attempt whose result is not settled.
+/// An attempt whose end is not written yet.
 struct Attempt {
     /// The name of its unit's intent.
     unit: String,
@@ -152,7 +151,6 @@ struct Attempt {
     timed_out: bool,
     elsewhere: u32,
     unwatched: bool,
-    ended: Option<Record>,
 }
 
 struct Daemon {
@@ -162,7 +160,7 @@ struct Daemon {
     engine: Option<Channel>,
     run: RunDir,
     dir: StoreDir,
-    keeps: DaemonLock,
+    _lock: DaemonLock,
     claims: Claims,
     locks: Vec<Option<LentLock>>,
     /// The open file of the ledger, and the run's slot in it.
@@ -170,9 +168,7 @@ struct Daemon {
     /// which is ours to write once the engine is gone.
     ledger: Option<Ledger>,
     attempts: BTreeMap<AttemptId, Attempt>,
-    intents: BTreeMap<String, Intent>,
-    /// All state is on disk.
-    is_written: bool,
+    out: Outgoing,
     warned: Option<bool>,
     looked_at: Instant,
     watched_at: Option<Instant>,
@@ -183,7 +179,7 @@ impl Daemon {
         let no_store = || format!("there is no store `{}`", hello.store.display());
         let dir = StoreDir::existing(&hello.store).map_err(|e| e.to_string())?.ok_or_else(no_store)?;
         let run = dir.run(&hello.run);
-        let keeps = run.keep_on().map_err(|e| e.to_string())?;
+        let lock = run.keep_on().map_err(|e| e.to_string())?;
         let claims = Claims::open(&dir, None).map_err(|e| e.to_string())?;
         let exe = env::current_exe().map_err(|e| format!("flow's program was not found: {e}"))?;
         let alive = life.as_ref().and_then(|(file, _)| file.as_fd().try_clone_to_owned().ok());
@@ -197,14 +193,13 @@ impl Daemon {
             engine: None,
             run,
             dir,
-            keeps,
+            _lock: lock,
             claims,
             locks,
             life,
             ledger: None,
             attempts: BTreeMap::new(),
-            intents: BTreeMap::new(),
-            is_written: false,
+            out: Outgoing::default(),
             warned: None,
             looked_at: clock::steady(),
             watched_at: None,
@@ -216,8 +211,8 @@ impl Daemon {
         let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
         let mut hangup = signal(SignalKind::hangup()).map_err(cannot)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
-        while self.engine.is_some() || !self.programs.running.is_empty() || !self.is_written {
-            let idle = self.programs.running.is_empty() && self.engine.is_some();
+        while self.engine.is_some() || !self.programs.running.is_empty() || !self.out.is_empty() {
+            let idle = self.programs.running.is_empty() && self.out.is_empty() && self.engine.is_some();
             let pause = if idle { WATCH * 3600 } else { LOOK.saturating_sub(clock::since(self.looked_at)) };
             let there = self.engine.is_some();
             tokio::select! {
@@ -242,27 +237,19 @@ impl Daemon {
 
     fn take(&mut self, ask: Ask) {
         match ask {
-            Ask::Begin(begin) => self.begin(*begin),
+            Ask::Begin(unit) => unit.into_iter().for_each(|begin| self.begin(begin)),
             Ask::Kill { attempt, grace } => self.programs.end(attempt, grace),
-            Ask::Settled(attempt) => {
-                let settled = self.attempts.remove(&attempt);
-                if let Some(settled) = settled.filter(|own| self.attempts.values().all(|a| a.unit != own.unit)) {
-                    self.intents.remove(&settled.unit);
-                }
-            }
         }
     }
 
     fn begin(&mut self, begin: Begin) {
-        let Begin { start, cards, timeout, holds, intent } = begin;
-        let attempt = start.attempt;
-        let member = intent.members.iter().find(|member| member.attempt == attempt);
-        let claim = member.map(|member| Claims::lasting(&member.fingerprint));
+        let Begin { start, unit, fingerprint, cards, timeout, holds } = begin;
+        let claim = Claims::lasting(&fingerprint);
         // If another process holds the claim, at worst no run can join this attempt.
-        let claim = claim.filter(|claim| matches!(self.claims.take(&[*claim]), Ok(None)));
+        let claim = Some(claim).filter(|claim| matches!(self.claims.take(&[*claim]), Ok(None)));
         let bound = Bound::new(start.folder.join(flow_protocol::file::LOG));
         let own = Attempt {
-            unit: intent.key.clone(),
+            unit,
             claim,
             cards: cards.clone(),
             holds,
@@ -271,69 +258,72 @@ impl Daemon {
             timed_out: false,
             elsewhere: 0,
             unwatched: false,
-            ended: None,
         };
-        self.attempts.insert(attempt, own);
-        self.intents.insert(intent.key.clone(), intent);
+        self.attempts.insert(start.attempt, own);
         self.programs.begin(start, NodeFacts::default(), cards);
     }
 
     fn tell(&mut self, news: News) {
         match news {
-            News::Started(attempt) => match &mut self.engine {
-                // If the engine is gone, the next read shows it.
-                Some(engine) => _ = engine.send(&Tell::Started(attempt)),
-                None => {
-                    let program = self.programs.running.get(&attempt);
-                    let told = program.map(|p| NodeFiles::of(p.folder.path()).write_started(&p.facts));
-                    self.is_written &= told.is_none_or(|told| told.is_ok());
-                }
-            },
+            News::Started(attempt) => {
+                let Some(program) = self.programs.running.get(&attempt) else { return };
+                self.out.started(attempt, program.folder.path(), &program.facts);
+            }
             News::Ended(attempt, ended) => {
-                let (_, mut record) = *ended;
-                let Some(own) = self.attempts.get_mut(&attempt) else { return };
+                let (program, mut record) = *ended;
                 record.warned = self.warned;
-                (record.timed_out, record.elsewhere, record.unwatched) = (own.timed_out, own.elsewhere, own.unwatched);
-                own.ended = Some(record.clone());
-                let claim = own.claim.take();
-                match &mut self.engine {
-                    Some(engine) => _ = engine.send(&Tell::Ended(attempt, Box::new(record))),
-                    None => self.is_written &= self.write(attempt).is_ok(),
+                if let Some(own) = self.attempts.get(&attempt) {
+                    (record.timed_out, record.elsewhere) = (own.timed_out, own.elsewhere);
+                    record.unwatched = own.unwatched;
                 }
-                if let Some(claim) = claim {
-                    let _ = self.claims.give_back(&[claim]);
-                }
+                // A power cut ends the other attempts as well.
+                self.out.ended(attempt, program.folder.path(), &record, false);
                 if self.engine.is_none() {
-                    self.forget_dropped(attempt);
                     self.hold();
                 }
             }
         }
+        self.write();
+        if self.engine.is_none() {
+            // No later run wants the results of those that were told to end.
+            let lost = |intent: &Intent| intent.here.is_some() && intent.standing(&self.dir) == Standing::Lost;
+            intents::of(&self.run).iter().filter(|intent| lost(intent)).for_each(|intent| intent.remove(&self.dir));
+        }
     }
 
-    /// Removes the intent of a unit that was told to end, so that no later run imports it.
-    fn forget_dropped(&self, attempt: AttemptId) {
-        let Some(unit) = self.attempts.get(&attempt).map(|own| &own.unit) else { return };
-        let over = self.attempts.values().filter(|own| own.unit == *unit).all(|own| own.ended.is_some());
-        let Some(intent) = self.intents.get(unit).filter(|_| over) else { return };
-        let dropped = |folder: &Path| NodeFiles::of(folder).asked_to_end().is_some();
-        if self.warned.is_some() || intent.members.iter().any(|member| dropped(&member.folder)) {
-            intent.remove(&self.dir);
-        }
+    /// Writes the files that wait, and announces them.
+    fn write(&mut self) {
+        let Daemon { out, engine, attempts, programs, claims, .. } = self;
+        // Whatever the error is, it is tried again: nobody else knows how the programs have ended.
+        let _ = out.write(|attempt| {
+            let _ = engine.as_mut().map(|engine| engine.send(&Tell(attempt)));
+            if !programs.running.contains_key(&attempt)
+                && let Some(claim) = attempts.remove(&attempt).and_then(|own| own.claim)
+            {
+                let _ = claims.give_back(&[claim]);
+            }
+        });
     }
 
     /// The engine is gone.
     fn is_alone(&mut self) {
         self.engine = None;
+        let is_new = |member: &Member| {
+            !self.attempts.contains_key(&member.attempt) && !NodeFiles::of(&member.folder).has_ended()
+        };
+        let here = intents::of(&self.run).into_iter().filter(|intent| intent.here.is_some());
+        // The engine died before it could ask for the new ones.
+        let (new, left): (Vec<Intent>, Vec<Intent>) = here.partition(|intent| intent.members.iter().all(is_new));
+        new.iter().for_each(|intent| intent.remove(&self.dir));
+        if !left.is_empty() {
+            self.dir.has_news();
+        }
         if self.attempts.is_empty() {
-            // It ended normally.
-            self.is_written = true;
             return;
         }
         let life = self.life.as_ref().and_then(|(file, slot)| Some((file.try_clone().ok()?, *slot)));
         self.ledger = life.map(|(file, slot)| Ledger::inherited(file, slot));
         self.hold();
-        self.write_all();
     }
 
     /// Keeps holding what running attempts need, and releases the rest.
@@ -363,39 +353,15 @@ impl Daemon {
         let _ = ledger.write(&slot);
     }
 
-    /// Writes all running and ended attempts for the next run. Failures are retried.
-    fn write_all(&mut self) {
-        let attempts: Vec<AttemptId> = self.attempts.keys().copied().collect();
-        let written = attempts.into_iter().all(|attempt| self.write(attempt).is_ok())
-            && self.intents.values().all(|intent| intent.note(&self.dir).is_ok());
-        self.is_written = written && self.keeps.is_written().is_ok();
-        if self.is_written {
-            self.dir.has_news();
-        }
-    }
-
-    fn write(&self, attempt: AttemptId) -> Result<(), String> {
-        let own = self.attempts.get(&attempt);
-        match (own.and_then(|own| own.ended.as_ref()), self.programs.running.get(&attempt)) {
-            (Some(record), _) => {
-                let member = own.and_then(|own| self.intents.get(&own.unit));
-                let member = member.and_then(|intent| intent.members.iter().find(|member| member.attempt == attempt));
-                let Some(member) = member else { return Ok(()) };
-                let path = NodeFiles::of(&member.folder).ended();
-                let bytes = serde_json::to_vec(record).unwrap_or_default();
-                write_atomically(&path, &bytes).map_err(|e| super::not_written(&path, &e))
-            }
-            (None, Some(program)) => NodeFiles::of(program.folder.path()).write_started(&program.facts),
-            (None, None) => Ok(()),
-        }
-    }
-
     fn look(&mut self) {
         self.looked_at = clock::steady();
         self.programs.look();
         if self.watched_at.is_none_or(|at| clock::since(at) >= WATCH) {
             self.watched_at = Some(self.looked_at);
             self.watch();
+        }
+        if self.out.is_due() {
+            self.write();
         }
         if self.engine.is_some() {
             return;
@@ -404,10 +370,7 @@ impl Daemon {
             // The store was removed: nobody can import any result.
             self.programs.end_all(Duration::ZERO);
             self.attempts.clear();
-            self.intents.clear();
-        }
-        if !self.is_written {
-            self.write_all();
+            self.out = Outgoing::default();
         }
         if let Some(end) = self.run.take_end() {
             let grace = if end == End::Now { Duration::ZERO } else { GRACE };
@@ -445,7 +408,7 @@ impl Daemon {
             }
         }
         for (attempt, own) in self.attempts.iter_mut().filter(|(_, own)| units.contains(&own.unit)) {
-            own.timed_out |= own.ended.is_none();
+            own.timed_out |= self.programs.running.contains_key(attempt);
             self.programs.end(*attempt, GRACE);
         }
         floods.into_iter().for_each(|attempt| self.programs.end(attempt, Duration::ZERO));

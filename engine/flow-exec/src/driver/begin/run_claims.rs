@@ -11,7 +11,7 @@ use std::{
 };
 
 use flow_core::{Digest, RunId, StepResult, reason::Waits};
-use flow_store::{Claimant, Claims, DaemonState, Store, StoreDir, StoreError};
+use flow_store::{Claimant, Claims, Store, StoreDir, StoreError};
 
 use crate::driver::recover::orphans::OrphanedWork;
 
@@ -50,7 +50,7 @@ impl RunClaims {
         let Some(claimant) = self.claims.taken(attempts.iter().copied().chain(lasting))? else { return Ok(None) };
         let run = match claimant.pid {
             Some(pid) => {
-                let kept = |run: &RunId| dir.run(run).kept() == DaemonState::Goes { pid: Some(pid) };
+                let kept = |run: &RunId| dir.run(run).kept().is_some_and(|daemon| daemon.pid == Some(pid));
                 let living = dir.living()?.into_iter().find(|run| run.process.pid == pid).and_then(|run| run.run);
                 living.or_else(|| dir.runs().ok()?.into_iter().rev().find(kept))
             }

@@ -11,7 +11,7 @@ use flow_core::{
     AttemptId, Outcome, RunId,
     reason::{Cause, StartFault},
 };
-use flow_store::{DaemonState, StoreDir};
+use flow_store::StoreDir;
 
 use super::{
     Ended, Event, Executor, Observed, OutcomeOverride, RecordedCoRunners, RemoteObservation, RetryAdvice, Work,
@@ -26,6 +26,28 @@ use crate::{
 
 /// How often folders are looked at.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// The intents of units on this machine. Each stays on disk until the results of all its attempts are recorded.
+#[derive(Default)]
+pub(super) struct UnitIntents(Vec<(Intent, BTreeSet<AttemptId>)>);
+
+impl UnitIntents {
+    pub(super) fn add(&mut self, unit: &[Work]) {
+        let attempts = unit.iter().map(|work| work.program.attempt).collect();
+        let intent = unit.iter().find_map(|work| Some(work.stays.as_ref()?.intent.clone()));
+        self.0.extend(intent.map(|intent| (intent, attempts)));
+    }
+
+    pub(super) fn settled(&mut self, dir: &StoreDir, attempt: AttemptId) {
+        self.0.retain_mut(|(intent, attempts)| {
+            let over = attempts.remove(&attempt) && attempts.is_empty();
+            if over {
+                intent.remove(dir);
+            }
+            !over
+        });
+    }
+}
 
 /// An attempt of another run that this one follows.
 struct AdoptedAttempt {
@@ -42,20 +64,19 @@ struct AdoptedAttempt {
 pub(crate) struct AdoptedAttempts {
     dir: StoreDir,
     followed: BTreeMap<AttemptId, AdoptedAttempt>,
-    /// Intents stay on disk until the results of all their attempts are recorded.
-    written: Vec<(Intent, BTreeSet<AttemptId>)>,
+    intents: UnitIntents,
     events: VecDeque<Event>,
     looked_at: Option<Instant>,
 }
 
 impl AdoptedAttempts {
     pub(crate) fn new(dir: StoreDir) -> AdoptedAttempts {
-        let (followed, written) = (BTreeMap::new(), Vec::new());
-        AdoptedAttempts { dir, followed, written, events: VecDeque::new(), looked_at: None }
+        let (followed, intents) = (BTreeMap::new(), UnitIntents::default());
+        AdoptedAttempts { dir, followed, intents, events: VecDeque::new(), looked_at: None }
     }
 
     pub(crate) fn has(&self, attempt: AttemptId) -> bool {
-        self.written.iter().any(|(_, attempts)| attempts.contains(&attempt))
+        self.intents.0.iter().any(|(_, attempts)| attempts.contains(&attempt))
     }
 
     fn tell(&self, attempt: AttemptId, tell: impl FnOnce(&Folder) -> io::Result<()>) -> io::Result<()> {
@@ -77,7 +98,7 @@ impl AdoptedAttempts {
                 // It ended after the barrier: the scheduler must hear of the barrier first.
                 Some(record) if followed.is_grouped && record.released.is_some() && !followed.is_released => continue,
                 Some(record) => ended(record),
-                None if kept == DaemonState::Nothing => lost(),
+                None if kept.is_none() => lost(),
                 None => continue,
             };
             over.push((attempt, end));
@@ -117,7 +138,7 @@ fn lost() -> Ended {
 
 impl Executor for AdoptedAttempts {
     fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
-        let attempts = unit.iter().map(|work| work.program.attempt).collect();
+        self.intents.add(&unit);
         let is_grouped = unit.len() > 1;
         let Some(intent) = unit.iter().find_map(|work| Some(work.stays.as_ref()?.intent.clone())) else {
             return Ok(());
@@ -127,7 +148,6 @@ impl Executor for AdoptedAttempts {
             let followed = AdoptedAttempt { folder, run, is_grouped, is_told: false, is_released: false };
             self.followed.insert(work.program.attempt, followed);
         }
-        self.written.push((intent, attempts));
         self.looked_at = None;
         Ok(())
     }
@@ -152,14 +172,7 @@ impl Executor for AdoptedAttempts {
     }
 
     fn settled(&mut self, attempt: AttemptId) {
-        let dir = &self.dir;
-        self.written.retain_mut(|(intent, attempts)| {
-            let over = attempts.remove(&attempt) && attempts.is_empty();
-            if over {
-                intent.remove(dir);
-            }
-            !over
-        });
+        self.intents.settled(&self.dir, attempt);
     }
 
     fn root(&self) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! The run's side of the supervisor process, which keeps what a detached run starts here. Knows no workflow.
+//! The run's side of the daemon, which keeps what a detached run starts here. Knows no workflow.
 
 use std::{
     collections::BTreeMap,
@@ -12,14 +12,13 @@ use std::{
     time::Duration,
 };
 
-use flow_core::{AttemptId, GpuFacts, RunId, reason::StartFault};
+use flow_core::{AttemptId, GpuFacts, RunId};
+use flow_store::StoreDir;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
-use super::{Ended, Event, Observed, Work};
 use crate::{
     ExecError,
     channel::Channel,
-    keeper,
     node::{Ask, Begin, Hello, STAY_ARG, Tell, Welcome},
 };
 
@@ -30,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Settings {
     /// The path of the `flow` program.
     pub(crate) exe: PathBuf,
-    pub(crate) store: PathBuf,
+    pub(crate) dir: StoreDir,
     pub(crate) run: RunId,
     pub(crate) folder: PathBuf,
     pub(crate) workflow: String,
@@ -59,7 +58,7 @@ impl DaemonHandle {
     ) -> io::Result<DaemonHandle> {
         let (ours, theirs) = UnixStream::pair()?;
         let hello = Hello {
-            store: settings.store.clone(),
+            store: settings.dir.path().to_owned(),
             run: settings.run.clone(),
             workflow: settings.workflow.clone(),
             cards: settings.cards.clone(),
@@ -92,19 +91,12 @@ impl DaemonHandle {
         self.keeper
     }
 
-    /// Starts an attempt. Returns a failure event if the request cannot be sent as JSON.
-    pub(crate) fn begin(&mut self, work: Work) -> Result<(), Event> {
-        let attempt = work.program.attempt;
-        let failed = |reason| Event::SpawnFailed { attempt, reason };
-        let Some(stays) = work.stays else { return Err(failed(StartFault::NotWrittenDown.into())) };
-        let begin = Begin {
-            start: work.program,
-            cards: stays.cards,
-            timeout: stays.timeout.map(|span| Duration::from_micros(span.0)),
-            holds: stays.holds,
-            intent: stays.intent,
-        };
-        self.channel.send(&Ask::Begin(Box::new(begin))).map_err(|error| failed(error.to_string().into()))
+    /// Starts a unit, whose intent is on disk.
+    ///
+    /// # Errors
+    /// The request cannot be written as JSON: a path that is not valid UTF-8.
+    pub(crate) fn begin(&mut self, unit: Vec<Begin>) -> io::Result<()> {
+        Ok(self.channel.send(&Ask::Begin(unit))?)
     }
 
     pub(crate) fn kill(&mut self, attempt: AttemptId, grace: Duration) {
@@ -112,38 +104,20 @@ impl DaemonHandle {
         let _ = self.channel.send(&Ask::Kill { attempt, grace });
     }
 
-    pub(crate) fn settled(&mut self, attempt: AttemptId) {
-        let _ = self.channel.send(&Ask::Settled(attempt));
-    }
-
-    /// The next event of its attempts. Dropping the future loses nothing.
+    /// The next attempt whose folder has a new file. Dropping the future loses nothing.
     ///
     /// # Errors
     /// It is gone, and every attempt with it.
-    pub(crate) async fn next_event(&mut self) -> Result<Event, ExecError> {
+    pub(crate) async fn next_news(&mut self) -> Result<AttemptId, ExecError> {
         let gone = |why: String| {
             ExecError::Fault(format!(
                 "the supervisor of the running steps has ended ({why}), and the steps with it; run again to continue"
             ))
         };
         match self.channel.next().await {
-            Ok(Some(Tell::Started(attempt))) => Ok(Event::Started { attempt, node: None }),
-            Ok(Some(Tell::Ended(attempt, record))) => Ok(match &record.exit.spawn_error {
-                Some(reason) => Event::SpawnFailed { attempt, reason: keeper::told(reason) },
-                None => {
-                    let seen = Observed { samples: record.host, gpus: record.gpus, cost: record.cost };
-                    Event::Ended { attempt, end: Box::new(Ended::here(record.exit, seen)) }
-                }
-            }),
+            Ok(Some(Tell(attempt))) => Ok(attempt),
             Ok(None) => Err(gone("it was killed".to_owned())),
             Err(error) => Err(gone(error.to_string())),
         }
-    }
-}
-
-impl Drop for DaemonHandle {
-    fn drop(&mut self) {
-        // Attempts that are settled must not be imported again.
-        self.channel.finish();
     }
 }

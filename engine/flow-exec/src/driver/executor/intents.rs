@@ -1,6 +1,6 @@
 //! Intents: records of jobs, written into the run's folder before a batch system is asked for them. If the run dies,
 //! the next run reads them. An intent stays until the job's result is recorded. The same record is written for attempts
-//! on this machine: of a detached run when that dies, of a foreground run while it stores outputs. Submits nothing.
+//! on this machine: of a detached run before they start, of a foreground run while it stores outputs. Submits nothing.
 //!
 //! A job has one file, `KEY.json`. So has an array with all its tasks, because syncing one file takes as long as
 //! syncing a thousand lines. `KEY.done`, next to an array's file, lists the recorded tasks, one per line.
@@ -15,7 +15,7 @@ use std::{
 
 use flow_core::{Artifact, AttemptId, Circumstances, Digest, RunId, sched::Placement};
 use flow_slurm::JobId;
-use flow_store::{DaemonState, RunDir, StoreDir};
+use flow_store::{RunDir, StoreDir};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -138,7 +138,7 @@ impl Intent {
         }
         let files = || self.members.iter().map(|member| NodeFiles::of(&member.folder));
         let ended = |files: &NodeFiles| files.read_ended().map(|record| record.warned.is_none());
-        let goes = matches!(dir.run(&self.run).kept(), DaemonState::Goes { .. });
+        let goes = dir.run(&self.run).kept().is_some();
         let ends: Vec<Option<bool>> = files().map(|files| ended(&files)).collect();
         if !goes && ends.iter().any(Option::is_none) {
             // Its supervisor may have ended between the two looks.
@@ -160,7 +160,7 @@ impl Intent {
     pub(crate) fn end(&self, dir: &StoreDir) -> bool {
         let going = self.members.iter().map(|member| NodeFiles::of(&member.folder));
         let going: Vec<NodeFiles> = going.filter(|files| files.read_ended().is_none()).collect();
-        if going.is_empty() || !matches!(dir.run(&self.run).kept(), DaemonState::Goes { .. }) {
+        if going.is_empty() || dir.run(&self.run).kept().is_none() {
             self.remove(dir);
             return false;
         }

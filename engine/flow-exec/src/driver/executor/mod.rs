@@ -8,7 +8,7 @@ pub(super) mod adopted;
 pub(super) mod batch;
 pub(super) mod composite;
 pub(super) mod daemon;
-pub(super) mod intents;
+pub(crate) mod intents;
 pub(super) mod local;
 pub(super) mod slurm;
 

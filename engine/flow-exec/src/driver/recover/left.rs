@@ -4,29 +4,22 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    thread,
-    time::Duration,
 };
 
 use flow_core::{AttemptId, Digest, JournalLine, Place, RunEvent, RunId, StepResult};
-use flow_store::{DaemonState, Results, RunDir, Store, StoreDir};
+use flow_store::{Results, RunDir, Store, StoreDir};
 
 use crate::{
-    clock,
     driver::executor::intents::{self, Intent, Member, Standing},
     keeper,
     node::NodeFiles,
 };
 
-/// How long the supervisor of a dead run may take to write its records, and the interval between looks.
-const WRITES: Duration = Duration::from_secs(20);
-const LOOK: Duration = Duration::from_millis(5);
-
 /// Requests of dead runs whose results nobody imported.
 pub(crate) fn all(dir: &StoreDir) -> Vec<Intent> {
     // Runs of other users are skipped: only their owner can read, end or import their work.
     let own = dead(dir).filter(|run| run.others().is_none());
-    let intents = own.inspect(settled).inspect(intents::forget_unfinished).flat_map(|run| intents::of(&run));
+    let intents = own.inspect(intents::forget_unfinished).flat_map(|run| intents::of(&run));
     intents
         .filter(|intent| {
             let lost = intent.here.is_some() && intent.standing(dir) == Standing::Lost;
@@ -57,7 +50,7 @@ pub(crate) fn of_others(dir: &StoreDir) -> Vec<(String, Intent)> {
 
 /// The same as [`all`], for commands that only look.
 pub(crate) fn seen(dir: &StoreDir) -> Vec<Intent> {
-    dead(dir).inspect(settled).flat_map(|run| intents::of(&run)).collect()
+    dead(dir).flat_map(|run| intents::of(&run)).collect()
 }
 
 /// An attempt that the next run follows instead of a new start.
@@ -101,7 +94,7 @@ pub(crate) fn of_file(dir: &StoreDir, file: &str) -> Vec<Intent> {
         Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) => start.file == file,
         _ => false,
     };
-    let own = dead(dir).filter(|run| run.others().is_none() && is_of_file(run)).inspect(settled);
+    let own = dead(dir).filter(|run| run.others().is_none() && is_of_file(run));
     own.flat_map(|run| intents::of(&run)).collect()
 }
 
@@ -120,20 +113,11 @@ pub(crate) fn is_running(dir: &StoreDir, intent: &Intent) -> bool {
     !intent.has_ended() && is_followed(dir, intent)
 }
 
-/// Waits until the supervisor of a dead run has written its records.
-fn settled(run: &RunDir) {
-    let begun = clock::steady();
-    while matches!(run.kept(), DaemonState::Unsure) && clock::since(begun) < WRITES {
-        thread::sleep(LOOK);
-    }
-}
-
 /// The labels of a dead run's attempts that still run on this machine.
 pub fn going_on(dir: &StoreDir, run: &RunDir) -> Vec<String> {
     if run.lives().is_some() {
         return Vec::new();
     }
-    settled(run);
     let going =
         intents::of(run).into_iter().filter(|intent| intent.here.is_some() && intent.standing(dir) != Standing::Lost);
     let members = going.flat_map(|intent| intent.members);
@@ -164,7 +148,6 @@ pub fn ended_since(dir: &StoreDir, run: &RunDir) -> Vec<String> {
     if run.lives().is_some() {
         return Vec::new();
     }
-    settled(run);
     let is_taken = |intent: &Intent| match intent.here {
         Some(_) => intent.standing(dir) == Standing::Sound,
         None => !intent.is_marked(),

@@ -69,7 +69,7 @@ fn outliving(context: &RunContext) -> daemon::Settings {
     let machine = Some(&expansion.machine).filter(|machine| wants && !machine.fake_gpus);
     daemon::Settings {
         exe: context.exe.clone(),
-        store: context.store.dir().path().to_owned(),
+        dir: context.store.dir().clone(),
         run: context.run.clone(),
         folder: context.run_dir.path().to_owned(),
         workflow: expansion.workflow.clone(),
