@@ -57,8 +57,9 @@ steps:
     let shown = |step: &str, how: &str| space.flow(["show", step, how]).expect(0).stdout();
     let kept = lines(&shown("bare", "--json")).remove(0);
     assert!(kept["usage"]["cpu_s"].as_f64() > Some(0.0) && kept["usage"]["wall_s"].as_f64() > Some(0.0), "{kept}");
-    if kept["usage"].get("samples").is_some() {
-        return; // The machine was so slow that somebody could look.
+    let is_seen = |step: &&str| lines(&shown(step, "--json")).iter().any(|of| of["usage"].get("samples").is_some());
+    if ["tiny", "bare", "ep"].iter().any(is_seen) {
+        return; // The machine was so slow that somebody could look, and a share of 0 may have been measured.
     }
 
     let mut found = Vec::new();

@@ -134,6 +134,10 @@ fn a_socket_serves_only_its_owner() {
     let file = space.path().join("view.sock");
     // It is left from a page that was killed.
     drop(std::os::unix::net::UnixListener::bind(&file).unwrap());
+    // Another test's child may have inherited it for a moment.
+    while std::os::unix::net::UnixStream::connect(&file).is_ok() {
+        std::thread::yield_now();
+    }
     let run = space.path().join("runs").join(server::RUN);
     let server = Server::start(&[run.as_os_str(), "--socket".as_ref(), file.as_os_str()]);
     assert!(server.said.contains(&format!("ssh -L 8080:{} ", file.display())), "{}", server.said);
