@@ -53,7 +53,7 @@ pub struct Claimant {
 }
 
 impl Claims {
-    /// Opens the claims, for a run or for a supervisor after its death. Call it once per process and store: closing a
+    /// Opens the claims, for a run or for its daemon. Call it once per process and store: closing a
     /// file anywhere releases all claims in it.
     ///
     /// # Errors

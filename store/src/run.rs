@@ -78,7 +78,7 @@ impl RunDir {
         self.path.join("journal.jsonl")
     }
 
-    /// The folder with records of the run's batch jobs, until their results are recorded.
+    /// The folder with records of the run's batch jobs and detached attempts, until their results are recorded.
     pub fn jobs(&self) -> PathBuf {
         self.path.join("jobs")
     }

@@ -253,6 +253,29 @@ while :; do sleep 0.05; done
 }
 
 #[test]
+fn what_others_cancel_while_it_is_followed_is_done_again() {
+    let space = space();
+    let script = "\
+echo 1 >> $HOME/began
+if [ -e $HOME/told ]; then echo all > out.txt; exit; fi
+trap 'touch $HOME/told; echo half > out.txt; exit 0' TERM
+while :; do sleep 0.05; done
+";
+    let steps = "  a: {run: sh work.sh, inputs: [work.sh], outputs: [out.txt]}\n  b: {run: 'cat ${{ steps.a.out }} > $HOME/read'}\n";
+    space.write("work.sh", script).write("w.yaml", &format!("flow: 1\nname: w\nsteps:\n{steps}"));
+    let pid = detach(&space, &[]);
+    until("it runs", || space.path("began").exists());
+    kill_it(pid);
+    let killed = newest(&space).unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("it is followed", || flow.said().contains("running since run"));
+    space.flow(["cancel", &*killed]).expect(0);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!((space.read("read"), lines(&space, "began")["1"]), ("all\n".to_owned(), 2), "{}", flow.said());
+    nobody_is_left(&space);
+}
+
+#[test]
 fn what_is_lost_while_it_is_followed_is_done_again() {
     // Who keeps it is killed too, while it is followed.
     let space = sweep(1, "0");

@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 
 use flow_testkit::{Running, TestSpace, files_below, until};
 
-use crate::space;
+use crate::{at_once, space};
 
 const ROUNDS: u64 = 10;
 const COPIES: usize = 20;
@@ -354,6 +354,10 @@ fn what_was_seen_of_a_group_before_flow_was_killed_is_not_lost_with_flow() {
 
 #[test]
 fn a_group_of_which_half_was_stored_when_flow_gave_up_is_collected_whole() {
+    at_once([&["run", "w.yaml"][..], &["run", "w.yaml", "--detached"]], half_is_stored);
+}
+
+fn half_is_stored(args: &[&str]) {
     let space = space();
     space
         .write("log", "")
@@ -364,7 +368,7 @@ fn a_group_of_which_half_was_stored_when_flow_gave_up_is_collected_whole() {
         space.path("log").display()
     );
     space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{{step}}}\n"));
-    let mut flow = space.start(["run", "w.yaml"]);
+    let mut flow = space.start(args.iter().copied());
     until("both run", || space.read("log").lines().count() == 2);
     let held = Held::of(&in_cache(&space, "work/out2"));
     space.write("log.go", "");

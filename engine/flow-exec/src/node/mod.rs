@@ -6,10 +6,10 @@
 //! | --- | --- | --- |
 //! | `node.json` | engine, for its user alone; removed after it was read | [`Job`]: the programs, their variables and secrets |
 //! | `claim/` | node | a second job for the same folder ends at once |
-//! | `started.json` | node | [`NodeFacts`]: where the program runs |
+//! | `started.json` | node, daemon | [`NodeFacts`]: where the program runs |
 //! | `beat` | node, every few seconds | a number that grows while the node lives |
-//! | `kill` | engine | a request to end the program, with its grace period in seconds |
-//! | `ended.json` | node, last, atomically; the engine of a foreground run for steps that took a while | [`Record`]: how it ended, and the observations |
+//! | `kill` | engine, daemon | a request to end the program, with its grace period in seconds |
+//! | `ended.json` | node, daemon, last, atomically; the engine of a foreground run for steps that took a while | [`Record`]: how it ended, and the observations |
 //!
 //! When `started.json` or `ended.json` is there, a node also sends a wake-up: a line in its host's file in the run's
 //! folder ([`Bells`]). So the engine reads the new lines of a few files instead of the folders of all attempts, which
@@ -181,6 +181,11 @@ impl NodeFiles {
 
     pub(crate) fn ended(&self) -> PathBuf {
         self.0.join("ended.json")
+    }
+
+    /// Those of a program that has ended.
+    pub(crate) fn all(&self) -> Vec<PathBuf> {
+        [self.started(), self.kill(), self.ended()].into_iter().filter(|path| path.exists()).collect()
     }
 
     /// The facts about its node, once its program runs.

@@ -31,6 +31,7 @@ struct Unwritten {
     attempt: AttemptId,
     path: PathBuf,
     content: Vec<u8>,
+    is_end: bool,
     /// Synced, so that it survives a power cut.
     durably: bool,
 }
@@ -38,17 +39,22 @@ struct Unwritten {
 impl Outgoing {
     /// A program runs.
     pub(super) fn started(&mut self, attempt: AttemptId, folder: &Path, facts: &NodeFacts) {
-        self.push(attempt, NodeFiles::of(folder).started(), facts, false);
+        self.push(attempt, NodeFiles::of(folder).started(), facts, (false, false));
     }
 
     /// A program has ended.
     pub(super) fn ended(&mut self, attempt: AttemptId, folder: &Path, record: &Record, durably: bool) {
-        self.push(attempt, NodeFiles::of(folder).ended(), record, durably);
+        self.push(attempt, NodeFiles::of(folder).ended(), record, (true, durably));
     }
 
-    fn push(&mut self, attempt: AttemptId, path: PathBuf, content: &impl Serialize, durably: bool) {
-        let content = serde_json::to_vec(content).unwrap_or_default();
-        self.files.push_back(Unwritten { attempt, path, content, durably });
+    fn push(&mut self, attempt: AttemptId, path: PathBuf, what: &impl Serialize, (is_end, durably): (bool, bool)) {
+        let content = serde_json::to_vec(what).unwrap_or_default();
+        self.files.push_back(Unwritten { attempt, path, content, is_end, durably });
+    }
+
+    /// The end of an attempt is not written yet.
+    pub(super) fn has_end(&self, attempt: AttemptId) -> bool {
+        self.files.iter().any(|file| file.is_end && file.attempt == attempt)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -60,21 +66,31 @@ impl Outgoing {
         !self.is_empty() && self.tried_at.is_none_or(|at| clock::since(at) >= WRITE_AGAIN)
     }
 
-    /// Writes them in order, until one finds no room, and calls `written` with the attempt of each.
+    /// Writes them in order, until one finds no room. Calls `written` with the attempt of each, and whether it is its end.
     ///
     /// # Errors
-    /// In words: one cannot be written for another reason. It stays the next.
-    pub(super) fn write(&mut self, mut written: impl FnMut(AttemptId)) -> Result<(), String> {
+    /// In words: the first that cannot be written for another reason. It is tried again, unless its folder is gone.
+    pub(super) fn write(&mut self, mut written: impl FnMut(AttemptId, bool)) -> Result<(), String> {
         self.tried_at = Some(clock::steady());
-        while let Some(Unwritten { attempt, path, content, durably }) = self.files.front() {
+        let (mut failed, mut error) = (VecDeque::new(), None);
+        while let Some(file) = self.files.pop_front() {
+            let Unwritten { attempt, path, content, is_end, durably } = &file;
             match if *durably { write_durably(path, content) } else { write_atomically(path, content) } {
-                Ok(()) => written(*attempt),
-                Err(e) if is_full(&e) => return Ok(()),
-                Err(e) => return Err(not_written(path, &e)),
+                Ok(()) => written(*attempt, *is_end),
+                Err(e) if is_full(&e) => {
+                    self.files.push_front(file);
+                    break;
+                }
+                Err(e) => {
+                    error.get_or_insert_with(|| not_written(path, &e));
+                    if e.kind() != io::ErrorKind::NotFound {
+                        failed.push_back(file);
+                    }
+                }
             }
-            self.files.pop_front();
         }
-        Ok(())
+        self.files.append(&mut failed);
+        error.map_or(Ok(()), Err)
     }
 }
 

@@ -176,7 +176,7 @@ impl Node {
     /// Writes the files that wait, and sends their wake-ups.
     fn write(&mut self) -> Result<(), String> {
         let Node { out, bells, host, .. } = self;
-        out.write(|attempt| bells.ring(host, attempt))
+        out.write(|attempt, _| bells.ring(host, attempt))
     }
 
     /// The batch system ends the job.

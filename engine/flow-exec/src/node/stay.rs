@@ -1,8 +1,8 @@
 //! `flow __stay RUN`: the daemon of a detached run, which keeps its attempts on this machine and survives the run's own
 //! process. It works like a job on a node: the attempts' folders are the interface, and whoever follows an attempt reads
-//! its files. Only the start of a unit comes over a socket, while the run's process lives, and each file that is written
-//! is announced there. When that process is gone, the daemon holds the attempts' GPU locks, their part of the machine's
-//! ledger, and their claims until they have ended. Knows no workflow.
+//! its files. Only the start of a unit comes over a socket, while the run's process lives, and each new file is announced
+//! there. The daemon holds the attempts' claims, and when that process is gone also their GPU locks and their part of the
+//! machine's ledger, until they have ended. Knows no workflow.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
-    NodeFacts, NodeFiles,
+    NodeFacts, NodeFiles, Record,
     outgoing::Outgoing,
     programs::{News, Programs},
 };
@@ -102,7 +102,11 @@ pub(crate) struct Begin {
 
 /// A message for the engine: the attempt's folder has a new file.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Tell(pub(crate) AttemptId);
+pub(crate) enum Tell {
+    Started(AttemptId),
+    /// With the record, if there is no room for it on the disk.
+    Ended(AttemptId, Option<Box<Record>>),
+}
 
 /// The main function of the process.
 ///
@@ -268,6 +272,8 @@ impl Daemon {
             News::Started(attempt) => {
                 let Some(program) = self.programs.running.get(&attempt) else { return };
                 self.out.started(attempt, program.folder.path(), &program.facts);
+                self.write();
+                self.announce(&Tell::Started(attempt));
             }
             News::Ended(attempt, ended) => {
                 let (program, mut record) = *ended;
@@ -278,31 +284,34 @@ impl Daemon {
                 }
                 // A power cut ends the other attempts as well.
                 self.out.ended(attempt, program.folder.path(), &record, false);
-                if self.engine.is_none() {
-                    self.hold();
-                }
+                self.write();
+                let unwritten = self.out.has_end(attempt).then(|| Box::new(record));
+                self.announce(&Tell::Ended(attempt, unwritten));
             }
         }
-        self.write();
         if self.engine.is_none() {
+            self.hold();
             // No later run wants the results of those that were told to end.
             let lost = |intent: &Intent| intent.here.is_some() && intent.standing(&self.dir) == Standing::Lost;
             intents::of(&self.run).iter().filter(|intent| lost(intent)).for_each(|intent| intent.remove(&self.dir));
         }
     }
 
-    /// Writes the files that wait, and announces them.
+    /// Writes the files that wait.
     fn write(&mut self) {
-        let Daemon { out, engine, attempts, programs, claims, .. } = self;
+        let Daemon { out, attempts, claims, .. } = self;
         // Whatever the error is, it is tried again: nobody else knows how the programs have ended.
-        let _ = out.write(|attempt| {
-            let _ = engine.as_mut().map(|engine| engine.send(&Tell(attempt)));
-            if !programs.running.contains_key(&attempt)
-                && let Some(claim) = attempts.remove(&attempt).and_then(|own| own.claim)
-            {
+        let _ = out.write(|attempt, is_end| {
+            let ended = if is_end { attempts.remove(&attempt) } else { None };
+            if let Some(claim) = ended.and_then(|own| own.claim) {
                 let _ = claims.give_back(&[claim]);
             }
         });
+    }
+
+    fn announce(&mut self, news: &Tell) {
+        // If the engine is gone, the next read shows it.
+        let _ = self.engine.as_mut().map(|engine| engine.send(news));
     }
 
     /// The engine is gone.

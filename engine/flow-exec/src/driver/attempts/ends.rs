@@ -27,8 +27,9 @@ use crate::{
 fn needed(running: &Running, good: bool, is_noted: bool) -> Vec<Leftover> {
     /// From so many on, artifacts are removed by their places.
     const MANY: usize = 64;
-    // An earlier run may have written the record of an attempt that it started.
-    let record = (is_noted || running.rejoined).then(|| NodeFiles::of(running.folder.path()).ended());
+    // A job's stay until the batch system is asked no more.
+    let has_files = is_noted || running.rejoined || running.is_detached();
+    let files = has_files.then(|| NodeFiles::of(running.folder.path()).all()).into_iter().flatten();
     let work = if good {
         running.folder.all_of_work()
     } else {
@@ -42,7 +43,7 @@ fn needed(running: &Running, good: bool, is_noted: bool) -> Vec<Leftover> {
     // The work folder holds the same files.
     let inputs = Some(running.folder.inputs());
     let inputs = inputs.filter(|inputs| inputs.exists() && !work.iter().any(|work| inputs.starts_with(work)));
-    let mut all: Vec<Leftover> = work.into_iter().chain(record).chain(inputs).map(Leftover::from).collect();
+    let mut all: Vec<Leftover> = work.into_iter().chain(files).chain(inputs).map(Leftover::from).collect();
     let links = &running.resolved.links;
     if let Some(work) = all.first_mut().filter(|_| good && links.len() >= MANY) {
         work.has_artifacts(running.folder.work(), links);
@@ -86,7 +87,8 @@ impl<X: Executor> Attempts<X> {
         out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
         // The outputs of a good attempt are in the store.
         let needed = needed(&running, outcome == Outcome::Ok && !missed, is_noted);
-        let mut unrecorded = Unrecorded { needed, intent: running.intent.filter(|_| is_noted) };
+        let is_written = is_noted || running.is_detached();
+        let mut unrecorded = Unrecorded { needed, intent: running.intent.filter(|_| is_written) };
         if !running.joinable && !is_noted {
             unrecorded.needed.drain(..).for_each(|path| self.leftovers.add(path));
         }

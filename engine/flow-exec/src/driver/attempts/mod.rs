@@ -139,7 +139,7 @@ impl<X: Executor> Attempts<X> {
             activity: running.activity.clone(),
             since: clock::unix_seconds(),
             is_kept: running.joinable && running.killed.is_none(),
-            intent: running.intent.clone(),
+            intent: running.intent.clone().filter(|_| !running.joinable),
             is_told: false,
         };
         match self.states.set(attempt, AttemptState::Collecting(Box::new(ended)))? {

@@ -36,7 +36,8 @@ pub(crate) struct Running {
     pub(crate) rejoined: bool,
     /// Another run may have to conclude it until its result is recorded.
     pub(crate) joinable: bool,
-    /// Written for the next run while its outputs are stored, if [it took a while](Self::is_noted).
+    /// The record of its unit for the next run: of a detached run from its start, of a foreground run while its outputs
+    /// are stored, if [it took a while](Self::is_noted).
     pub(crate) intent: Option<Arc<Intent>>,
     /// Labels of the attempts of the run that started it.
     pub(crate) known: Arc<BTreeMap<AttemptId, String>>,
@@ -152,13 +153,18 @@ impl Running {
         }
     }
 
+    /// True if a daemon of this run keeps it.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.joinable && !self.batch
+    }
+
     /// True if its end is written down for the next run, in case that this process is killed while it stores the outputs.
     /// A shorter program is cheaper to run again.
     pub(crate) fn is_noted(&self, exit: &Exit) -> bool {
         /// In seconds.
         const LONG: f64 = 1.0;
         let is_good = exit.code == Some(0) && self.killed.is_none();
-        self.intent.is_some() && is_good && exit.ended_at - exit.started_at >= LONG
+        self.intent.is_some() && !self.joinable && is_good && exit.ended_at - exit.started_at >= LONG
     }
 
     /// It runs on this node: replaces what was assumed about its machine.

@@ -10,7 +10,7 @@ use flow_core::{
     reason::{Cause, Filling},
     sched::{Holding, Placement},
 };
-use flow_store::LeftCopy;
+use flow_store::{LeftCopy, ProcessIdentity};
 
 use super::{capture, context::RunContext, live_sources, run_claims, start, step_variables::StepVariables};
 use crate::{
@@ -86,7 +86,8 @@ pub(crate) struct Prepared {
     pub(crate) job: Option<BatchWork>,
     /// Present if it survives this run, or has survived an earlier one.
     pub(crate) stays: Option<DetachedAttempt>,
-    /// Written for the next run while its outputs are stored, if it took a while. A group has one.
+    /// The record of its unit for the next run: of a detached run from its start, of a foreground run while its outputs
+    /// are stored, if it took a while.
     pub(crate) intent: Option<Arc<Intent>>,
     /// The label of its instance, with secrets hidden.
     pub(crate) label: String,
@@ -113,13 +114,17 @@ pub(crate) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>
         let key = Intent::key(context.store.dir().path(), &context.run, &attempts);
         let mut intent = Intent { members, key, ..unwritten(context) };
         let is_job = all.iter().flat_map(|filled| &filled.prepared).any(|prepared| prepared.job.is_some());
-        intent.here = (!is_job).then(|| context.file());
+        if !is_job {
+            (intent.here, intent.boot) = (Some(context.file()), ProcessIdentity::own().boot);
+        }
         let over = Arc::new(Intent { is_over: true, ..intent.clone() });
+        let detached = Arc::new(intent.clone());
         for prepared in all.iter_mut().filter_map(|filled| filled.prepared.as_mut().ok()) {
             if let Some(job) = &mut prepared.job {
                 job.intent.clone_from(&intent);
             } else if let Some(stays) = &mut prepared.stays {
                 stays.intent.clone_from(&intent);
+                prepared.intent = Some(Arc::clone(&detached));
             } else if over.members.len() == unit.len() {
                 prepared.intent = Some(Arc::clone(&over));
             }
@@ -135,7 +140,7 @@ pub(crate) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>
 
 fn unwritten(context: &RunContext) -> Intent {
     let (run, members) = (context.run.clone(), Vec::new());
-    Intent { key: String::new(), task: None, job: None, run, members, here: None, is_over: false }
+    Intent { key: String::new(), task: None, job: None, run, members, here: None, boot: String::new(), is_over: false }
 }
 
 fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {

@@ -1,24 +1,24 @@
-//! Three executors as one: Slurm steps go to the batch system, attempts of earlier runs are joined, and everything else
-//! runs on this machine. Knows no workflow.
+//! Three executors as one: Slurm steps go to the batch system, what survives a run on this machine to a daemon, and
+//! everything else to a keeper. Knows no workflow.
 
 use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
 
 use flow_core::AttemptId;
 
-use super::{Event, Executor, Work, adopted::AdoptedAttempts, local::Local, slurm::Slurm};
+use super::{Event, Executor, Work, detached::DetachedAttempts, local::Local, slurm::Slurm};
 use crate::ExecError;
 
 pub(crate) struct CompositeExecutor {
     local: Local,
-    joined: AdoptedAttempts,
+    detached: DetachedAttempts,
     /// Present if a step of the workflow runs on Slurm.
     slurm: Option<Slurm>,
     there: BTreeSet<AttemptId>,
 }
 
 impl CompositeExecutor {
-    pub(crate) fn new(local: Local, joined: AdoptedAttempts, slurm: Option<Slurm>) -> CompositeExecutor {
-        CompositeExecutor { local, joined, slurm, there: BTreeSet::new() }
+    pub(crate) fn new(local: Local, detached: DetachedAttempts, slurm: Option<Slurm>) -> CompositeExecutor {
+        CompositeExecutor { local, detached, slurm, there: BTreeSet::new() }
     }
 
     fn there(&mut self, attempt: AttemptId) -> Option<&mut Slurm> {
@@ -37,33 +37,32 @@ impl Executor for CompositeExecutor {
             None if !there.is_empty() => return Err(ExecError::Fault("a job has no Slurm to go to".to_owned())),
             _ => {}
         }
-        let joins = |work: &Work| work.stays.as_ref().is_some_and(|stays| stays.joined);
-        let (joined, here): (Vec<Work>, Vec<Work>) = here.into_iter().partition(joins);
-        if !joined.is_empty() {
-            self.joined.start(joined)?;
+        match here.first() {
+            None => Ok(()),
+            Some(first) if first.stays.is_some() || self.detached.is_on() => self.detached.start(here),
+            Some(_) => self.local.start(here),
         }
-        if here.is_empty() { Ok(()) } else { self.local.start(here) }
     }
 
     fn release(&mut self, attempt: AttemptId, at: f64) -> io::Result<()> {
         if let Some(slurm) = self.there(attempt) {
             return slurm.release(attempt, at);
         }
-        if self.joined.has(attempt) { self.joined.release(attempt, at) } else { self.local.release(attempt, at) }
+        if self.detached.has(attempt) { self.detached.release(attempt, at) } else { self.local.release(attempt, at) }
     }
 
     fn stop(&mut self, attempt: AttemptId) -> io::Result<()> {
         if let Some(slurm) = self.there(attempt) {
             return slurm.stop(attempt);
         }
-        if self.joined.has(attempt) { self.joined.stop(attempt) } else { self.local.stop(attempt) }
+        if self.detached.has(attempt) { self.detached.stop(attempt) } else { self.local.stop(attempt) }
     }
 
     fn kill(&mut self, attempt: AttemptId, grace: Duration) {
         if let Some(slurm) = self.there(attempt) {
             return slurm.kill(attempt, grace);
         }
-        if self.joined.has(attempt) { self.joined.kill(attempt, grace) } else { self.local.kill(attempt, grace) }
+        if self.detached.has(attempt) { self.detached.kill(attempt, grace) } else { self.local.kill(attempt, grace) }
     }
 
     fn hurry(&mut self) {
@@ -74,15 +73,13 @@ impl Executor for CompositeExecutor {
         if let Some(slurm) = self.there(attempt) {
             slurm.settled(attempt);
             self.there.remove(&attempt);
-        } else if self.joined.has(attempt) {
-            self.joined.settled(attempt);
         } else {
-            self.local.settled(attempt);
+            self.detached.settled(attempt);
         }
     }
 
     fn root(&self) -> Option<u32> {
-        self.local.root()
+        self.detached.root().or_else(|| self.local.root())
     }
 
     fn shares_this_machine(&self) -> bool {
@@ -90,11 +87,11 @@ impl Executor for CompositeExecutor {
     }
 
     fn lend(&mut self, life: OwnedFd, place: u32) {
-        self.local.lend(life, place);
+        if self.detached.is_on() { self.detached.lend(life, place) } else { self.local.lend(life, place) }
     }
 
     fn lend_locks(&mut self, locks: Vec<Option<OwnedFd>>) {
-        self.local.lend_locks(locks);
+        self.detached.lend_locks(locks);
     }
 
     async fn next_event(&mut self) -> Result<Event, ExecError> {
@@ -106,7 +103,7 @@ impl Executor for CompositeExecutor {
         };
         tokio::select! {
             event = self.local.next_event() => event,
-            event = self.joined.next_event() => event,
+            event = self.detached.next_event() => event,
             event = slurm => event,
         }
     }

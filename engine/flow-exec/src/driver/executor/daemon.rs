@@ -104,18 +104,18 @@ impl DaemonHandle {
         let _ = self.channel.send(&Ask::Kill { attempt, grace });
     }
 
-    /// The next attempt whose folder has a new file. Dropping the future loses nothing.
+    /// The next attempt whose folder has a new file, and which. Dropping the future loses nothing.
     ///
     /// # Errors
     /// It is gone, and every attempt with it.
-    pub(crate) async fn next_news(&mut self) -> Result<AttemptId, ExecError> {
+    pub(crate) async fn next_news(&mut self) -> Result<Tell, ExecError> {
         let gone = |why: String| {
             ExecError::Fault(format!(
                 "the supervisor of the running steps has ended ({why}), and the steps with it; run again to continue"
             ))
         };
         match self.channel.next().await {
-            Ok(Some(Tell(attempt))) => Ok(attempt),
+            Ok(Some(news)) => Ok(news),
             Ok(None) => Err(gone("it was killed".to_owned())),
             Err(error) => Err(gone(error.to_string())),
         }

@@ -1,114 +1,184 @@
-//! Attempts of an earlier run whose flow process died, followed through their folders until they end. Their supervisor
-//! process holds the locks. Knows no workflow.
+//! Attempts on this machine that survive their run, followed through their folders until they end. A daemon keeps them:
+//! that of this run, which starts them on request and says which folder has a new file, or that of an earlier run whose
+//! flow process died. Knows no workflow.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     io,
+    os::fd::OwnedFd,
     time::{Duration, Instant},
 };
 
 use flow_core::{
     AttemptId, Outcome, RunId,
-    reason::{Cause, StartFault},
+    reason::{Cause, Fault, StartFault},
 };
 use flow_store::StoreDir;
 
 use super::{
     Ended, Event, Executor, Observed, OutcomeOverride, RecordedCoRunners, RemoteObservation, RetryAdvice, Work,
-    intents::{Intent, Standing},
+    daemon::{DaemonHandle, Settings},
+    intents::{Intent, Member, Standing},
 };
 use crate::{
     ExecError,
     attempt::Folder,
-    clock,
-    node::{NodeFiles, Record},
+    clock, keeper,
+    node::{Begin, NodeFiles, Record, Tell},
 };
 
-/// How often folders are looked at.
+/// How often the folders of an earlier run's attempts are looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The intents of units on this machine. Each stays on disk until the results of all its attempts are recorded.
-#[derive(Default)]
-pub(super) struct UnitIntents(Vec<(Intent, BTreeSet<AttemptId>)>);
-
-impl UnitIntents {
-    pub(super) fn add(&mut self, unit: &[Work]) {
-        let attempts = unit.iter().map(|work| work.program.attempt).collect();
-        let intent = unit.iter().find_map(|work| Some(work.stays.as_ref()?.intent.clone()));
-        self.0.extend(intent.map(|intent| (intent, attempts)));
-    }
-
-    pub(super) fn settled(&mut self, dir: &StoreDir, attempt: AttemptId) {
-        self.0.retain_mut(|(intent, attempts)| {
-            let over = attempts.remove(&attempt) && attempts.is_empty();
-            if over {
-                intent.remove(dir);
-            }
-            !over
-        });
-    }
-}
-
-/// An attempt of another run that this one follows.
-struct AdoptedAttempt {
+/// An attempt that is followed.
+struct FollowedAttempt {
     folder: Folder,
     /// The run that started it.
     run: RunId,
+    is_own: bool,
     is_grouped: bool,
     is_told: bool,
     /// Its group was released by this run.
     is_released: bool,
+    /// This run told it to end.
+    is_killed: bool,
 }
 
 /// The attempts that this run follows.
-pub(crate) struct AdoptedAttempts {
+pub(crate) struct DetachedAttempts {
     dir: StoreDir,
-    followed: BTreeMap<AttemptId, AdoptedAttempt>,
-    intents: UnitIntents,
+    /// Present if this run is detached.
+    settings: Option<Settings>,
+    daemon: Option<DaemonHandle>,
+    /// What the daemon is to hold.
+    life: Option<(OwnedFd, u32)>,
+    locks: Vec<Option<OwnedFd>>,
+    followed: BTreeMap<AttemptId, FollowedAttempt>,
+    /// Each stays on disk until the results of all its attempts are recorded.
+    intents: Vec<(Intent, BTreeSet<AttemptId>)>,
     events: VecDeque<Event>,
     looked_at: Option<Instant>,
 }
 
-impl AdoptedAttempts {
-    pub(crate) fn new(dir: StoreDir) -> AdoptedAttempts {
-        let (followed, intents) = (BTreeMap::new(), UnitIntents::default());
-        AdoptedAttempts { dir, followed, intents, events: VecDeque::new(), looked_at: None }
+impl DetachedAttempts {
+    /// `settings`: of this run's daemon, if it is detached.
+    pub(crate) fn new(dir: StoreDir, settings: Option<Settings>) -> DetachedAttempts {
+        DetachedAttempts {
+            dir,
+            settings,
+            daemon: None,
+            life: None,
+            locks: Vec::new(),
+            followed: BTreeMap::new(),
+            intents: Vec::new(),
+            events: VecDeque::new(),
+            looked_at: None,
+        }
+    }
+
+    /// True if this run is detached.
+    pub(crate) fn is_on(&self) -> bool {
+        self.settings.is_some()
     }
 
     pub(crate) fn has(&self, attempt: AttemptId) -> bool {
-        self.intents.0.iter().any(|(_, attempts)| attempts.contains(&attempt))
+        self.intents.iter().any(|(_, attempts)| attempts.contains(&attempt))
+    }
+
+    /// Starts a unit of this run.
+    fn begin(&mut self, intent: &Intent, unit: Vec<Work>) -> Result<io::Result<()>, ExecError> {
+        let Some(settings) = &self.settings else {
+            return Err(ExecError::Fault("a run that is not detached has a detached attempt".to_owned()));
+        };
+        let daemon = match &mut self.daemon {
+            Some(daemon) => daemon,
+            none => {
+                let daemon = DaemonHandle::spawn(settings, self.life.take(), std::mem::take(&mut self.locks));
+                none.insert(daemon.map_err(ExecError::io("start what is to keep the steps", &settings.exe))?)
+            }
+        };
+        let begin = |(work, member): (Work, &Member)| {
+            let stays = work.stays?;
+            let timeout = stays.timeout.map(|span| Duration::from_micros(span.0));
+            let (unit, fingerprint) = (intent.key.clone(), member.fingerprint);
+            Some(Begin { start: work.program, unit, fingerprint, cards: stays.cards, timeout, holds: stays.holds })
+        };
+        let unit = unit.into_iter().zip(&intent.members).filter_map(begin).collect();
+        Ok(intent.note(&self.dir).and_then(|()| daemon.begin(unit)))
     }
 
     fn tell(&self, attempt: AttemptId, tell: impl FnOnce(&Folder) -> io::Result<()>) -> io::Result<()> {
         self.followed.get(&attempt).map_or(Ok(()), |followed| tell(&followed.folder))
     }
 
+    /// Looks at the attempts of earlier runs, whose daemons tell this run nothing.
     fn look(&mut self) {
-        let mut over = Vec::new();
-        for (&attempt, followed) in &mut self.followed {
-            // Read before the record: the supervisor writes the record before it exits.
-            let kept = self.dir.run(&followed.run).kept();
-            let files = NodeFiles::of(followed.folder.path());
-            let record = files.read_ended();
-            if !followed.is_told && (record.is_some() || files.read_started().is_some()) {
-                followed.is_told = true;
-                self.events.push_back(Event::Started { attempt, node: None });
-            }
-            let end = match record {
-                // It ended after the barrier: the scheduler must hear of the barrier first.
-                Some(record) if followed.is_grouped && record.released.is_some() && !followed.is_released => continue,
-                Some(record) => ended(record),
-                None if kept.is_none() => lost(),
-                None => continue,
-            };
-            over.push((attempt, end));
-        }
+        let others = self.followed.iter().filter(|(_, followed)| !followed.is_own);
+        let others: Vec<AttemptId> = others.map(|(attempt, _)| *attempt).collect();
+        let mut over: Vec<_> =
+            others.into_iter().filter_map(|attempt| Some((attempt, self.look_at(attempt)?))).collect();
         // In the order of their ends: the first end closes the window of a group.
         over.sort_by(|(_, a), (_, b)| a.exit.ended_at.total_cmp(&b.exit.ended_at));
-        for (attempt, end) in over {
-            self.followed.remove(&attempt);
-            self.events.push_back(Event::Ended { attempt, end: Box::new(end) });
+        over.into_iter().for_each(|(attempt, end)| self.ended(attempt, end));
+    }
+
+    /// Looks at the files of such an attempt. Returns its end.
+    fn look_at(&mut self, attempt: AttemptId) -> Option<Ended> {
+        let followed = self.followed.get(&attempt)?;
+        // Read before the record: the daemon writes the record before it exits.
+        let is_kept = self.dir.run(&followed.run).kept().is_some();
+        let files = NodeFiles::of(followed.folder.path());
+        let record = files.read_ended();
+        if record.is_some() || files.read_started().is_some() {
+            self.started(attempt);
         }
+        let followed = self.followed.get(&attempt)?;
+        match record {
+            // Its program may have ended well, because it was told to end before its work was done.
+            Some(record) if record.warned.is_some() || !followed.is_killed && files.asked_to_end().is_some() => {
+                Some(lost())
+            }
+            // It ended after the barrier: the scheduler must hear of the barrier first.
+            Some(record) if followed.is_grouped && record.released.is_some() && !followed.is_released => None,
+            Some(record) => Some(ended(record)),
+            None => (!is_kept).then(lost),
+        }
+    }
+
+    /// The daemon of this run has news.
+    fn hear(&mut self, news: Tell) {
+        let (attempt, record) = match news {
+            Tell::Started(attempt) => return self.started(attempt),
+            Tell::Ended(attempt, record) => (attempt, record),
+        };
+        let Some(followed) = self.followed.get(&attempt) else { return };
+        let record = record.map(|record| *record).or_else(|| NodeFiles::of(followed.folder.path()).read_ended());
+        if let Some(reason) = record.as_ref().and_then(|record| record.exit.spawn_error.as_ref()) {
+            self.followed.remove(&attempt);
+            return self.events.push_back(Event::SpawnFailed { attempt, reason: keeper::told(reason) });
+        }
+        self.started(attempt);
+        self.ended(
+            attempt,
+            match record.filter(|record| record.warned.is_none()) {
+                Some(Record { exit, host, gpus, cost, .. }) => {
+                    Ended::here(exit, Observed { samples: host, gpus, cost })
+                }
+                None => lost(),
+            },
+        );
+    }
+
+    fn started(&mut self, attempt: AttemptId) {
+        if let Some(followed) = self.followed.get_mut(&attempt).filter(|followed| !followed.is_told) {
+            followed.is_told = true;
+            self.events.push_back(Event::Started { attempt, node: None });
+        }
+    }
+
+    fn ended(&mut self, attempt: AttemptId, end: Ended) {
+        self.followed.remove(&attempt);
+        self.events.push_back(Event::Ended { attempt, end: Box::new(end) });
     }
 }
 
@@ -136,18 +206,30 @@ fn lost() -> Ended {
     Ended { instead, ..Ended::here(super::slurm::unseen(now, now), Observed::default()) }
 }
 
-impl Executor for AdoptedAttempts {
+impl Executor for DetachedAttempts {
     fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
-        self.intents.add(&unit);
-        let is_grouped = unit.len() > 1;
-        let Some(intent) = unit.iter().find_map(|work| Some(work.stays.as_ref()?.intent.clone())) else {
+        let attempts: BTreeSet<AttemptId> = unit.iter().map(|work| work.program.attempt).collect();
+        let refused = |reason: Fault| {
+            attempts.clone().into_iter().map(move |attempt| Event::SpawnFailed { attempt, reason: reason.clone() })
+        };
+        let stays = unit.first().and_then(|work| work.stays.as_ref());
+        let Some((intent, is_own)) = stays.map(|stays| (stays.intent.clone(), !stays.joined)) else {
+            self.events.extend(refused(StartFault::NotWrittenDown.into()));
             return Ok(());
         };
-        for work in unit {
-            let (folder, run) = (Folder::at(work.program.folder), intent.run.clone());
-            let followed = AdoptedAttempt { folder, run, is_grouped, is_told: false, is_released: false };
+        for work in &unit {
+            let (folder, run) = (Folder::at(work.program.folder.clone()), intent.run.clone());
+            let (is_grouped, is_told, is_released, is_killed) = (unit.len() > 1, false, false, false);
+            let followed = FollowedAttempt { folder, run, is_own, is_grouped, is_told, is_released, is_killed };
             self.followed.insert(work.program.attempt, followed);
         }
+        if is_own && let Err(error) = self.begin(&intent, unit)? {
+            intent.remove(&self.dir);
+            attempts.iter().for_each(|attempt| _ = self.followed.remove(attempt));
+            self.events.extend(refused(error.to_string().into()));
+            return Ok(());
+        }
+        self.intents.push((intent, attempts));
         self.looked_at = None;
         Ok(())
     }
@@ -164,19 +246,39 @@ impl Executor for AdoptedAttempts {
     }
 
     fn kill(&mut self, attempt: AttemptId, grace: Duration) {
-        // If the file cannot be written, the attempt continues and flow waits for it.
+        // If the file cannot be written, an attempt of an earlier run continues, and flow waits for it.
         let _ = self.tell(attempt, |folder| NodeFiles::of(folder.path()).ask_to_end(grace));
         if let Some(followed) = self.followed.get_mut(&attempt) {
-            followed.is_released = true;
+            (followed.is_released, followed.is_killed) = (true, true);
+            self.daemon.iter_mut().filter(|_| followed.is_own).for_each(|daemon| daemon.kill(attempt, grace));
         }
     }
 
     fn settled(&mut self, attempt: AttemptId) {
-        self.intents.settled(&self.dir, attempt);
+        let dir = &self.dir;
+        self.intents.retain_mut(|(intent, attempts)| {
+            let over = attempts.remove(&attempt) && attempts.is_empty();
+            if over {
+                intent.remove(dir);
+            }
+            !over
+        });
     }
 
     fn root(&self) -> Option<u32> {
-        None
+        self.daemon.as_ref().map(DaemonHandle::keeper)
+    }
+
+    fn shares_this_machine(&self) -> bool {
+        true
+    }
+
+    fn lend(&mut self, life: OwnedFd, place: u32) {
+        self.life = Some((life, place));
+    }
+
+    fn lend_locks(&mut self, locks: Vec<Option<OwnedFd>>) {
+        self.locks = locks;
     }
 
     async fn next_event(&mut self) -> Result<Event, ExecError> {
@@ -184,16 +286,24 @@ impl Executor for AdoptedAttempts {
             if let Some(event) = self.events.pop_front() {
                 return Ok(event);
             }
-            if self.followed.is_empty() {
-                return std::future::pending().await;
-            }
+            let follows = self.followed.values().any(|followed| !followed.is_own);
             let pause = self.looked_at.map_or(Duration::ZERO, |at| LOOK.saturating_sub(clock::since(at)));
-            if !pause.is_zero() {
-                tokio::time::sleep(pause).await;
+            tokio::select! {
+                biased;
+                news = next_news(&mut self.daemon) => self.hear(news?),
+                () = tokio::time::sleep(pause), if follows => {
+                    self.looked_at = Some(clock::steady());
+                    self.look();
+                }
             }
-            self.looked_at = Some(clock::steady());
-            self.look();
         }
+    }
+}
+
+async fn next_news(daemon: &mut Option<DaemonHandle>) -> Result<Tell, ExecError> {
+    match daemon {
+        Some(daemon) => daemon.next_news().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
 
 use flow_core::{Artifact, AttemptId, Circumstances, Digest, RunId, sched::Placement};
 use flow_slurm::JobId;
-use flow_store::{RunDir, StoreDir};
+use flow_store::{ProcessIdentity, RunDir, StoreDir};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -38,9 +38,13 @@ pub(crate) struct Intent {
     pub(crate) run: RunId,
     /// The attempts that run in it. Several attempts are a co-run group.
     pub(crate) members: Vec<Member>,
-    /// Not a batch job: it runs on this machine after the death of its run. Holds the workflow file.
+    /// Not a batch job: it runs on this machine, also after the death of its run. Holds the workflow file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) here: Option<String>,
+    /// The boot of this machine in which it runs; empty for a batch job. After a power cut its outputs may be incomplete,
+    /// because nothing here is synced.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) boot: String,
     /// It has ended, and its foreground run is storing its outputs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_over: bool,
@@ -133,7 +137,8 @@ impl Intent {
             let work = Folder::at(member.folder.clone()).work();
             member.outputs.iter().all(|output| work.join(output).exists())
         };
-        if self.is_over && !self.members.iter().all(is_whole) {
+        let is_of_this_boot = self.here.is_none() || self.boot == ProcessIdentity::own().boot;
+        if !is_of_this_boot || self.is_over && !self.members.iter().all(is_whole) {
             return Standing::Lost;
         }
         let files = || self.members.iter().map(|member| NodeFiles::of(&member.folder));
@@ -349,6 +354,7 @@ fn read(path: &Path) -> Vec<Intent> {
     let task = |(number, members): (u32, Vec<Member>)| Intent {
         key: key.clone(),
         here: None,
+        boot: String::new(),
         is_over: false,
         task: Some(Task { number, of }),
         job: job.map(|job| JobId { job, task: Some(number) }),
@@ -380,6 +386,7 @@ mod tests {
         Intent {
             key: "flow-a".to_owned(),
             here: None,
+            boot: String::new(),
             is_over: false,
             task,
             job,

@@ -4,10 +4,10 @@
 //! Events may come late, twice or out of order, and a start may not be reported. Only the end of every started attempt
 //! is reported eventually. The loop ignores what is out of date.
 
-pub(super) mod adopted;
 pub(super) mod batch;
 pub(super) mod composite;
 pub(super) mod daemon;
+pub(super) mod detached;
 pub(crate) mod intents;
 pub(super) mod local;
 pub(super) mod slurm;
@@ -38,7 +38,7 @@ pub(crate) struct Work {
 
 /// An attempt on this machine that survives its run.
 pub(crate) struct DetachedAttempt {
-    /// The record to write for its unit if this run dies; for an adopted attempt, the one that the earlier run wrote.
+    /// The record of its unit, written before it starts; for an adopted attempt, the one that the earlier run wrote.
     pub(crate) intent: Intent,
     /// An earlier run started it.
     pub(crate) joined: bool,

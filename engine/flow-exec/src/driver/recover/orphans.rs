@@ -14,7 +14,7 @@ use super::left::{self, Followed};
 use crate::{
     clock,
     driver::executor::{
-        adopted::is_sound,
+        detached::is_sound,
         intents::{self, Intent, Member},
         slurm,
     },

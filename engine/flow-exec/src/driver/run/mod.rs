@@ -25,9 +25,9 @@ use super::{
     begin::{context::RunContext, environments::PresentEnvironment},
     executor::{
         Executor,
-        adopted::AdoptedAttempts,
         composite::CompositeExecutor,
         daemon,
+        detached::DetachedAttempts,
         local::Local,
         slurm::{Settings, Slurm},
     },
@@ -49,12 +49,10 @@ pub fn run(
     observe: &mut dyn FnMut(Update),
 ) -> Result<RunEnd, ExecError> {
     run_on(options, builtins, observe, |context| {
-        let mut local = Local::new(context.exe.clone(), record::of_run(context.run_dir.path()));
-        if context.outlives {
-            local = local.outliving(outliving(context));
-        }
-        let joined = AdoptedAttempts::new(context.store.dir().clone());
-        CompositeExecutor::new(local, joined, context.session.expansion.has_batch().then(|| slurm(context)))
+        let local = Local::new(context.exe.clone(), record::of_run(context.run_dir.path()));
+        let daemon = context.outlives.then(|| daemon(context));
+        let detached = DetachedAttempts::new(context.store.dir().clone(), daemon);
+        CompositeExecutor::new(local, detached, context.session.expansion.has_batch().then(|| slurm(context)))
     })
 }
 
@@ -63,7 +61,7 @@ fn highest_priority(instances: &[Instance]) -> i64 {
     instances.iter().filter(|instance| instance.is_batch()).map(|instance| instance.priority).max().unwrap_or(0)
 }
 
-fn outliving(context: &RunContext) -> daemon::Settings {
+fn daemon(context: &RunContext) -> daemon::Settings {
     let expansion = &context.session.expansion;
     let wants = expansion.instances.iter().any(|instance| instance.request.gpus > 0 && !instance.is_batch());
     let machine = Some(&expansion.machine).filter(|machine| wants && !machine.fake_gpus);
