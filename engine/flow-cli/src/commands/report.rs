@@ -222,8 +222,8 @@ fn no_report(view: &View) -> CliError {
 /// Lines of a report's answers at the end of a run.
 const ANSWERS: usize = 3;
 
-/// The answers of a run's reports. An unreadable report is skipped; its step has reported the
-/// error.
+/// The answers of a run's reports, which are among the results that it `made`. An unreadable report
+/// is skipped; its step has reported the error.
 pub(crate) fn answers(
     workspace: &Workspace,
     view: &View,
@@ -231,6 +231,9 @@ pub(crate) fn answers(
     global: &Global,
     output: &mut Output,
 ) -> Vec<String> {
+    if made.is_empty() {
+        return Vec::new();
+    }
     let builtins = flow_report::Reports::new();
     let mut all = Vec::new();
     let reports = view.instances.values().filter(|shown| made.contains(&shown.label));
