@@ -15,7 +15,7 @@ use std::{
 use flow_core::{JournalLine, RunId};
 
 use crate::{
-    Batch, Objects, Result, StoreDir,
+    Batch, Holder, Objects, Result, StoreDir,
     bytes::{Bytes, Each, Found, history_key, json, parse, result_key},
     db::{Db, DbBatch},
     index::Index,
@@ -46,7 +46,7 @@ pub(crate) struct OpenDatabase {
     /// Other processes have recorded since it was opened.
     is_shared: AtomicBool,
     /// Released after the database is closed.
-    _lock: Option<StoreLock>,
+    lock: Option<StoreLock>,
 }
 
 enum Values {
@@ -113,13 +113,18 @@ impl OpenDatabase {
             recording: Mutex::default(),
             followed: Mutex::default(),
             is_shared: AtomicBool::new(false),
-            _lock: None,
+            lock: None,
         }
     }
 
     /// Keeps the lock until the database is closed.
     pub(crate) fn holding(self, lock: StoreLock) -> OpenDatabase {
-        OpenDatabase { _lock: Some(lock), ..self }
+        OpenDatabase { lock: Some(lock), ..self }
+    }
+
+    /// Says in the lock, if this process holds it, who it is.
+    pub(crate) fn tell(&mut self, me: &Holder) -> Result<()> {
+        self.lock.as_mut().map_or(Ok(()), |lock| lock.tell(&self.dir, me))
     }
 
     /// True if this process holds the database.

@@ -100,8 +100,7 @@ impl OpenDatabase {
             runs.insert(run, (!is_over).then_some(to.unwrap_or(0)));
         }
         marks.keys().filter(|run| !runs.contains_key(run)).for_each(|run| removed.delete(mark_key(run)));
-        // This process is one of them.
-        if self.is_held() && runs.values().flatten().count() <= 1 {
+        if self.is_held() && runs.values().all(Option::is_none) {
             self.expect_others(false);
         }
         self.followed().runs = runs;

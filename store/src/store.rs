@@ -49,24 +49,46 @@ impl Store {
     /// Another process holds the store, its format is newer, it is on a network file system, or it cannot be read or
     /// written.
     pub fn open(path: &Path, me: &Holder, waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Store> {
-        Store::join(path, me, None, waiting).map(|(store, _)| store)
+        Store::join(path, me, StoreDir::try_lock, waiting)
     }
 
-    /// The same for a run. `name` chooses its id once the store is open, given the existing ids, oldest first, and is
-    /// called again if another run takes that id. The run [lives](StoreDir::living) from then on, until the store is
-    /// dropped.
+    /// The same for a process that will [name a run](Store::name_run). Waits a moment for a database that a short
+    /// command holds.
+    ///
+    /// # Errors
+    /// As of [`Store::open`].
+    pub fn open_to_run(path: &Path, me: &Holder, waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Store> {
+        Store::join(path, me, lock_soon, waiting)
+    }
+
+    /// The same, with a run.
     ///
     /// # Errors
     /// As of [`Store::open`].
     pub fn open_for_run(
         path: &Path,
         me: &Holder,
-        mut name: impl FnMut(&[RunId]) -> RunId,
+        name: impl FnMut(&[RunId]) -> RunId,
         waiting: impl FnMut(&Holder) -> ControlFlow<()>,
     ) -> Result<(Store, RunId)> {
-        let (store, run) = Store::join(path, me, Some(&mut name), waiting)?;
-        let missing = || StoreError::io(StoreAction::NameRun, path)(nix::errno::Errno::EEXIST.into());
-        Ok((store, run.ok_or_else(missing)?))
+        let mut store = Store::open_to_run(path, me, waiting)?;
+        let run = store.name_run(name)?;
+        Ok((store, run))
+    }
+
+    /// Begins the life of a run: it [lives](StoreDir::living) until the store is dropped. `name` chooses its id, given the
+    /// existing ids, oldest first, and is called again if another run takes that id.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn name_run(&mut self, mut name: impl FnMut(&[RunId]) -> RunId) -> Result<RunId> {
+        let (run, alive) = take_name(&self.dir, &self.me, &mut name)?;
+        self.me.run = Some(run.clone());
+        self.alive.get_mut().unwrap_or_else(PoisonError::into_inner).push(alive);
+        if let Some(database) = Arc::get_mut(&mut self.database) {
+            database.tell(&self.me)?;
+        }
+        Ok(run)
     }
 
     /// Opens it exclusively: waits for runs and other users, and makes others wait.
@@ -99,7 +121,7 @@ impl Store {
                 opened => return opened,
             }
         }
-        Ok(Store::of(dir.clone(), me.clone(), (OpenDatabase::read(dir)?, None), Vec::new(), None))
+        Ok(Store::of(dir.clone(), me.clone(), (OpenDatabase::read(dir)?, None), None))
     }
 
     pub(crate) fn of_core(
@@ -109,45 +131,39 @@ impl Store {
         lock: StoreLock,
         (core, rebuilt): (OpenDatabase, Option<Rebuilt>),
     ) -> Store {
-        Store::of(dir, me.clone(), (core.holding(lock), rebuilt), Vec::new(), Some(users))
+        Store::of(dir, me.clone(), (core.holding(lock), rebuilt), Some(users))
     }
 
     fn of(
         dir: StoreDir,
         me: Holder,
         (database, rebuilt): (OpenDatabase, Option<Rebuilt>),
-        alive: Vec<Alive>,
         users: Option<Users>,
     ) -> Store {
         let (objects, database) = (dir.objects(), Arc::new(database));
-        Store { objects, dir, database, rebuilt, me, alive: Mutex::new(alive), users }
+        Store { objects, dir, database, rebuilt, me, alive: Mutex::default(), users }
     }
 
     fn join(
         path: &Path,
         me: &Holder,
-        name: Option<Namer<'_>>,
+        lock: fn(&StoreDir, &Holder) -> Result<Option<StoreLock>>,
         mut waiting: impl FnMut(&Holder) -> ControlFlow<()>,
-    ) -> Result<(Store, Option<RunId>)> {
+    ) -> Result<Store> {
         let dir = StoreDir::create(path)?;
         let mut users = dir.join(me, &mut waiting)?;
         if users.is_alone {
             dir.objects().sweep_workplace()?;
             users.share(&dir)?;
         }
-        let lock = if name.is_some() { lock_soon(&dir, me)? } else { dir.try_lock(me)? };
-        let named = name.map(|name| take_name(&dir, me, name)).transpose()?;
-        let (run, alive) = named.unzip();
-        let me = Holder { run: run.clone().or_else(|| me.run.clone()), ..me.clone() };
-        let opened = match lock {
+        let opened = match lock(&dir, me)? {
             None => (OpenDatabase::read(&dir)?, None),
-            Some(mut lock) => {
-                lock.tell(&dir, &me)?;
+            Some(lock) => {
                 let (core, rebuilt) = OpenDatabase::open(&dir)?;
                 (core.holding(lock), rebuilt)
             }
         };
-        Ok((Store::of(dir, me, opened, alive.into_iter().collect(), Some(users)), run))
+        Ok(Store::of(dir, me.clone(), opened, Some(users)))
     }
 
     /// The database with everything that other runs have journalled by now. If that cannot be read or written, as on a

@@ -50,7 +50,6 @@ actions! {
     MoveAside = "move aside",
     MoveIntoPlace = "move into place",
     MoveIntoStore = "move into the store",
-    NameRun = "name a run in",
     Open = "open",
     OpenToGroup = "open to its group",
     ReachDatabase = "reach the database of this machine by",

@@ -25,16 +25,24 @@ use crate::{
 /// As [`Session::open`]; the store cannot be read.
 pub fn open(request: &SessionRequest, builtins: &dyn Builtins) -> Result<Session, ExecError> {
     let machine = hardware::machine(request.gpus.as_deref()).map_err(ExecError::Usage)?;
-    continued(&Basis::read(request, machine)?, builtins, true)
+    let basis = Basis::read(request, machine)?;
+    continued(&basis, places_left(&basis)?, builtins, true)
 }
 
-/// The same, from data that was read already.
-pub(crate) fn continued(basis: &Basis, builtins: &dyn Builtins, informs: bool) -> Result<Session, ExecError> {
+/// The places of attempts of killed runs that the next run follows, by label.
+pub(crate) fn places_left(basis: &Basis) -> Result<BTreeMap<String, Place>, ExecError> {
     let workspace = &basis.workspace;
-    let left = match workspace.existing_store()? {
-        Some(dir) => left::places(&dir, &workspace.name(&workspace.file)),
-        None => BTreeMap::new(),
-    };
+    let existing = workspace.existing_store()?;
+    Ok(existing.map(|dir| left::places(&dir, &workspace.name(&workspace.file))).unwrap_or_default())
+}
+
+/// The same, from data that was read already. Opens the store only if an attempt was `left` at another place.
+pub(crate) fn continued(
+    basis: &Basis,
+    left: BTreeMap<String, Place>,
+    builtins: &dyn Builtins,
+    informs: bool,
+) -> Result<Session, ExecError> {
     let session = basis.open(builtins, informs, BTreeMap::new())?;
     let place = |instance: &Instance| if instance.is_batch() { Place::Slurm } else { Place::Local };
     let is_elsewhere = |instance: &Instance| left.get(&*instance.label).is_some_and(|left| *left != place(instance));

@@ -7,13 +7,13 @@ mod open;
 mod prepare;
 mod progress;
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::ControlFlow, sync::Arc, thread, time::Duration};
 
 use flow_core::{
     Builtins, Instance, Outcome, Settled, Uses, learn,
     sched::{Limits, Scheduler},
 };
-use flow_store::Snapshot;
+use flow_store::{Snapshot, Store, StoreDir};
 
 use self::{
     begun::Begun,
@@ -32,8 +32,9 @@ use super::{
         slurm::{Settings, Slurm},
     },
     live::{GRACE, LoopStart, THREADS},
+    plan::continued::places_left,
     request::{RunEnd, RunOptions},
-    session::Basis,
+    session::{Basis, identity::holder},
     unchanged::{self, PublishedBefore, save_snapshot},
     updates::Update,
 };
@@ -98,12 +99,22 @@ pub(super) fn run_on<X: Executor>(
     let machine = hardware::machine(options.session.gpus.as_deref()).map_err(ExecError::Usage)?;
     let basis = Basis::read(&options.session, machine)?;
     let existing = basis.workspace.existing_store()?;
-    let previous = existing.and_then(|dir| Snapshot::load(&dir, &basis.workspace.snapshot_name()));
+    let previous = existing.as_ref().and_then(|dir| Snapshot::load(dir, &basis.workspace.snapshot_name()));
     if let Some(end) = nothing_to_do(options, &basis, &*builtins, previous.as_ref())? {
         return Ok(end);
     }
     let before = previous.as_ref().map(PublishedBefore::of).unwrap_or_default();
-    let opened = Opened::open(options, &basis, &*builtins, previous, observe)?;
+    let left = places_left(&basis)?;
+    let opened = thread::scope(|scope| {
+        // It takes as long as the expansion of the workflow, which opens the store itself if a dead run left something.
+        let holder = holder(&options.doing);
+        let open = move |dir: StoreDir| Store::open_to_run(dir.path(), &holder, |_| ControlFlow::Break(())).ok();
+        let opening = existing
+            .filter(|_| left.is_empty())
+            .and_then(|dir| thread::Builder::new().name("open".into()).spawn_scoped(scope, move || open(dir)).ok());
+        let store = || opening?.join().ok()?;
+        Opened::open(options, (&basis, left), &*builtins, previous, store, observe)
+    })?;
     let prepared = Prepared::of(&opened, observe)?;
     let begun = Begun::new(opened, prepared, options, builtins, observe)?;
     let executor = executor(&begun.context);

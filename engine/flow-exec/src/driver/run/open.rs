@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use flow_core::{
-    Builtins, Digest, Instance, InstanceId, RunId,
+    Builtins, Digest, Instance, InstanceId, Place, RunId,
     plan::Force,
     sched::policy::{self as policies, Policy},
 };
@@ -80,18 +80,20 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Waits for a process that has the store alone, if the options say so.
+    /// `left`: where attempts of dead runs are. `store` may have opened the store. Waits for a process that has it alone,
+    /// if the options say so.
     ///
     /// # Errors
     /// The workflow or an option is invalid, an input or a secret is missing, the store is unavailable.
     pub(super) fn open(
         options: &RunOptions,
-        basis: &Basis,
+        (basis, left): (&Basis, BTreeMap<String, Place>),
         builtins: &dyn Builtins,
         previous: Option<Snapshot>,
+        store: impl FnOnce() -> Option<Store>,
         observe: &mut dyn FnMut(Update),
     ) -> Result<Opened, ExecError> {
-        let session = continued(basis, builtins, false)?;
+        let session = continued(basis, left, builtins, false)?;
         let wanted = session.wanted(&options.targets)?;
         let force = options.force.of(&session)?;
         let policy_name =
@@ -114,14 +116,19 @@ impl Opened {
         if let (Some(cluster), None) = (&session.cluster, &session.unasked) {
             cluster.remember(&dir.nodes());
         }
-        let (store, run) = Store::open_for_run(dir.path(), &holder(&options.doing), name, |who: &Holder| {
+        let waiting = |who: &Holder| {
             if options.wait {
                 observe(Update::Held(who.to_string()));
                 ControlFlow::Continue(())
             } else {
                 ControlFlow::Break(())
             }
-        })?;
+        };
+        let mut store = match store() {
+            Some(store) => store,
+            None => Store::open_to_run(dir.path(), &holder(&options.doing), waiting)?,
+        };
+        let run = store.name_run(name)?;
         if !options.force.is_nothing() {
             // The snapshots depend on results that are about to be replaced.
             store.dir().drop_snapshots()?;
