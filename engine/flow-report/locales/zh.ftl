@@ -819,12 +819,10 @@ fault-store-cannot = { $which ->
     [look-at-the-file-system-of] 无法查看所在文件系统
     [look-for-the-group-of] 无法查找所属的组
     [make-a-store-in] 无法在此建立存储
-    [make-the-socket] 无法建立套接字
     [make-writable] 无法设为可写
     [move-aside] 无法移开
     [move-into-place] 无法移动到位
     [move-into-the-store] 无法移入存储
-    [name-a-run-in] 无法为运行命名
     [open] 无法打开
     [open-to-its-group] 无法向所属的组开放
     [reach-the-database-of-this-machine-by] 无法经此访问本机数据库
