@@ -13,11 +13,11 @@ use std::{
 #[derive(Clone, Debug, Default)]
 pub struct Activity {
     ended: Arc<AtomicBool>,
-    current: Arc<Mutex<Option<Arc<Current>>>>,
+    current: Arc<Mutex<Option<Arc<CurrentWork>>>>,
 }
 
 #[derive(Debug)]
-struct Current {
+struct CurrentWork {
     verb: &'static str,
     path: PathBuf,
     total: u64,
@@ -37,7 +37,7 @@ pub struct Doing {
 }
 
 /// While it exists, this is the displayed work of the activity.
-pub struct Begun<'a>(Option<&'a Activity>);
+pub struct ShownWork<'a>(Option<&'a Activity>);
 
 impl Activity {
     /// An activity that ends with this one and shows its own progress.
@@ -64,19 +64,19 @@ impl Activity {
         })
     }
 
-    fn current(&self) -> MutexGuard<'_, Option<Arc<Current>>> {
+    fn current(&self) -> MutexGuard<'_, Option<Arc<CurrentWork>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows a piece of work, unless it is part of the one that is shown.
     #[must_use]
-    pub fn begin(&self, verb: &'static str, path: &Path, total: u64) -> Begun<'_> {
+    pub fn begin(&self, verb: &'static str, path: &Path, total: u64) -> ShownWork<'_> {
         let mut current = self.current();
         if current.is_some() {
-            return Begun(None);
+            return ShownWork(None);
         }
-        *current = Some(Arc::new(Current { verb, path: path.to_owned(), total, done: AtomicU64::new(0) }));
-        Begun(Some(self))
+        *current = Some(Arc::new(CurrentWork { verb, path: path.to_owned(), total, done: AtomicU64::new(0) }));
+        ShownWork(Some(self))
     }
 
     /// Adds to the number of bytes that are done.
@@ -93,7 +93,7 @@ impl Activity {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for ShownWork<'_> {
     fn drop(&mut self) {
         if let Some(activity) = self.0 {
             *activity.current() = None;

@@ -11,9 +11,9 @@ use crate::{Earlier, Last, Objects, Result, hash, mark::MARKS, results::order};
 const ELSEWHERE: u8 = b'@';
 
 /// Index of the first key that has a value, and the value.
-pub(crate) type Found = Option<(usize, Vec<u8>)>;
+pub(crate) type FoundValue = Option<(usize, Vec<u8>)>;
 /// A callback for each key and stored value.
-pub(crate) type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
+pub(crate) type EachValue<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 /// A callback for each key and its full value.
 pub(crate) type EachWhole<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
 
@@ -22,10 +22,10 @@ pub(crate) trait Bytes: Sync {
     fn objects(&self) -> &Objects;
 
     /// The first of these keys that has a value, and the value.
-    fn first(&self, of: &[Vec<u8>]) -> Result<Found>;
+    fn first(&self, of: &[Vec<u8>]) -> Result<FoundValue>;
 
     /// Every key and value with a prefix, in order of key.
-    fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()>;
+    fn scan(&self, prefix: &[u8], each: &mut EachValue<'_>) -> Result<()>;
 
     /// The same, with large values in full; `None` if a value's object is lost.
     fn each(&self, prefix: &[u8], each: &mut EachWhole<'_>) -> Result<()> {

@@ -28,7 +28,7 @@ pub use left_copy::LeftCopy;
 
 use crate::{
     Activity, Inputs, Result, StoreError, hash,
-    ignored::Ignored,
+    ignored::IgnoreRules,
     inputs::{SeenKind, StampedInput, moved},
     limits::CopyRoom,
     objects::remove_tree,
@@ -41,7 +41,7 @@ const OPEN: &str = "open";
 
 /// An input that attempts will read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Wanted {
+pub struct InputToCapture {
     /// Absolute.
     pub path: PathBuf,
     /// Its path in a work folder.
@@ -51,7 +51,7 @@ pub struct Wanted {
 }
 
 /// The replacement of an input for attempts.
-pub struct Captured {
+pub struct CapturedInput {
     path: PathBuf,
     author: PathBuf,
     is_copy: bool,
@@ -62,7 +62,7 @@ pub struct Captured {
     digest: Digest,
     /// In order of path.
     made: Vec<Made>,
-    rules: Option<Arc<Ignored>>,
+    rules: Option<Arc<IgnoreRules>>,
     is_written: AtomicBool,
 }
 
@@ -85,9 +85,9 @@ struct CaptureState {
     /// Used paths, by number.
     groups: Vec<BTreeSet<PathBuf>>,
     /// `None`: the author's own file is used.
-    by_input: BTreeMap<(PathBuf, bool), Option<Arc<Captured>>>,
+    by_input: BTreeMap<(PathBuf, bool), Option<Arc<CapturedInput>>>,
     /// Copies that a step has written into, or whose inputs were forgotten.
-    replaced: Vec<Arc<Captured>>,
+    replaced: Vec<Arc<CapturedInput>>,
     room: CopyRoom,
 }
 
@@ -101,7 +101,7 @@ enum Way {
 }
 
 struct Begun {
-    wanted: Wanted,
+    wanted: InputToCapture,
     seen: Arc<StampedInput>,
     /// The number of its folder.
     number: usize,
@@ -119,7 +119,7 @@ struct Job {
     read_only: bool,
 }
 
-enum Failed {
+enum CaptureError {
     /// It has changed, or is gone.
     Changed,
     Refused(io::Error),
@@ -141,7 +141,7 @@ impl Captures {
     ///
     /// # Errors
     /// No copy can be made because the disk is full. The inputs are then read in place.
-    pub fn capture(&self, inputs: &Inputs, wanted: impl IntoIterator<Item = Wanted>) -> Result<Vec<PathBuf>> {
+    pub fn capture(&self, inputs: &Inputs, wanted: impl IntoIterator<Item = InputToCapture>) -> Result<Vec<PathBuf>> {
         let mut state = self.state();
         let mut begun = Vec::new();
         for wanted in wanted {
@@ -170,11 +170,11 @@ impl Captures {
         let private = fs::DirBuilder::new().mode(0o700).recursive(true).create(&self.folder);
         let open = private.and_then(|()| File::create(self.folder.join(OPEN)));
         open.map_err(StoreError::io(StoreAction::Create, &self.folder))?;
-        let mut failed: BTreeMap<usize, Failed> = BTreeMap::new();
+        let mut failed: BTreeMap<usize, CaptureError> = BTreeMap::new();
         let mut jobs = Vec::new();
         for (of, begun) in begun.iter().enumerate() {
             if let Err(error) = begun.prepare(of, &mut jobs) {
-                failed.insert(of, Failed::Refused(error));
+                failed.insert(of, CaptureError::Refused(error));
             }
         }
         let bytes =
@@ -188,19 +188,19 @@ impl Captures {
         for (of, Begun { wanted, seen, number, target, way }) in begun.into_iter().enumerate() {
             let done = match failed.remove(&of) {
                 Some(failed) => Err(failed),
-                None => Captured::of(&wanted, &seen, &target, &way).map_err(Failed::Refused),
+                None => CapturedInput::of(&wanted, &seen, &target, &way).map_err(CaptureError::Refused),
             };
             match done {
                 Ok(captured) => _ = state.by_input.insert((wanted.path, wanted.by_listing), captured.map(Arc::new)),
                 Err(failed) => {
                     let _ = remove_tree(&target);
                     match failed {
-                        Failed::Changed => {
+                        CaptureError::Changed => {
                             state.groups[number].remove(Path::new(&wanted.place));
                             state.by_input.remove(&(wanted.path.clone(), wanted.by_listing));
                             changed.push(wanted.path);
                         }
-                        Failed::Refused(error) => {
+                        CaptureError::Refused(error) => {
                             let _ = symlink(&wanted.path, &target);
                             refused = refused.or(Some(StoreError::io(StoreAction::Copy, &wanted.path)(error)));
                         }
@@ -212,7 +212,7 @@ impl Captures {
     }
 
     /// The replacement of an input; `None` means the author's own file.
-    pub fn get(&self, path: &Path, by_listing: bool) -> Option<Arc<Captured>> {
+    pub fn get(&self, path: &Path, by_listing: bool) -> Option<Arc<CapturedInput>> {
         self.state().by_input.get(&(path.to_owned(), by_listing)).cloned().flatten()
     }
 
@@ -324,16 +324,16 @@ impl Begun {
 }
 
 impl Job {
-    fn copy(&self, activity: &Activity) -> Result<(), Failed> {
+    fn copy(&self, activity: &Activity) -> Result<(), CaptureError> {
         let refused = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => Failed::Changed,
-            _ => Failed::Refused(error),
+            io::ErrorKind::NotFound => CaptureError::Changed,
+            _ => CaptureError::Refused(error),
         };
         let content = sparse::copy_hashed(&self.from, &self.to, activity).map_err(refused)?;
         let file = File::open(&self.to).map_err(refused)?;
         let executable = hash::is_executable(&file.metadata().map_err(refused)?);
         if hash::file_digest(content, executable) != self.digest {
-            return Err(Failed::Changed);
+            return Err(CaptureError::Changed);
         }
         let modified = SystemTime::UNIX_EPOCH + Duration::from_nanos(self.modified.try_into().unwrap_or(0));
         file.set_times(FileTimes::new().set_modified(modified)).map_err(refused)?;
@@ -351,9 +351,9 @@ impl StampedInput {
     }
 }
 
-impl Captured {
+impl CapturedInput {
     /// The input captured at `target`.
-    fn of(wanted: &Wanted, seen: &StampedInput, target: &Path, way: &Way) -> io::Result<Option<Captured>> {
+    fn of(wanted: &InputToCapture, seen: &StampedInput, target: &Path, way: &Way) -> io::Result<Option<CapturedInput>> {
         let is_copy = match way {
             Way::Link => return Ok(None),
             Way::Copy => true,
@@ -373,7 +373,7 @@ impl Captured {
             made.push(Made { path, stamp: Stamp::of(&meta), is_folder: meta.is_dir(), digest });
         }
         made.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(Some(Captured {
+        Ok(Some(CapturedInput {
             path: target.to_owned(),
             author: wanted.path.clone(),
             is_copy,

@@ -30,7 +30,7 @@ pub struct Claims {
     folder: PathBuf,
     /// The offset of a run's own lock in each file.
     life: Option<i64>,
-    files: Mutex<BTreeMap<u8, Claimed>>,
+    files: Mutex<BTreeMap<u8, ClaimFile>>,
 }
 
 /// Number of files for claims.
@@ -38,7 +38,7 @@ const FILES: u8 = 64;
 
 /// A file of claims.
 #[derive(Debug)]
-struct Claimed {
+struct ClaimFile {
     path: PathBuf,
     file: File,
     /// Number of claims per offset, because two instances may have the same work.
@@ -83,12 +83,12 @@ impl Claims {
     }
 
     /// Uses the file that a digest selects.
-    fn of<T>(&self, digest: &Digest, ask: impl FnOnce(&mut Claimed) -> Result<T>) -> Result<T> {
+    fn of<T>(&self, digest: &Digest, ask: impl FnOnce(&mut ClaimFile) -> Result<T>) -> Result<T> {
         let number = digest.0[8] % FILES;
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let file = match files.entry(number) {
             Entry::Occupied(open) => open.into_mut(),
-            Entry::Vacant(new) => new.insert(Claimed::open(self.folder.join(number.to_string()), self.life)?),
+            Entry::Vacant(new) => new.insert(ClaimFile::open(self.folder.join(number.to_string()), self.life)?),
         };
         ask(file)
     }
@@ -128,8 +128,8 @@ impl Claims {
     }
 }
 
-impl Claimed {
-    fn open(path: PathBuf, life: Option<i64>) -> Result<Claimed> {
+impl ClaimFile {
+    fn open(path: PathBuf, life: Option<i64>) -> Result<ClaimFile> {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
         let file = file::open(&mut options, &path).map_err(StoreError::io(StoreAction::Open, &path))?;
@@ -137,7 +137,7 @@ impl Claimed {
         if let Some(place) = life {
             let _ = fcntl(file.as_fd(), FcntlArg::F_SETLK(&lock(libc::F_WRLCK, place)));
         }
-        Ok(Claimed { path, file, held: BTreeMap::new() })
+        Ok(ClaimFile { path, file, held: BTreeMap::new() })
     }
 
     fn take(&mut self, place: i64) -> Result<Option<Claimant>> {

@@ -22,17 +22,17 @@ pub struct Commit {
 }
 
 /// Why a commit was not applied.
-pub enum Unapplied {
+pub enum CommitError {
     /// Nothing of it was written, and it can be tried again.
     Nowhere(Box<Commit>, StoreError),
     /// The journal has it; the next opening applies it to the database.
     Journalled(StoreError),
 }
 
-impl From<Unapplied> for StoreError {
-    fn from(from: Unapplied) -> StoreError {
+impl From<CommitError> for StoreError {
+    fn from(from: CommitError) -> StoreError {
         match from {
-            Unapplied::Nowhere(_, error) | Unapplied::Journalled(error) => error,
+            CommitError::Nowhere(_, error) | CommitError::Journalled(error) => error,
         }
     }
 }
@@ -42,7 +42,7 @@ impl Commit {
     ///
     /// # Errors
     /// The disk is full, or the database is damaged. Earlier content is unaffected.
-    pub fn apply(self) -> Result<Vec<JournalLine>, Unapplied> {
+    pub fn apply(self) -> Result<Vec<JournalLine>, CommitError> {
         let records = self.lines.iter().any(is_record);
         let results = self.lines.iter().filter_map(|line| match &line.event {
             RunEvent::Recorded { result, .. } => Some(&**result),
@@ -51,11 +51,11 @@ impl Commit {
         let synced = self.objects.sync(results);
         let to = match synced.and_then(|()| self.journal.add(&self.lines, records)) {
             Ok(to) => to,
-            Err(error) => return Err(Unapplied::Nowhere(Box::new(self), error)),
+            Err(error) => return Err(CommitError::Nowhere(Box::new(self), error)),
         };
         let run = self.journal.run();
         let written = self.database.commit(&run, &self.lines, self.only_here, records.then_some(to));
-        written.map(|()| self.lines).map_err(Unapplied::Journalled)
+        written.map(|()| self.lines).map_err(CommitError::Journalled)
     }
 
     /// Merges this commit with a later one.

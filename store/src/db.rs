@@ -29,7 +29,7 @@ use nix::{sys::statvfs::statvfs, unistd::Uid};
 
 use crate::{
     Objects, Result, StoreDir, StoreError,
-    bytes::{Each, Found, stands_in},
+    bytes::{EachValue, FoundValue, stands_in},
     error::LIMIT,
     file,
     objects::remove_tree,
@@ -52,19 +52,19 @@ const RECORD: &[u8] = b"made";
 #[derive(Clone)]
 pub(crate) struct Db {
     path: PathBuf,
-    sled: Closing,
+    sled: SledHandle,
     objects: Objects,
 }
 
 /// Closing writes the rest. It panics if that fails, or waits forever if something failed before. The journals have
 /// everything, so nothing is lost.
 #[derive(Clone)]
-struct Closing {
+struct SledHandle {
     sled: Option<sled::Db>,
     has_failed: Arc<AtomicBool>,
 }
 
-impl Drop for Closing {
+impl Drop for SledHandle {
     fn drop(&mut self) {
         /// How long closing may take after a failure. Open files end with the process.
         const PATIENCE: Duration = Duration::from_secs(2);
@@ -198,7 +198,7 @@ impl Db {
                 opened => break opened?,
             }
         };
-        Ok(Db { path, sled: Closing { sled: Some(sled), has_failed: Arc::default() }, objects: dir.objects() })
+        Ok(Db { path, sled: SledHandle { sled: Some(sled), has_failed: Arc::default() }, objects: dir.objects() })
     }
 
     /// sled takes a file with a damaged start for a new one. A marker file and a record inside reveal this.
@@ -241,7 +241,7 @@ impl Db {
     }
 
     /// The first of these keys that has a value, and the value.
-    pub(crate) fn first_of(&self, keys: &[Vec<u8>]) -> Result<Found> {
+    pub(crate) fn first_of(&self, keys: &[Vec<u8>]) -> Result<FoundValue> {
         for (n, key) in keys.iter().enumerate() {
             if let Some(value) = self.ask(|sled| sled.get(key))? {
                 return Ok(Some((n, value.to_vec())));
@@ -251,7 +251,7 @@ impl Db {
     }
 
     /// Visits all keys with `prefix`, in order.
-    pub(crate) fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {
+    pub(crate) fn scan(&self, prefix: &[u8], each: &mut EachValue<'_>) -> Result<()> {
         let mut found = self.ask(|sled| Ok(sled.scan_prefix(prefix)))?;
         while let Some((key, value)) = guarded(&self.path, || found.next().transpose())? {
             each(&key, &value)?;

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 use flow_core::{Artifact, ArtifactKind, Digest, Kept, StepResult, reason::Damage};
 
 use crate::{
-    Batch, Holder, Lost, Objects, Rebuilt, Result, Store, StoreDir, StoreError,
+    Batch, Holder, LostOutput, Objects, RebuiltDatabase, Result, Store, StoreDir, StoreError,
     bytes::{Bytes, parse},
     open_database::OpenDatabase,
 };
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Diagnosis {
     /// Set if the database was damaged and rebuilt from the journals.
-    pub rebuilt: Option<Rebuilt>,
+    pub rebuilt: Option<RebuiltDatabase>,
     /// Results that the journals have and the database had lost, now restored. Their artifacts are complete.
     pub restored: usize,
     /// Results in the database, without those dropped here.
@@ -123,7 +123,7 @@ fn restore(store: &Store, diagnosis: &mut Diagnosis) -> Result<()> {
 
 fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Result<()> {
     let mut seen: BTreeMap<Digest, Checked> = BTreeMap::new();
-    let mut lost: Vec<(StepResult, Lost)> = Vec::new();
+    let mut lost: Vec<(StepResult, LostOutput)> = Vec::new();
     let mut kept: BTreeMap<Digest, String> = BTreeMap::new();
     let mut batch = Batch::new();
     diagnosis.unreadable = store.drop_unreadable()?;
@@ -136,7 +136,7 @@ fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Re
             match &seen.damage {
                 Ok(None) => {}
                 Ok(Some(damage)) => {
-                    let damage = Lost { output: output.clone(), damage: damage.clone() };
+                    let damage = LostOutput { output: output.clone(), damage: damage.clone() };
                     return lost.push((result, damage));
                 }
                 Err(error) => diagnosis.unseen.push((result.label.clone(), error.clone())),

@@ -19,7 +19,7 @@ use flow_core::{Digest, InstanceId, JournalLine, RunEvent, RunId, StepResult, re
 use serde_json::Value;
 
 use crate::{
-    Batch, Captures, Holder, Journal, Last, Rebuilt, Result, RunDir, Snapshot, Store, StoreDir, StoreError,
+    Batch, Captures, Holder, Journal, Last, RebuiltDatabase, Result, RunDir, Snapshot, Store, StoreDir, StoreError,
     bytes::{Bytes, parse},
     journal::Lines,
     objects::{remove_tree, tree_size},
@@ -37,7 +37,7 @@ pub struct Keep {
 
 /// What `flow gc` removed, or would remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Freed {
+pub struct FreedSpace {
     /// Completely removed runs.
     pub runs: usize,
     pub results: usize,
@@ -52,7 +52,7 @@ pub struct Freed {
     /// Imports: nothing here can make these results again, so they go only when they are forgotten.
     pub imports: usize,
     /// Set if the database was damaged and had to be rebuilt first.
-    pub rebuilt: Option<Rebuilt>,
+    pub rebuilt: Option<RebuiltDatabase>,
     /// Runs and artifacts that stay because only their owners, other users of a shared store, can remove them.
     pub others: (usize, usize),
 }
@@ -62,7 +62,7 @@ pub struct Freed {
 ///
 /// # Errors
 /// Another process holds the store; something cannot be read or removed. What is kept is complete in any case.
-pub fn gc(path: &Path, me: &Holder, keep: Keep, dry: bool) -> Result<Freed> {
+pub fn gc(path: &Path, me: &Holder, keep: Keep, dry: bool) -> Result<FreedSpace> {
     let dir = StoreDir::create(path)?;
     let users = dir.alone(me, |_| ControlFlow::Break(()))?;
     let lock = dir.lock(me, |_| ControlFlow::Break(()))?;
@@ -75,13 +75,13 @@ pub fn gc(path: &Path, me: &Holder, keep: Keep, dry: bool) -> Result<Freed> {
         opened => (opened?, (0, 0)),
     };
     let freed = Store::of_core(dir, me, users, lock, opened).gc(keep, dry)?;
-    Ok(Freed { bytes: freed.bytes + bytes, objects: freed.objects + objects, ..freed })
+    Ok(FreedSpace { bytes: freed.bytes + bytes, objects: freed.objects + objects, ..freed })
 }
 
 /// Removes what the journals alone show to be unused: attempt folders, and artifacts of results that nothing else
 /// names. The journals stay, because the database must still be updated. Returns the bytes and the number of artifacts.
 fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
-    let Marked { runs, reached } = Marked::of(dir, keep)?;
+    let LiveSet { runs, reached } = LiveSet::of(dir, keep)?;
     let journals = OpenDatabase::of_journals(dir)?;
     let (mut going, mut staying) = (BTreeSet::new(), BTreeSet::new());
     journals.each(b"r", &mut |_, value| {
@@ -114,16 +114,16 @@ impl Store {
     /// # Errors
     /// A run of another process is alive and could use any of it; something cannot be read or removed. What is kept is
     /// complete in any case.
-    pub fn gc(&self, keep: Keep, dry: bool) -> Result<Freed> {
+    pub fn gc(&self, keep: Keep, dry: bool) -> Result<FreedSpace> {
         if let Some(holder) = if self.has_all() { None } else { self.others()?.pop() } {
             return Err(StoreError::Held { path: self.dir().path().to_owned(), holder: Box::new(holder) });
         }
-        let Marked { runs, reached } = Marked::of(self.dir(), keep)?;
+        let LiveSet { runs, reached } = LiveSet::of(self.dir(), keep)?;
         let count = |which: &dyn Fn(&Run) -> bool| runs.iter().filter(|run| which(run)).count();
         let kept = count(&|run| run.stays && !run.theirs && !run.accepts && !run.imports);
         let imports = count(&|run| run.imports);
         let others = (count(&|run| run.theirs), 0);
-        let mut freed = Freed { kept, imports, rebuilt: self.rebuilt().cloned(), others, ..Freed::default() };
+        let mut freed = FreedSpace { kept, imports, rebuilt: self.rebuilt().cloned(), others, ..FreedSpace::default() };
         let mut batch = Batch::new();
         let mut objects = BTreeSet::new();
         let mut kept = BTreeSet::new();
@@ -211,14 +211,14 @@ impl Store {
 }
 
 /// Every run, and all results that must stay.
-struct Marked {
+struct LiveSet {
     runs: Vec<Run>,
     reached: BTreeSet<Digest>,
 }
 
-impl Marked {
-    fn of(dir: &StoreDir, keep: Keep) -> Result<Marked> {
-        let mut marked = Marked { runs: Vec::new(), reached: BTreeSet::new() };
+impl LiveSet {
+    fn of(dir: &StoreDir, keep: Keep) -> Result<LiveSet> {
+        let mut marked = LiveSet { runs: Vec::new(), reached: BTreeSet::new() };
         let mut newest: BTreeMap<(String, Option<u32>), Newest> = BTreeMap::new();
         for id in dir.runs()?.into_iter().rev() {
             let folder = dir.run(&id);
@@ -249,8 +249,8 @@ impl Marked {
 
 /// A run's information about instances.
 #[derive(Default)]
-struct Told {
-    given: Given,
+struct InstanceFacts {
+    given: RunParameters,
     /// It covers the whole workflow.
     whole: bool,
     labels: BTreeMap<InstanceId, String>,
@@ -260,7 +260,7 @@ struct Told {
 
 /// The profile of a run, and its explicit parameter values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Given {
+struct RunParameters {
     profile: Option<String>,
     set: Vec<String>,
 }
@@ -270,9 +270,9 @@ struct Given {
 struct Newest {
     runs: usize,
     /// The parameters of the newest run.
-    given: Option<Given>,
+    given: Option<RunParameters>,
     /// Instances by parameters: the file's own for each profile, and those of the newest run.
-    instances: BTreeMap<Given, Instances>,
+    instances: BTreeMap<RunParameters, Instances>,
 }
 
 #[derive(Default)]
@@ -293,7 +293,7 @@ impl Instances {
 impl Newest {
     /// Keeps the last result of each existing instance, because the next run would reuse it. Runs of other steps,
     /// however many, do not change that.
-    fn last_results(&mut self, told: Told, reached: &mut BTreeSet<Digest>) {
+    fn last_results(&mut self, told: InstanceFacts, reached: &mut BTreeSet<Digest>) {
         let newest = self.given.get_or_insert_with(|| told.given.clone());
         if !told.given.set.is_empty() && told.given != *newest {
             return;
@@ -312,15 +312,15 @@ impl Newest {
 
     /// Results that `flow accept` kept stay in addition to those of an earlier run, because their parameters are not
     /// known.
-    fn accepted(&self, told: &Told, reached: &mut BTreeSet<Digest>) {
+    fn accepted(&self, told: &InstanceFacts, reached: &mut BTreeSet<Digest>) {
         let lacked = |label: &str| self.instances.is_empty() || self.instances.values().any(|some| some.lack(label));
         reached.extend(told.results.iter().filter(|(label, _)| lacked(label)).map(|(_, result)| *result));
     }
 }
 
 impl Run {
-    fn read(folder: &RunDir, id: RunId) -> Result<(Run, Told)> {
-        let mut told = Told::default();
+    fn read(folder: &RunDir, id: RunId) -> Result<(Run, InstanceFacts)> {
+        let mut told = InstanceFacts::default();
         let (file, records, reuses) = (String::new(), Vec::new(), Vec::new());
         let (accepts, imports, theirs, stays) = (false, false, false, false);
         let mut run = Run { id, file, began: 0, ended: 0, end: 0, accepts, imports, records, reuses, theirs, stays };
@@ -331,7 +331,7 @@ impl Run {
                 Some((at, RunEvent::RunStarted(start))) => {
                     (run.file, run.began) = (start.file, at);
                     told.whole = start.targets.is_empty();
-                    told.given = Given { profile: start.profile.map(|(name, _)| name), set: start.set };
+                    told.given = RunParameters { profile: start.profile.map(|(name, _)| name), set: start.set };
                 }
                 Some((at, RunEvent::Accepted { file, .. })) => (run.file, run.began, run.accepts) = (file, at, true),
                 Some((_, RunEvent::Imported { .. })) => run.imports = true,

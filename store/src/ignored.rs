@@ -25,7 +25,7 @@ pub(crate) fn worth_telling(paths: &[PathBuf]) -> impl Iterator<Item = &PathBuf>
 }
 
 /// The rules for one input folder.
-pub(crate) struct Ignored {
+pub(crate) struct IgnoreRules {
     folder: PathBuf,
     /// The patterns of each `.flowignore`, the nearest first, with the path from its folder to the input folder.
     patterns: Vec<(PathBuf, Gitignore)>,
@@ -35,12 +35,12 @@ pub(crate) struct Ignored {
     named: Vec<PathBuf>,
 }
 
-impl Ignored {
+impl IgnoreRules {
     /// Reads the files in the folder itself, and those from `root` down to it.
     ///
     /// # Errors
     /// One of them cannot be read, or has an invalid pattern.
-    pub(crate) fn of(folder: &Path, root: Option<&Path>, named: &BTreeSet<PathBuf>) -> Result<Ignored> {
+    pub(crate) fn of(folder: &Path, root: Option<&Path>, named: &BTreeSet<PathBuf>) -> Result<IgnoreRules> {
         let real = real(folder).map_err(StoreError::io(StoreAction::Find, folder))?;
         let below_root = |above: &&Path| root.is_some_and(|root| above.starts_with(root));
         let (mut patterns, mut places) = (Vec::new(), Vec::new());
@@ -57,7 +57,7 @@ impl Ignored {
         }
         let named = named.iter().filter_map(|path| path.strip_prefix(folder).ok());
         let named = named.filter(|path| !path.as_os_str().is_empty()).map(Path::to_owned).collect();
-        Ok(Ignored { folder: folder.to_owned(), patterns, places, named })
+        Ok(IgnoreRules { folder: folder.to_owned(), patterns, places, named })
     }
 
     /// True if this path in the folder is ignored.
@@ -169,7 +169,7 @@ mod tests {
         fs::create_dir_all(&data).unwrap();
         let ignored = |named: &[&str]| {
             let named = named.iter().map(|name| data.join(name)).collect();
-            Ignored::of(&data, Some(&root), &named)
+            IgnoreRules::of(&data, Some(&root), &named)
         };
         let plain = ignored(&[]).unwrap();
         assert_eq!(plain.places.len(), 3, "they could come to be");

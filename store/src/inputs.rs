@@ -18,7 +18,7 @@ use indexmap::{Equivalent, IndexMap};
 use crate::{
     Activity, Manifest, Objects, Result, StoreError,
     hash::{self, FolderEntry, FoundKind, Links},
-    ignored::{Ignored, worth_telling},
+    ignored::{IgnoreRules, worth_telling},
     stamp::{Counts, KnownFile, Stamp, Stats},
 };
 
@@ -60,9 +60,9 @@ pub struct Listing {
 
 /// A borrowed key for lookups.
 #[derive(Hash)]
-struct Seen<'a>(&'a Path, bool);
+struct InputKey<'a>(&'a Path, bool);
 
-impl Equivalent<(PathBuf, bool)> for Seen<'_> {
+impl Equivalent<(PathBuf, bool)> for InputKey<'_> {
     fn equivalent(&self, (path, by_listing): &(PathBuf, bool)) -> bool {
         self.0 == path && self.1 == *by_listing
     }
@@ -74,7 +74,7 @@ pub(crate) struct StampedInput {
     /// Everything in a folder, itself first, in order of path.
     pub(crate) files: Vec<SeenFile>,
     /// The rules for ignored files in a folder, and the ignored files found.
-    pub(crate) rules: Option<Arc<Ignored>>,
+    pub(crate) rules: Option<Arc<IgnoreRules>>,
     pub(crate) ignored: Vec<PathBuf>,
 }
 
@@ -122,7 +122,7 @@ impl Inputs {
     /// # Errors
     /// The path is missing or cannot be read; a link leads back to a folder above it; it contains a pipe or a device.
     pub fn hash_path(&self, path: &Path, by_listing: bool) -> Result<Tree> {
-        if let Some(seen) = self.seen().get(&Seen(path, by_listing)) {
+        if let Some(seen) = self.seen().get(&InputKey(path, by_listing)) {
             return Ok(seen.tree);
         }
         let now = Arc::new(match self.known(path).filter(|known| known.is_same) {
@@ -205,12 +205,12 @@ impl Inputs {
 
     /// True if the input was hashed, and therefore existed.
     pub fn is_read(&self, path: &Path, by_listing: bool) -> bool {
-        self.seen().contains_key(&Seen(path, by_listing))
+        self.seen().contains_key(&InputKey(path, by_listing))
     }
 
     /// The input as it was when it was hashed, if it was.
     pub(crate) fn as_seen(&self, path: &Path, by_listing: bool) -> Option<Arc<StampedInput>> {
-        self.seen().get(&Seen(path, by_listing)).cloned()
+        self.seen().get(&InputKey(path, by_listing)).cloned()
     }
 
     /// Ignored files that were found in an input folder.
@@ -234,7 +234,7 @@ impl Inputs {
         if !path.is_dir() {
             return Ok(vec![PathBuf::new()]);
         }
-        let rules = Ignored::of(path, self.root.as_deref(), &self.named)?;
+        let rules = IgnoreRules::of(path, self.root.as_deref(), &self.named)?;
         let (found, _) = hash::walk_but(path, Links::Follow, |path, is_folder| rules.covers(path, is_folder))?;
         Ok(found.into_iter().filter(|entry| entry.kind == FoundKind::File).map(|entry| entry.path).collect())
     }
@@ -244,17 +244,17 @@ impl Inputs {
     /// # Errors
     /// As of [`Inputs::hash_path`].
     pub fn ignored(&self, path: &Path) -> Result<Vec<PathBuf>> {
-        let rules = Ignored::of(path, self.root.as_deref(), &self.named)?;
+        let rules = IgnoreRules::of(path, self.root.as_deref(), &self.named)?;
         let (_, ignored) = hash::walk_but(path, Links::Follow, |path, is_folder| rules.covers(path, is_folder))?;
         Ok(worth_telling(&ignored).cloned().collect())
     }
 
-    fn look(&self, path: &Path, by_listing: bool, rules: Option<Arc<Ignored>>) -> Result<StampedInput> {
+    fn look(&self, path: &Path, by_listing: bool, rules: Option<Arc<IgnoreRules>>) -> Result<StampedInput> {
         let meta = fs::metadata(path).map_err(StoreError::io(StoreAction::Read, path))?;
         if meta.is_dir() {
             let rules = match rules {
                 Some(rules) => rules,
-                None => Arc::new(Ignored::of(path, self.root.as_deref(), &self.named)?),
+                None => Arc::new(IgnoreRules::of(path, self.root.as_deref(), &self.named)?),
             };
             self.folder(path, by_listing, rules)
         } else if meta.is_file() {
@@ -305,7 +305,7 @@ impl Inputs {
         }
     }
 
-    fn folder(&self, path: &Path, by_listing: bool, rules: Arc<Ignored>) -> Result<StampedInput> {
+    fn folder(&self, path: &Path, by_listing: bool, rules: Arc<IgnoreRules>) -> Result<StampedInput> {
         let covers = |path: &Path, is_folder: bool| rules.covers(path, is_folder);
         let (found, ignored) = hash::walk_but(path, Links::Follow, covers)?;
         let mut files = Vec::with_capacity(found.len());

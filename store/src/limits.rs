@@ -4,7 +4,7 @@ use std::path::Path;
 
 use walkdir::{DirEntry, WalkDir};
 
-use crate::{Inputs, Result, ignored::Ignored};
+use crate::{Inputs, Result, ignored::IgnoreRules};
 
 /// Larger inputs are not copied.
 pub const CAPTURE_BYTES: u64 = 256 << 20;
@@ -60,7 +60,7 @@ impl Inputs {
     /// # Errors
     /// A `.flowignore` cannot be read.
     pub fn size(&self, path: &Path) -> Result<InputSize> {
-        let rules = Ignored::of(path, self.root.as_deref(), &self.named)?;
+        let rules = IgnoreRules::of(path, self.root.as_deref(), &self.named)?;
         let counts = |entry: &DirEntry| {
             let below = entry.path().strip_prefix(path).unwrap_or(Path::new(""));
             below.as_os_str().is_empty() || !rules.covers(below, entry.file_type().is_dir())

@@ -160,7 +160,7 @@ impl RunDir {
     }
 
     /// Takes the name of a new run, which lives from then on; `None` if another process has it.
-    pub(crate) fn take(&self, me: &Holder) -> Result<Option<Alive>> {
+    pub(crate) fn take(&self, me: &Holder) -> Result<Option<RunLife>> {
         match fs::create_dir(self.path()) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             made => made.map_err(StoreError::io(StoreAction::Create, self.path()))?,
@@ -170,7 +170,7 @@ impl RunDir {
 
     /// Locks it in a new folder. An empty folder looks like that of a killed run: another process may have removed it,
     /// and a third one created it again.
-    fn come_alive(&self, me: &Holder) -> Result<Option<Alive>> {
+    fn come_alive(&self, me: &Holder) -> Result<Option<RunLife>> {
         let path = self.alive_file();
         let file = match File::options().read(true).write(true).create_new(true).open(&path) {
             Ok(file) => file,
@@ -185,7 +185,7 @@ impl RunDir {
             return Ok(None);
         }
         tell(&mut lock, me).map_err(StoreError::io(StoreAction::Write, &path))?;
-        Ok(Some(Alive { run: self.clone(), lock }))
+        Ok(Some(RunLife { run: self.clone(), lock }))
     }
 
     /// The folders in which attempts of root have their own copies of inputs.
@@ -314,18 +314,18 @@ impl LivingRuns {
 }
 
 /// The life of a run. Dropping it ends the life, and removes a run that had not begun.
-pub(crate) struct Alive {
+pub(crate) struct RunLife {
     run: RunDir,
     lock: Flock<File>,
 }
 
-impl Alive {
+impl RunLife {
     pub(crate) fn is_of(&self, run: &RunDir) -> bool {
         self.run.path() == run.path()
     }
 }
 
-impl Drop for Alive {
+impl Drop for RunLife {
     fn drop(&mut self) {
         let path = self.run.alive_file();
         if is_at(&self.lock, &path) {

@@ -10,7 +10,7 @@ use flow_core::RunId;
 
 use crate::{
     Batch, Result, StoreDir,
-    bytes::{Each, Found, attempt_key, json, last_key, result_key},
+    bytes::{EachValue, FoundValue, attempt_key, json, last_key, result_key},
     db::DbBatch,
     index::Index,
     results::attempt_of,
@@ -48,7 +48,7 @@ impl Memory {
     }
 
     /// The first of these keys that has a value, and the value.
-    pub(crate) fn first_of(&self, keys: &[Vec<u8>]) -> Result<Found> {
+    pub(crate) fn first_of(&self, keys: &[Vec<u8>]) -> Result<FoundValue> {
         for (n, key) in keys.iter().enumerate() {
             let changed = self.changes().get(key).cloned();
             let stored = changed.unwrap_or_else(|| self.index.get(key).map(<[u8]>::to_vec));
@@ -60,7 +60,7 @@ impl Memory {
     }
 
     /// Visits all keys with `prefix`, in order.
-    pub(crate) fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {
+    pub(crate) fn scan(&self, prefix: &[u8], each: &mut EachValue<'_>) -> Result<()> {
         let changed = self.changes();
         let index = self.index.from(prefix).take_while(|(key, _)| key.starts_with(prefix));
         let changes = changed.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(prefix));

@@ -16,7 +16,7 @@ use flow_core::{JournalLine, RunId};
 
 use crate::{
     Batch, Holder, Objects, Result, StoreDir,
-    bytes::{Bytes, Each, Found, history_key, json, parse, result_key},
+    bytes::{Bytes, EachValue, FoundValue, history_key, json, parse, result_key},
     db::{Db, DbBatch},
     index::Index,
     journal::Lines,
@@ -68,14 +68,14 @@ impl Bytes for OpenDatabase {
         &self.objects
     }
 
-    fn first(&self, of: &[Vec<u8>]) -> Result<Found> {
+    fn first(&self, of: &[Vec<u8>]) -> Result<FoundValue> {
         match &self.values {
             Values::Held(db) => db.first_of(of),
             Values::Read(memory) => memory.first_of(of),
         }
     }
 
-    fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {
+    fn scan(&self, prefix: &[u8], each: &mut EachValue<'_>) -> Result<()> {
         match &self.values {
             Values::Held(db) => db.scan(prefix, each),
             Values::Read(memory) => memory.scan(prefix, each),

@@ -15,7 +15,7 @@ use crate::{
 
 /// A database that was rebuilt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rebuilt {
+pub struct RebuiltDatabase {
     /// The reason.
     pub because: String,
     /// The new place of the old one, if there was one.
@@ -25,7 +25,7 @@ pub struct Rebuilt {
     pub runs: u32,
 }
 
-impl fmt::Display for Rebuilt {
+impl fmt::Display for RebuiltDatabase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let (runs, results) = (count(self.runs as usize, "journal"), count(self.results, "result"));
@@ -40,7 +40,7 @@ impl fmt::Display for Rebuilt {
 
 impl OpenDatabase {
     /// The database of a store whose lock the caller holds, with all journals applied.
-    pub(crate) fn open(dir: &StoreDir) -> Result<(OpenDatabase, Option<Rebuilt>)> {
+    pub(crate) fn open(dir: &StoreDir) -> Result<(OpenDatabase, Option<RebuiltDatabase>)> {
         let core = match Db::open(dir) {
             Ok(Some(db)) => OpenDatabase::on(dir, db),
             Ok(None) => return OpenDatabase::rebuild(dir, None),
@@ -58,7 +58,7 @@ impl OpenDatabase {
     }
 
     /// Rebuilds the database from the journals. A damaged one is moved aside after the new one is complete.
-    pub(crate) fn rebuild(dir: &StoreDir, damage: Option<String>) -> Result<(OpenDatabase, Option<Rebuilt>)> {
+    pub(crate) fn rebuild(dir: &StoreDir, damage: Option<String>) -> Result<(OpenDatabase, Option<RebuiltDatabase>)> {
         let new = OpenDatabase::on(dir, Db::aside(dir)?);
         let runs = new.catch_up()?;
         // Synced before it is renamed into place.
@@ -75,7 +75,7 @@ impl OpenDatabase {
             Some(detail) => format!("was damaged ({detail})"),
             None => "was missing".to_owned(),
         };
-        let rebuilt = Rebuilt { because, aside, results, runs };
+        let rebuilt = RebuiltDatabase { because, aside, results, runs };
         let missing = || StoreError::io(StoreAction::Open, dir.db())(nix::errno::Errno::ENOENT.into());
         let core = OpenDatabase::on(dir, Db::open(dir)?.ok_or_else(missing)?);
         core.catch_up()?;

@@ -35,7 +35,7 @@ pub struct Snapshot {
 
 /// An instance's result at the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stood {
+pub struct SnapshotResult {
     /// The digest of its inputs, in the caller's form.
     pub inputs: Digest,
     pub fingerprint: Digest,
@@ -47,13 +47,13 @@ pub struct Stood {
     objects: Vec<Object>,
 }
 
-impl Stood {
+impl SnapshotResult {
     /// For an instance with these inputs and this result.
-    pub fn of(result: &StepResult, inputs: Digest) -> Stood {
+    pub fn of(result: &StepResult, inputs: Digest) -> SnapshotResult {
         let (fingerprint, outcome, from) = (result.fingerprint, result.outcome, result.run.clone());
         let environment = result.circumstances.environment;
         let objects = result.outputs.values().map(Object::of).collect();
-        Stood { inputs, fingerprint, outcome, from, environment, objects }
+        SnapshotResult { inputs, fingerprint, outcome, from, environment, objects }
     }
 }
 
@@ -77,7 +77,7 @@ pub struct FinishedRun<'a> {
     pub key: Digest,
     pub run: &'a RunId,
     /// The result of each instance of its workflow, by number.
-    pub stood: Vec<Option<Stood>>,
+    pub stood: Vec<Option<SnapshotResult>>,
     /// Files that it published, absolute.
     pub published: &'a [PathBuf],
     /// What the next run shows if there is nothing to do, in the driver's own form.
@@ -161,7 +161,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn stood(&self, store: &Store, key: &Digest) -> Result<Vec<Option<Stood>>> {
+    pub fn stood(&self, store: &Store, key: &Digest) -> Result<Vec<Option<SnapshotResult>>> {
         let sound = self.key == *key && store.rebuilt().is_none() && store.is_as_left_by(&self.run)?;
         if !sound || !self.objects_hold(store.dir()) {
             return Ok(Vec::new());

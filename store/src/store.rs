@@ -12,11 +12,12 @@ use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation, plan
 use serde::de::DeserializeOwned;
 
 use crate::{
-    Batch, Commit, Earlier, Holder, Journal, Last, Liveness, Objects, Rebuilt, Result, Results, StoreDir, StoreError,
+    Batch, Commit, Earlier, Holder, Journal, Last, Liveness, Objects, RebuiltDatabase, Result, Results, StoreDir,
+    StoreError,
     bytes::{Bytes, attempt_key, elsewhere, last_key, parse, result_key},
     db::DbBatch,
     hash,
-    living::{Alive, Users},
+    living::{RunLife, Users},
     lock::{POLL, StoreLock},
     mark::UNDISTURBED,
     open_database::{OpenDatabase, unjournalled},
@@ -27,10 +28,10 @@ pub struct Store {
     dir: StoreDir,
     objects: Objects,
     database: Arc<OpenDatabase>,
-    rebuilt: Option<Rebuilt>,
+    rebuilt: Option<RebuiltDatabase>,
     me: Holder,
     /// Runs of this process. They end when the store is dropped.
-    alive: Mutex<Vec<Alive>>,
+    alive: Mutex<Vec<RunLife>>,
     /// Released last; none if it only reads.
     users: Option<Users>,
 }
@@ -129,7 +130,7 @@ impl Store {
         me: &Holder,
         users: Users,
         lock: StoreLock,
-        (core, rebuilt): (OpenDatabase, Option<Rebuilt>),
+        (core, rebuilt): (OpenDatabase, Option<RebuiltDatabase>),
     ) -> Store {
         Store::of(dir, me.clone(), (core.holding(lock), rebuilt), Some(users))
     }
@@ -137,7 +138,7 @@ impl Store {
     fn of(
         dir: StoreDir,
         me: Holder,
-        (database, rebuilt): (OpenDatabase, Option<Rebuilt>),
+        (database, rebuilt): (OpenDatabase, Option<RebuiltDatabase>),
         users: Option<Users>,
     ) -> Store {
         let (objects, database) = (dir.objects(), Arc::new(database));
@@ -174,7 +175,7 @@ impl Store {
     }
 
     /// Set if the database was rebuilt when this process opened it.
-    pub fn rebuilt(&self) -> Option<&Rebuilt> {
+    pub fn rebuilt(&self) -> Option<&RebuiltDatabase> {
         self.rebuilt.as_ref()
     }
 
@@ -374,7 +375,7 @@ fn lock_soon(dir: &StoreDir, me: &Holder) -> Result<Option<StoreLock>> {
 }
 
 /// Takes an unused run id.
-fn take_name(dir: &StoreDir, me: &Holder, name: Namer<'_>) -> Result<(RunId, Alive)> {
+fn take_name(dir: &StoreDir, me: &Holder, name: Namer<'_>) -> Result<(RunId, RunLife)> {
     /// Another run may be faster, but not more often than this.
     const TRIES: usize = 100;
     // Each run removes the remains of earlier killed runs.

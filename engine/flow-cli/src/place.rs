@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flow_core::{InstanceId, JournalLine, Place, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
-use flow_store::{Holder, Import, ProcessIdentity, Rebuilt, Results, RunDir, Store, StoreDir};
+use flow_store::{Holder, Import, ProcessIdentity, RebuiltDatabase, Results, RunDir, Store, StoreDir};
 
 use crate::args::{Global, OfRun, Selection, WorkflowArg};
 use crate::at_hand;
@@ -351,7 +351,7 @@ pub(crate) fn knowledge(session: &Session, output: &mut Output) -> Result<Knowle
 }
 
 /// Reports that the database was rebuilt.
-pub(crate) fn mended(rebuilt: Option<&Rebuilt>, output: &mut Output) -> Result<(), CliError> {
+pub(crate) fn mended(rebuilt: Option<&RebuiltDatabase>, output: &mut Output) -> Result<(), CliError> {
     match rebuilt {
         Some(rebuilt) => Ok(output.error(format!("{} {rebuilt}", styled(NOTE, "repaired:")))?),
         None => Ok(()),

@@ -8,13 +8,13 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use super::{Captured, Made};
+use super::{CapturedInput, Made};
 use crate::{Activity, hash, objects::remove_tree, sparse};
 
-impl Captured {
+impl CapturedInput {
     /// Copies the files to `to`, with their modes and times. `None` if that fails: the attempt then shares this copy with
     /// others.
-    pub fn copy_for_attempt(&self, to: &Path) -> Option<Captured> {
+    pub fn copy_for_attempt(&self, to: &Path) -> Option<CapturedInput> {
         let made = fs::create_dir_all(to.parent()?).and_then(|()| self.make_at(to, copy_file));
         // A step may have written into this copy.
         if made.is_ok() && self.made.iter().all(|made| self.is_as_made(made)) {
@@ -24,9 +24,9 @@ impl Captured {
         None
     }
 
-    fn at(&self, path: &Path) -> Captured {
+    fn at(&self, path: &Path) -> CapturedInput {
         let moved = |made: &Made| Made { path: self.moved(made, path), ..*made };
-        Captured {
+        CapturedInput {
             path: path.to_owned(),
             author: self.author.clone(),
             is_of_attempt: true,
@@ -74,7 +74,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{Captures, Inputs, LeftCopy, Wanted};
+    use crate::{Captures, InputToCapture, Inputs, LeftCopy};
 
     struct Scratch {
         dir: tempfile::TempDir,
@@ -95,15 +95,15 @@ mod tests {
         }
 
         /// The hashed folder.
-        fn inputs(&self) -> (Inputs, Wanted) {
+        fn inputs(&self) -> (Inputs, InputToCapture) {
             let path = self.dir.path().join("data");
             let inputs = Inputs::knowing(Default::default(), None, SystemTime::UNIX_EPOCH)
                 .of_workflow(self.dir.path().to_owned(), BTreeSet::new());
             inputs.hash_path(&path, false).unwrap();
-            (inputs, Wanted { path, place: "data".into(), by_listing: false })
+            (inputs, InputToCapture { path, place: "data".into(), by_listing: false })
         }
 
-        fn captured(&self) -> Arc<Captured> {
+        fn captured(&self) -> Arc<CapturedInput> {
             let (inputs, wanted) = self.inputs();
             self.captures.capture(&inputs, [wanted.clone()]).unwrap();
             self.captures.get(&wanted.path, false).unwrap()

@@ -7,7 +7,7 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use super::{Captured, Captures, Made, Wanted};
+use super::{CapturedInput, Captures, InputToCapture, Made};
 use crate::{
     Inputs,
     inputs::{SeenFile, SeenKind, StampedInput},
@@ -15,7 +15,7 @@ use crate::{
 
 /// The form in which an attempt of a killed run had an input.
 pub enum LeftCopy {
-    Copy(Captured),
+    Copy(CapturedInput),
     /// It read the author's own files.
     InPlace,
     /// The run removed its copies.
@@ -25,11 +25,11 @@ pub enum LeftCopy {
 impl LeftCopy {
     /// Looks for the copy of an input in the folder of the `attempt`, if it had its own, or else in that of its `run`. It
     /// must have had the same content as the input has now.
-    pub fn find(inputs: &Inputs, wanted: &Wanted, attempt: &Path, run: &Path) -> LeftCopy {
+    pub fn find(inputs: &Inputs, wanted: &InputToCapture, attempt: &Path, run: &Path) -> LeftCopy {
         let Some(seen) = inputs.as_seen(&wanted.path, wanted.by_listing) else { return LeftCopy::Removed };
         let own = attempt.join(&wanted.place);
         if own.is_dir() {
-            return LeftCopy::Copy(Captured::left_at(&own, true, wanted, &seen));
+            return LeftCopy::Copy(CapturedInput::left_at(&own, true, wanted, &seen));
         }
         if !Captures::are_left(run) {
             return LeftCopy::Removed;
@@ -48,16 +48,16 @@ impl LeftCopy {
             return LeftCopy::InPlace;
         }
         // After a step had written into one, later steps got another. Which one this attempt had is unknown.
-        let mut copies: Vec<Captured> =
-            used.into_iter().map(|place| Captured::left_at(place, false, wanted, &seen)).collect();
+        let mut copies: Vec<CapturedInput> =
+            used.into_iter().map(|place| CapturedInput::left_at(place, false, wanted, &seen)).collect();
         let written = copies.iter().position(|copy| copy.written().is_some());
         let at = written.unwrap_or(copies.len() - 1);
         LeftCopy::Copy(copies.swap_remove(at))
     }
 }
 
-impl Captured {
-    fn left_at(place: &Path, is_of_attempt: bool, wanted: &Wanted, seen: &StampedInput) -> Captured {
+impl CapturedInput {
+    fn left_at(place: &Path, is_of_attempt: bool, wanted: &InputToCapture, seen: &StampedInput) -> CapturedInput {
         let made = |file: &SeenFile| Made {
             path: file.moved(&wanted.path, place),
             stamp: file.stamp,
@@ -66,7 +66,7 @@ impl Captured {
         };
         let mut made: Vec<Made> = seen.files.iter().map(made).collect();
         made.sort_by(|a, b| a.path.cmp(&b.path));
-        Captured {
+        CapturedInput {
             path: place.to_owned(),
             author: wanted.path.clone(),
             is_copy: true,
@@ -95,8 +95,8 @@ mod tests {
         Inputs::knowing(Default::default(), None, SystemTime::now()).of_workflow(root.to_owned(), BTreeSet::new())
     }
 
-    fn wanted(root: &Path, place: &str, by_listing: bool) -> Wanted {
-        Wanted { path: root.join(place), place: place.into(), by_listing }
+    fn wanted(root: &Path, place: &str, by_listing: bool) -> InputToCapture {
+        InputToCapture { path: root.join(place), place: place.into(), by_listing }
     }
 
     #[test]
@@ -130,8 +130,8 @@ mod tests {
 
             let inputs = inputs_of(root);
             all.iter().for_each(|of| _ = inputs.hash_path(&of.path, of.by_listing).unwrap());
-            let find = |of: &Wanted| LeftCopy::find(&inputs, of, &root.join("run/attempts/1/inputs"), &run);
-            let written = |of: &Wanted| match find(of) {
+            let find = |of: &InputToCapture| LeftCopy::find(&inputs, of, &root.join("run/attempts/1/inputs"), &run);
+            let written = |of: &InputToCapture| match find(of) {
                 LeftCopy::Copy(copy) => copy.written(),
                 LeftCopy::InPlace | LeftCopy::Removed => panic!("{what}: no copy of {}", of.place),
             };

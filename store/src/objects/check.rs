@@ -19,13 +19,13 @@ use crate::{EntryKind, Result, StoreError, hash};
 
 /// A missing or damaged output that a result needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostOutput {
     pub output: String,
     /// The damage.
     pub damage: Damage,
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LostOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "its output `{}` in the store ", self.output)?;
         match &self.damage {
@@ -50,10 +50,10 @@ impl Objects {
     ///
     /// # Errors
     /// It cannot be determined: the result may still be good.
-    pub fn missing(&self, result: &StepResult) -> Result<Option<Lost>> {
+    pub fn missing(&self, result: &StepResult) -> Result<Option<LostOutput>> {
         for (output, artifact) in &result.outputs {
             if let Some(damage) = self.check(artifact)? {
-                return Ok(Some(Lost { output: output.clone(), damage }));
+                return Ok(Some(LostOutput { output: output.clone(), damage }));
             }
         }
         Ok(None)

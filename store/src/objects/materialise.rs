@@ -20,7 +20,7 @@ const COPY_LIMIT: u64 = 1 << 30;
 
 /// The form in which a step gets an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Materialised {
+pub enum ArtifactForm {
     /// A copy of its own (sharing blocks if the file system can).
     Copied,
     /// A link to the large read-only object. [`Objects::verify_untouched`] must follow after the attempt.
@@ -32,7 +32,7 @@ impl Objects {
     ///
     /// # Errors
     /// The artifact is not in the store; the disk is full.
-    pub fn materialise(&self, digest: &Digest, dest: &Path) -> Result<Materialised> {
+    pub fn materialise(&self, digest: &Digest, dest: &Path) -> Result<ArtifactForm> {
         self.materialise_within(digest, dest, COPY_LIMIT)
     }
 
@@ -40,7 +40,7 @@ impl Objects {
     ///
     /// # Errors
     /// As [`Objects::materialise`].
-    pub fn materialise_all(&self, all: &[(Digest, PathBuf)]) -> Result<Vec<Materialised>> {
+    pub fn materialise_all(&self, all: &[(Digest, PathBuf)]) -> Result<Vec<ArtifactForm>> {
         hash::in_parallel(all, 0, |(digest, dest)| {
             make_parent(dest)?;
             self.materialise(digest, dest)
@@ -68,7 +68,7 @@ impl Objects {
         Ok(())
     }
 
-    pub(crate) fn materialise_within(&self, digest: &Digest, dest: &Path, limit: u64) -> Result<Materialised> {
+    pub(crate) fn materialise_within(&self, digest: &Digest, dest: &Path, limit: u64) -> Result<ArtifactForm> {
         let object = self.path(digest);
         let missing = || StoreError::Missing(StoreFault::ArtifactGone { digest: digest.short() });
         let meta = look(&object)?.ok_or_else(missing)?;
@@ -78,7 +78,7 @@ impl Objects {
             let target = fs::canonicalize(&object).map_err(StoreError::io(StoreAction::Find, &object))?;
             std::os::unix::fs::symlink(target, dest).map_err(StoreError::io(StoreAction::LinkTo, dest))?;
             let kind = if manifest.is_some() { ArtifactKind::Folder } else { ArtifactKind::File };
-            return Ok(Materialised::Linked(Artifact { digest: *digest, kind, bytes, files }));
+            return Ok(ArtifactForm::Linked(Artifact { digest: *digest, kind, bytes, files }));
         }
         match manifest {
             // The copy takes over the mode.
@@ -90,7 +90,7 @@ impl Objects {
                 self.copy_folder(&object, &manifest, bytes, dest).inspect_err(|_| ingest::drop_half(dest))?
             }
         }
-        Ok(Materialised::Copied)
+        Ok(ArtifactForm::Copied)
     }
 
     fn copy_folder(&self, object: &Path, manifest: &Manifest, bytes: u64, dest: &Path) -> Result<()> {
@@ -132,7 +132,7 @@ mod tests {
         let objects = StoreDir::create(&dir.path().join(".flow")).unwrap().objects();
         let folder = objects.store_files(&[("cat/7.jpg".into(), b"meow".to_vec())].into()).unwrap();
         let at = dir.path().join("dataset");
-        let linked = Materialised::Linked(folder.clone());
+        let linked = ArtifactForm::Linked(folder.clone());
         assert_eq!(objects.materialise_within(&folder.digest, &at, 3).unwrap(), linked);
         let photo = at.join("cat/7.jpg");
         assert_eq!(fs::read(&photo).unwrap(), b"meow");

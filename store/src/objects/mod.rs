@@ -28,8 +28,8 @@ use flow_core::{
     reason::{StoreAction, StoreFault},
 };
 
-pub use check::Lost;
-pub use materialise::Materialised;
+pub use check::LostOutput;
+pub use materialise::ArtifactForm;
 
 use crate::{Activity, Manifest, Result, StoreDir, StoreError, file, hash, manifest::folder_digest};
 

@@ -9,7 +9,7 @@ use std::{
 
 use crate::common::{open, result, scratch, write};
 use flow_core::{ArtifactKind, Digest};
-use flow_store::{Materialised, Objects, StoreDir};
+use flow_store::{ArtifactForm, Objects, StoreDir};
 
 fn objects(dir: &Path) -> Objects {
     StoreDir::create(dir).unwrap().objects()
@@ -258,7 +258,7 @@ fn a_step_gets_a_copy_through_which_it_cannot_write_into_the_store() {
     let file = objects.store_bytes(b"weights").unwrap();
     fs::create_dir(dir.path().join("in")).unwrap();
     for (artifact, at, inner) in [(&folder, "in/dataset", "in/dataset/cat/1.jpg"), (&file, "in/model", "in/model")] {
-        assert_eq!(objects.materialise(&artifact.digest, &dir.path().join(at)).unwrap(), Materialised::Copied);
+        assert_eq!(objects.materialise(&artifact.digest, &dir.path().join(at)).unwrap(), ArtifactForm::Copied);
         let inner = dir.path().join(inner);
         assert_eq!(fs::metadata(&inner).unwrap().mode() & 0o777, 0o444, "read-only");
         overwrite(&inner, "WEIGHTS");

@@ -8,12 +8,12 @@ use std::{
     time::SystemTime,
 };
 
-use flow_store::{CAPTURE_FILES, Captures, Inputs, Wanted};
+use flow_store::{CAPTURE_FILES, Captures, InputToCapture, Inputs};
 
 use crate::common::{scratch, write};
 
-fn wanted(path: &Path, place: &str) -> Wanted {
-    Wanted { path: path.to_owned(), place: place.to_owned(), by_listing: false }
+fn wanted(path: &Path, place: &str) -> InputToCapture {
+    InputToCapture { path: path.to_owned(), place: place.to_owned(), by_listing: false }
 }
 
 fn inputs() -> Inputs {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use flow_core::{Artifact, Digest, RunId};
-use flow_store::{FinishedRun, Inputs, Snapshot, Stood, Store, StoreDir};
+use flow_store::{FinishedRun, Inputs, Snapshot, SnapshotResult, Store, StoreDir};
 use serde_json::Value;
 
 use crate::common::{keep, me, open, record, recorded, result, scratch, write};
@@ -65,10 +65,10 @@ fn a_listing_is_names_and_lengths() {
 }
 
 /// One instance, with these artifacts.
-fn stood(artifacts: &[Artifact]) -> Vec<Option<Stood>> {
+fn stood(artifacts: &[Artifact]) -> Vec<Option<SnapshotResult>> {
     let mut result = result("train", 1);
     result.outputs.extend(artifacts.iter().enumerate().map(|(n, artifact)| (n.to_string(), artifact.clone())));
-    vec![None, Some(Stood::of(&result, Digest::of(b"inputs")))]
+    vec![None, Some(SnapshotResult::of(&result, Digest::of(b"inputs")))]
 }
 
 /// Everything that a snapshot rests on, made anew for each case.

@@ -3,7 +3,7 @@
 use std::{fs, path::Path, process::Command};
 
 use flow_core::{InstanceId, JournalLine, RunEvent, RunId, StepResult};
-use flow_store::{Keep, Results, Store, StoreDir, StoreError, Unapplied, shapes};
+use flow_store::{CommitError, Keep, Results, Store, StoreDir, StoreError, shapes};
 use serde_json::json;
 
 use crate::common::{Tiny, keep, open, record, recorded, result, scratch};
@@ -116,14 +116,14 @@ fn where_the_journal_has_no_room_nothing_is_recorded() {
         let next = result("solo", kept.len() as u64);
         match store.commit(&journal, vec![recorded(&next, json!({}))], &Default::default()).unwrap().apply() {
             Ok(_) => kept.push(next),
-            Err(Unapplied::Nowhere(commit, error)) => {
+            Err(CommitError::Nowhere(commit, error)) => {
                 assert!(error.is_disk_full(), "{error}");
                 assert!(error.to_string().contains("journal.jsonl"), "{error}");
                 assert_eq!(store.result(&next.fingerprint).unwrap(), None);
                 // Later there is room.
                 break (next, commit);
             }
-            Err(Unapplied::Journalled(error)) => panic!("{error}"),
+            Err(CommitError::Journalled(error)) => panic!("{error}"),
         }
     };
     let at = store.dir().run(&run("1")).journal();

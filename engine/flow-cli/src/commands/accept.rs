@@ -8,7 +8,7 @@ use flow_core::plan::{Accepted, AcceptedDifferences, Force, NotAccepted, State};
 use flow_core::why::Why;
 use flow_core::{InstanceId, RunId, StepId};
 use flow_exec::{ExecError, Session};
-use flow_store::Rebuilt;
+use flow_store::RebuiltDatabase;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ impl Accept {
             return Err(ExecError::from(unasked).into());
         }
         let mut rebuilt = None;
-        let mended = |found: &Rebuilt| rebuilt = Some(found.clone());
+        let mended = |found: &RebuiltDatabase| rebuilt = Some(found.clone());
         place::show_hashing(&session, output);
         let kind = match (self.environments, self.other_settings) {
             (true, _) => AcceptedDifferences::Environments,

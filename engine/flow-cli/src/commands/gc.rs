@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_exec::clock;
-use flow_store::{Freed, Keep, Store, StoreDir, StoreError};
+use flow_store::{FreedSpace, Keep, Store, StoreDir, StoreError};
 
 use super::Done;
 use crate::args::{About, Global};
@@ -114,7 +114,7 @@ fn newest_work(store: &StoreDir) -> Option<PathBuf> {
     work.parent().map(Path::to_owned)
 }
 
-fn render(freed: &Freed, dry: bool) -> String {
+fn render(freed: &FreedSpace, dry: bool) -> String {
     let kept = words::count(freed.kept, "run");
     let stay = if freed.kept == 1 { "stays" } else { "stay" };
     let others = match freed.others {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{Artifact, Outcome, StepResult};
-use flow_store::{Lost, Objects};
+use flow_store::{LostOutput, Objects};
 
 use super::{Done, find};
 use crate::args::{Global, OfRun};
@@ -75,7 +75,7 @@ impl Get {
                     return Err(there.hint("remove it, or choose another place with --to"));
                 }
                 if let Some(damage) = objects.verify_content(artifact)? {
-                    let lost = Lost { output: name.clone(), damage };
+                    let lost = LostOutput { output: name.clone(), damage };
                     let damaged = CliError::failed(format!("`{label}`: {lost}"));
                     return Err(
                         damaged.hint("`flow doctor --contents` drops damaged files; `flow run` then makes them again")

@@ -8,7 +8,7 @@ use std::{
 use flow_core::{
     Digest, EnvironmentProvider, InstanceId, JournalLine, Outcome, RunEvent, RunId, Settled, StepResult, plan::unfit,
 };
-use flow_store::{FinishedRun, PublishedFiles, Snapshot, Stood, StoreDir};
+use flow_store::{FinishedRun, PublishedFiles, Snapshot, SnapshotResult, StoreDir};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -66,7 +66,7 @@ pub(super) fn save_snapshot(
             Some(result) if attempted(&result) && unfit(result, instance).is_some() => return Ok(()),
             Some(result) => {
                 let declared = session.expansion.environment_of(instance);
-                digest_of(instance, declared, folder, inputs).map(|inputs| Stood::of(result, inputs))
+                digest_of(instance, declared, folder, inputs).map(|inputs| SnapshotResult::of(result, inputs))
             }
             None => context.stood.get(instance.id.index()).cloned().flatten().filter(|_| known.is_settled(instance.id)),
         });

@@ -7,7 +7,7 @@ use flow_core::{
     sched::Placement,
 };
 use flow_protocol::Exit;
-use flow_store::{Activity, Captured, Objects, Queued};
+use flow_store::{Activity, CapturedInput, Objects, Queued};
 
 use crate::{
     attempt::Folder,
@@ -46,7 +46,7 @@ pub(crate) struct Running {
     /// Artifacts that it reads directly from the store, by their path in its work folder.
     pub(crate) linked: Vec<(String, Artifact)>,
     /// The captured copies that it reads as inputs.
-    pub(crate) captured: Vec<Arc<Captured>>,
+    pub(crate) captured: Vec<Arc<CapturedInput>>,
     pub(crate) listener: Listener,
     pub(crate) circumstances: Circumstances,
     /// To be written if it fails.

@@ -9,7 +9,7 @@ use flow_core::{
     Input, InstanceId, RunId,
     plan::{Decision, Force, Plan, plan_of_run},
 };
-use flow_store::{Activity, Captures, CopyRoom, InputSize, Inputs, Snapshot, Stood, Store, Wanted};
+use flow_store::{Activity, Captures, CopyRoom, InputSize, InputToCapture, Inputs, Snapshot, SnapshotResult, Store};
 
 use crate::{
     ExecError,
@@ -32,7 +32,7 @@ pub(crate) struct Capture<'a> {
     pub(crate) wanted: &'a [InstanceId],
     pub(crate) force: &'a Force,
     /// The result of each instance in the previous run, if it can be relied on.
-    pub(crate) stood: &'a [Option<Stood>],
+    pub(crate) stood: &'a [Option<SnapshotResult>],
     /// The work of dead runs.
     pub(crate) left: &'a OrphanedWork,
     pub(crate) activity: &'a Activity,
@@ -124,7 +124,7 @@ pub struct LinkedInput {
 impl Session {
     /// The inputs of these instances that a run would not copy. Those by listing never are, so they are left out.
     pub fn linked_inputs(&self, wanted: impl IntoIterator<Item = InstanceId>) -> Vec<LinkedInput> {
-        let mut all: BTreeMap<Wanted, &Input> = BTreeMap::new();
+        let mut all: BTreeMap<InputToCapture, &Input> = BTreeMap::new();
         for input in wanted.into_iter().flat_map(|id| self.expansion.instances[id.index()].inputs.iter()) {
             let first = all.entry(one(self, input)).or_insert(input);
             // Only one of two steps may have a private copy.
@@ -152,23 +152,23 @@ impl Session {
 }
 
 /// The inputs of all steps that may run.
-fn of_plan(session: &Session, plan: &Plan) -> BTreeSet<Wanted> {
+fn of_plan(session: &Session, plan: &Plan) -> BTreeSet<InputToCapture> {
     let runs = plan.items.iter().filter(|item| item.state.may_run());
     let inputs = runs.flat_map(|item| session.expansion.instances[item.id.index()].inputs.iter());
     inputs.map(|input| one(session, input)).collect()
 }
 
-pub(crate) fn one(session: &Session, input: &Input) -> Wanted {
+pub(crate) fn one(session: &Session, input: &Input) -> InputToCapture {
     let place = match input.place() {
         // The folder of the workflow, or one above it.
         empty if empty.is_empty() => "folder".to_owned(),
         place => place,
     };
-    Wanted { path: session.path(&input.path), place, by_listing: input.by_listing }
+    InputToCapture { path: session.path(&input.path), place, by_listing: input.by_listing }
 }
 
 /// A notice about ignored files in the folders of the inputs, if there are any.
-fn ignored(session: &Session, inputs: &Inputs, wanted: &BTreeSet<Wanted>) -> Option<String> {
+fn ignored(session: &Session, inputs: &Inputs, wanted: &BTreeSet<InputToCapture>) -> Option<String> {
     const NAMED: usize = 4;
     let found: BTreeSet<_> =
         wanted.iter().flat_map(|wanted| inputs.ignored_in(&wanted.path, wanted.by_listing)).collect();

@@ -10,7 +10,7 @@ use std::{
 use flow_core::{
     AskedResults, Builtins, Digest, Instance, InstanceId, LateResult, Revision, RunId, Settled, StepResult, plan::Force,
 };
-use flow_store::{Activity, Captures, Inputs, Objects, RunDir, Stood, Store};
+use flow_store::{Activity, Captures, Inputs, Objects, RunDir, SnapshotResult, Store};
 use nix::fcntl::Flock;
 
 use super::{environments::Environments, run_claims::RunClaims, start::Environment};
@@ -40,7 +40,7 @@ pub(crate) struct RunContext {
     pub(crate) known: Known,
     pub(crate) claimed: RunClaims,
     /// The result of each instance in the previous run, if it can be relied on.
-    pub(crate) stood: Vec<Option<Stood>>,
+    pub(crate) stood: Vec<Option<SnapshotResult>>,
     pub(crate) secrets: Secrets,
     /// Instances that may reveal a secret: their steps have one, or they read the output of such a step.
     pub(crate) tellers: BTreeSet<InstanceId>,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use flow_core::{Body, Input};
-use flow_store::Captured;
+use flow_store::CapturedInput;
 use nix::unistd::geteuid;
 use walkdir::WalkDir;
 
@@ -20,7 +20,7 @@ pub(super) fn link_folder(
     folder: &Folder,
     body: &Body,
     input: &Input,
-    copy: &mut Arc<Captured>,
+    copy: &mut Arc<CapturedInput>,
     to: &Path,
 ) -> io::Result<()> {
     if geteuid().is_root() && !matches!(body, Body::Builtin { .. }) {

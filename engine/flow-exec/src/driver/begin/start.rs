@@ -17,7 +17,7 @@ use flow_core::{
     shell::{Runner, Script, Shell, runner},
 };
 use flow_protocol as protocol;
-use flow_store::{Captured, Captures, Inputs, Materialised, Objects};
+use flow_store::{ArtifactForm, CapturedInput, Captures, Inputs, Objects};
 use serde_json::Value;
 use walkdir::WalkDir;
 
@@ -48,7 +48,7 @@ pub(crate) struct Launch {
     /// Artifacts too large to be copied, by their path in the work folder: the program could write into them.
     pub(crate) linked: Vec<(String, Artifact)>,
     /// The captured copies that it reads as inputs.
-    pub(crate) captured: Vec<Arc<Captured>>,
+    pub(crate) captured: Vec<Arc<CapturedInput>>,
 }
 
 /// All that determines a start.
@@ -111,7 +111,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
     // A folder comes before its content.
     inputs.sort_by_key(|input| input.place());
     let mut captured = Vec::new();
-    let mut in_place: BTreeMap<String, Arc<Captured>> = BTreeMap::new();
+    let mut in_place: BTreeMap<String, Arc<CapturedInput>> = BTreeMap::new();
     let mut folders: BTreeMap<String, PathBuf> = BTreeMap::new();
     for input in inputs {
         let author = start.session.path(&input.path);
@@ -198,8 +198,8 @@ fn place_artifacts(start: &Start<'_>, work: &Path) -> Result<Vec<(String, Artifa
         let all: Vec<_> = links.iter().map(|link| (link.digest, work.join(&link.path))).collect();
         let placed = start.objects.materialise_all(&all).map_err(|e| Filling::Artifact { error: e.into() })?;
         large.extend(links.iter().zip(placed).filter_map(|(link, placed)| match placed {
-            Materialised::Copied => None,
-            Materialised::Linked(artifact) => Some((link.path.clone(), artifact)),
+            ArtifactForm::Copied => None,
+            ArtifactForm::Linked(artifact) => Some((link.path.clone(), artifact)),
         }));
     }
     Ok(large)
@@ -254,7 +254,7 @@ fn argv(command: &str, shell: Shell, folder: &Folder) -> Result<Vec<String>, Fil
 
 /// The captured copy of an input; `None` means the author's own file. An input is captured now if a step wrote into it,
 /// or if it did not seem to be needed when the run started.
-fn given(start: &Start<'_>, input: &Input) -> Result<Option<Arc<Captured>>, Filling> {
+fn given(start: &Start<'_>, input: &Input) -> Result<Option<Arc<CapturedInput>>, Filling> {
     let wanted = capture::one(start.session, input);
     match start.captures.capture(start.inputs, [wanted.clone()]) {
         Ok(changed) if !changed.is_empty() => Err(Filling::InputChanged { path: wanted.path.display().to_string() }),
@@ -264,7 +264,7 @@ fn given(start: &Start<'_>, input: &Input) -> Result<Option<Arc<Captured>>, Fill
 }
 
 /// Replaces paths in a plugin's parameters by captured copies, and adds these to `given`.
-fn replace(value: &mut Value, by: &BTreeMap<String, Arc<Captured>>, given: &mut Vec<Arc<Captured>>) {
+fn replace(value: &mut Value, by: &BTreeMap<String, Arc<CapturedInput>>, given: &mut Vec<Arc<CapturedInput>>) {
     match value {
         Value::String(text) => {
             if let Some(captured) = by.get(text) {

@@ -4,7 +4,7 @@
 use std::{future, sync::Arc};
 
 use flow_core::{InstanceId, JournalLine, Span, Time};
-use flow_store::{Batch, Commit, Journal, StoreError, Unapplied};
+use flow_store::{Batch, Commit, CommitError, Journal, StoreError};
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 const GATHER: Span = Span::from_millis(10);
 
 /// The lines that were written, or the error.
-pub(crate) type Applied = Result<Vec<JournalLine>, Unapplied>;
+pub(crate) type Applied = Result<Vec<JournalLine>, CommitError>;
 
 pub(crate) struct Recorder {
     context: Arc<RunContext>,
@@ -133,7 +133,7 @@ impl Recorder {
     fn written(&mut self, done: Applied, mut recorded: Vec<InstanceId>, alone: bool) -> Result<Written, ExecError> {
         match done {
             Ok(lines) => Ok(Written { lines, recorded, trouble: None }),
-            Err(Unapplied::Nowhere(commit, error)) if error.is_disk_full() && !alone => {
+            Err(CommitError::Nowhere(commit, error)) if error.is_disk_full() && !alone => {
                 recorded.append(&mut self.recorded);
                 self.recorded = recorded;
                 self.unwritten = Some(*commit);

@@ -14,7 +14,7 @@ use flow_core::{
     reason::Fault,
     why::{Files, Listed},
 };
-use flow_store::{Earlier, EntryKind, Inputs, Objects, Results, Snapshot, Stood, StoreDir, StoreError};
+use flow_store::{Earlier, EntryKind, Inputs, Objects, Results, Snapshot, SnapshotResult, StoreDir, StoreError};
 
 use crate::{
     clock, declared,
@@ -44,7 +44,7 @@ pub(crate) struct StoreLookup<'a> {
     /// What is read again is to be recorded: its series is kept.
     pub(crate) keep: bool,
     /// What stood for each instance in an earlier run, if that is to be relied on.
-    pub(crate) stood: &'a [Option<Stood>],
+    pub(crate) stood: &'a [Option<SnapshotResult>],
     /// The declared environments by name, if `stood` is to be relied on.
     pub(crate) environments: Option<&'a BTreeMap<String, DeclaredEnvironment>>,
     /// The attempt of a dead run under this fingerprint, if it is followed.

@@ -20,7 +20,9 @@ use flow_core::{
     reason::Fault,
     why::Listed,
 };
-use flow_store::{Batch, Holder, Inputs, Last, Objects, Rebuilt, Results, Snapshot, Store, StoreDir, StoreError};
+use flow_store::{
+    Batch, Holder, Inputs, Last, Objects, RebuiltDatabase, Results, Snapshot, Store, StoreDir, StoreError,
+};
 
 use crate::{
     ExecError, clock,
@@ -68,7 +70,7 @@ impl Knowledge {
     }
 
     /// Set if the database was damaged and rebuilt.
-    pub fn rebuilt(&self) -> Option<&Rebuilt> {
+    pub fn rebuilt(&self) -> Option<&RebuiltDatabase> {
         self.store()?.rebuilt()
     }
 
@@ -343,7 +345,7 @@ pub fn accept(
     reason: &str,
     kind: AcceptedDifferences,
     waiting: impl FnMut(&Holder) -> ControlFlow<()>,
-    mended: impl FnOnce(&Rebuilt),
+    mended: impl FnOnce(&RebuiltDatabase),
 ) -> Result<Vec<Accepted>, ExecError> {
     let store = Store::open(session.workspace.make_store()?.path(), &holder("flow accept"), waiting)?;
     let knowledge = Knowledge(Some(Box::new(store)));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use flow_core::{Digest, Input, Instance, Kept, KeptInput, Link, Metrics, MetricsFile, event_file, measure::Record};
-use flow_store::{Captured, Objects, StoreError};
+use flow_store::{CapturedInput, Objects, StoreError};
 use walkdir::{DirEntry, WalkDir};
 
 use super::numbers::{MOST_ENTRIES, bytes_in, event_files_in, is_event_file};
@@ -82,7 +82,7 @@ pub(crate) fn keep(
 /// # Errors
 /// The disk is full.
 pub(crate) fn keep_inputs(
-    captured: &[(&str, &Captured)],
+    captured: &[(&str, &CapturedInput)],
     objects: &Objects,
     secrets: &Secrets,
 ) -> Result<BTreeMap<String, KeptInput>, StoreError> {

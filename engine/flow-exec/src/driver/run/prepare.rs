@@ -4,7 +4,7 @@
 use std::fs::File;
 
 use flow_core::plan::Plan;
-use flow_store::{Journal, Stood};
+use flow_store::{Journal, SnapshotResult};
 use nix::fcntl::Flock;
 
 use super::{event_loop, open::Opened, progress::aside};
@@ -27,7 +27,7 @@ pub(super) struct Prepared {
     pub(super) left: OrphanedWork,
     /// Processes of dead runs that were ended, in words.
     pub(super) strays: Option<String>,
-    pub(super) stood: Vec<Option<Stood>>,
+    pub(super) stood: Vec<Option<SnapshotResult>>,
     pub(super) taken: Taken,
     pub(super) observed: Observed,
     pub(super) work: WorkPlace,
