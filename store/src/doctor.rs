@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
-use flow_core::{Artifact, ArtifactKind, Digest, Kept, StepResult, reason::Damage};
+use flow_core::{Artifact, ArtifactKind, Digest, KeptOutput, StepResult, reason::Damage};
 
 use crate::{
     Batch, Holder, LostOutput, Objects, RebuiltDatabase, Result, Store, StoreDir, StoreError,
@@ -129,7 +129,7 @@ fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Re
     diagnosis.unreadable = store.drop_unreadable()?;
     store.each_result(|result| {
         diagnosis.results += 1;
-        kept.extend(result.kept.iter().flat_map(Kept::objects).map(|digest| (digest, result.label.clone())));
+        kept.extend(result.kept.iter().flat_map(KeptOutput::objects).map(|digest| (digest, result.label.clone())));
         for (output, artifact) in &result.outputs {
             let seen = seen.entry(artifact.digest).or_insert_with(|| see(store.objects(), artifact, contents));
             diagnosis.relisted += usize::from(std::mem::take(&mut seen.relisted));

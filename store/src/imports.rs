@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::{Bundle, Carried, Digest, Foreign, JournalLine, Origin, RunEvent, RunId, reason::StoreAction};
+use flow_core::{Bundle, BundledRun, Digest, Foreign, JournalLine, Origin, RunEvent, RunId, reason::StoreAction};
 use nix::errno::Errno;
 
 use crate::{Result, RunDir, StoreDir, StoreError, objects::remove_tree};
@@ -153,7 +153,7 @@ impl RunDir {
 
 impl StoreDir {
     /// Makes a workspace from a bundle's content. Its paths were checked when it was read.
-    fn unpack(&self, mut run: Carried, root: &Path) -> Result<()> {
+    fn unpack(&self, mut run: BundledRun, root: &Path) -> Result<()> {
         let store = StoreDir::create(&root.join(STORE))?;
         // With the permissions of this store.
         let same = fs::metadata(self.path()).and_then(|own| fs::set_permissions(store.path(), own.permissions()));

@@ -1,7 +1,7 @@
 //! Data of earlier work: results by fingerprint, the last fingerprint of each instance with its parts, and the usage of
 //! attempts. Values and keys; [`crate::Store`] knows where they are stored.
 
-use flow_core::{Digest, JournalLine, RunEvent, RunId, StepResult, learn::Observation, plan::Sought};
+use flow_core::{Digest, JournalLine, RunEvent, RunId, StepResult, learn::Observation, plan::LookupKeys};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ pub trait Results {
     ///
     /// # Errors
     /// The database cannot be read.
-    fn earlier(&self, workflow: &str, of: &[Sought<'_>]) -> Result<Vec<Earlier>>;
+    fn earlier(&self, workflow: &str, of: &[LookupKeys<'_>]) -> Result<Vec<Earlier>>;
 
     /// All results, in no order.
     ///

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation, plan::Sought, reason::StoreAction};
+use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation, plan::LookupKeys, reason::StoreAction};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -416,7 +416,7 @@ impl Results for Store {
         self.fresh().last(workflow, label)
     }
 
-    fn earlier(&self, workflow: &str, of: &[Sought<'_>]) -> Result<Vec<Earlier>> {
+    fn earlier(&self, workflow: &str, of: &[LookupKeys<'_>]) -> Result<Vec<Earlier>> {
         let database = self.fresh();
         hash::look_up_all(of, |of| {
             database.earlier(&[result_key(&of.fingerprint), attempt_key(&of.attempt), last_key(workflow, of.label)])

@@ -7,7 +7,7 @@ use std::path::Path;
 use flow_core::reason::{BuiltinFault, Fault};
 use flow_core::sched::contention::Host;
 use flow_core::sched::policy::{self, Lyapunov, Policy};
-use flow_core::{BuiltinInput, BuiltinOutput, Builtins, Metric, Provided, Publication, PublishJob, Time};
+use flow_core::{BuiltinInput, BuiltinOutput, Builtins, CatalogueStep, Metric, Publication, PublishJob, Time};
 use flow_report::{Assumed, AssumedKind, AssumedLoad, AssumedSlurm, Bar, Gantt, LANGUAGES, Reports, Words};
 use flow_sim::arrivals::Kind;
 use flow_sim::{Schedule, SimTask, Study, StudyWith, Summary, Use, cpu_over_time, waiting_over_time};
@@ -155,7 +155,7 @@ pub(crate) fn gantt(
 }
 
 impl Builtins for Steps {
-    fn provided(&self) -> BTreeMap<String, Provided> {
+    fn provided(&self) -> BTreeMap<String, CatalogueStep> {
         let mut provided = self.reports.provided();
         provided.insert("simulate".to_owned(), flow_sim::provided());
         for step in provided.values_mut() {

@@ -6,14 +6,14 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use crate::{
-    Circumstances, Digest, Environment, Foreign, Machine, Metric, Provided, Series, StepResult,
-    reason::{Cause, Fault, ProfileReason, Withheld},
+    CatalogueStep, Circumstances, Digest, Environment, Foreign, Machine, Metric, Series, StepResult,
+    reason::{Cause, Fault, ProfileReason, WithheldReason},
 };
 
 /// The built-in steps. Pure: the caller reads and writes the files.
 pub trait Builtins: Send + Sync {
     /// The steps by name after `flow/`, with schema, outputs and version.
-    fn provided(&self) -> BTreeMap<String, Provided>;
+    fn provided(&self) -> BTreeMap<String, CatalogueStep>;
 
     /// Changes if any of them does; cheaper than their schemas.
     fn version(&self) -> &str;
@@ -120,7 +120,7 @@ pub enum Replace {
     /// Files from the same profile and the same GPU models.
     Alike,
     /// Nothing; with publishing turned off, new files are not written either.
-    Nothing(Withheld),
+    Nothing(WithheldReason),
 }
 
 /// Result of a `publish` entry.
@@ -128,7 +128,7 @@ pub enum Replace {
 pub struct Publication {
     pub files: Vec<FileToWrite>,
     /// Why the files are not written to their published place.
-    pub withheld: Option<Withheld>,
+    pub withheld: Option<WithheldReason>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

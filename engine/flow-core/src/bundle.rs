@@ -1,6 +1,6 @@
 //! A run as a file for import on another machine. A reader trusts nothing in it.
 //!
-//! Format 3 is gzip of lines of JSON: a head, the parts of the run ([`Carried`]), and the digest of all that. `zcat` shows what a
+//! Format 3 is gzip of lines of JSON: a head, the parts of the run ([`BundledRun`]), and the digest of all that. `zcat` shows what a
 //! bundle says.
 
 mod carried;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{Digest, Machine, RunId, StepResult};
 
-pub use carried::{Carried, CarriedObject, hidden};
+pub use carried::{BundledRun, CarriedObject, hidden};
 pub use thin::{MOST_POINTS, thin};
 
 /// The format version that is written.
@@ -59,7 +59,7 @@ pub struct Bundle {
     /// The results of the run, without references to its store.
     pub results: Vec<StepResult>,
     /// The whole run.
-    pub run: Carried,
+    pub run: BundledRun,
     /// Identifies the bundle.
     pub digest: Digest,
 }
@@ -74,13 +74,13 @@ struct Head {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct End {
+struct Trailer {
     digest: Digest,
 }
 
 impl Bundle {
     /// The public part of a run.
-    pub fn of(mut origin: Origin, run: Carried) -> Bundle {
+    pub fn of(mut origin: Origin, run: BundledRun) -> Bundle {
         origin.machine.gpus.iter_mut().for_each(|gpu| gpu.uuid.clear());
         origin.machine.gpu_troubles.clear();
         let results = run.results(&origin.run);
@@ -101,7 +101,7 @@ impl Bundle {
     /// Content of the file.
     pub fn bytes(&self) -> Vec<u8> {
         let mut text = self.content();
-        line(&mut text, &End { digest: self.digest });
+        line(&mut text, &Trailer { digest: self.digest });
         let mut packed = GzEncoder::new(Vec::new(), Compression::best());
         // Writing into memory cannot fail.
         let packed = packed.write_all(&text).and_then(|()| packed.finish());
@@ -168,7 +168,7 @@ impl Bundle {
             format!("it is incomplete: {} of {count} lines are there, without an end; copy it again", found.min(count))
         };
         let Some((end, lines)) = rest.split_last() else { return Err(torn(0)) };
-        let Ok(End { digest }) = serde_json::from_slice::<End>(end) else { return Err(torn(lines.len())) };
+        let Ok(Trailer { digest }) = serde_json::from_slice::<Trailer>(end) else { return Err(torn(lines.len())) };
         if digest != Digest::of(&bytes[..bytes.len() - end.len()]) {
             return Err("it was changed: its digest does not match; copy it again".to_owned());
         }
@@ -180,7 +180,7 @@ impl Bundle {
         if let Some(long) = lines.iter().position(|line| line.len() > LONGEST_LINE) {
             return Err(wrong(long, format!("it is longer than {} MiB", LONGEST_LINE >> 20)));
         }
-        let mut run = Carried::default();
+        let mut run = BundledRun::default();
         for (n, line) in lines.iter().enumerate() {
             run.read(line).map_err(|why| wrong(n, why))?;
         }

@@ -12,7 +12,7 @@ use crate::{Diagnostic, Digest};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalogue {
     /// `flow/table`, by the part after the slash.
-    pub builtins: BTreeMap<String, Provided>,
+    pub builtins: BTreeMap<String, CatalogueStep>,
     pub plugins: BTreeMap<String, PluginFacts>,
 }
 
@@ -24,13 +24,13 @@ pub struct PluginFacts {
     pub digest: Digest,
     /// The protocol version between engine and plugin. Also part of the fingerprint.
     pub protocol: u32,
-    pub steps: BTreeMap<String, Provided>,
+    pub steps: BTreeMap<String, CatalogueStep>,
 }
 
 /// A step provided by a plugin or by flow itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Provided {
+pub struct CatalogueStep {
     /// One line of description.
     #[serde(default)]
     pub about: String,

@@ -6,9 +6,9 @@
 macro_rules! compiled_once {
     ($($name:ident),* $(,)?) => { $(
         const _: () = {
-            struct This<'a>(&'a $name);
+            struct Remote<'a>(&'a $name);
 
-            impl serde::Serialize for This<'_> {
+            impl serde::Serialize for Remote<'_> {
                 fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                     $name::serialize(self.0, serializer)
                 }
@@ -16,7 +16,7 @@ macro_rules! compiled_once {
 
             impl serde::Serialize for $name {
                 fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                    erased_serde::serialize(erased(&This(self)), serializer)
+                    erased_serde::serialize(erased(&Remote(self)), serializer)
                 }
             }
 
@@ -29,7 +29,7 @@ macro_rules! compiled_once {
 
             // Inlined, both would be compiled at each call.
             #[inline(never)]
-            fn erased<'a>(this: &'a This<'a>) -> &'a dyn erased_serde::Serialize {
+            fn erased<'a>(this: &'a Remote<'a>) -> &'a dyn erased_serde::Serialize {
                 this
             }
 

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use crate::{
     AttemptId, CorunGpus, Digest, InstanceId, Machine, Origin, Outcome, Place, Remark, Revision, RunId, Span,
     StepResult,
-    reason::{Cause, ProfileReason, Spoiled, Texts, Withheld},
-    why::Why,
+    reason::{Cause, Disturbance, ProfileReason, Texts, WithheldReason},
+    why::RunReasons,
 };
 
 /// The version of the journal's format.
@@ -56,7 +56,7 @@ pub enum RunEvent {
         label: String,
         step: String,
         /// Its state in the plan at the start.
-        plan: Planned,
+        plan: PlannedAction,
         /// The keys of its step as written, for `flow diff`; only at the step's first instance.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         written: Map<String, Value>,
@@ -78,7 +78,7 @@ pub enum RunEvent {
         attempt: AttemptId,
         /// Its folder, relative to the store.
         folder: String,
-        why: Why,
+        why: RunReasons,
         /// UUIDs of its GPUs.
         gpus: Vec<String>,
         /// Number of GPUs requested from a batch system, which assigns them later.
@@ -113,7 +113,7 @@ pub enum RunEvent {
         cause: Option<Cause>,
         /// Why its measurement is unreliable; empty for a sound one.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        spoiled: Vec<Spoiled>,
+        spoiled: Vec<Disturbance>,
     },
     /// Another attempt follows the one that ended.
     Again { instance: InstanceId, because: Repeat },
@@ -193,7 +193,7 @@ pub enum RunEvent {
         path: String,
         /// The other place.
         written: String,
-        why: Withheld,
+        why: WithheldReason,
     },
     /// The last line of a run. If it is missing, the run was killed.
     RunEnded {
@@ -213,13 +213,13 @@ pub enum RunEvent {
 /// The plan for an instance before anything ran.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub enum Planned {
+pub enum PlannedAction {
     /// Its result is in the store.
     Cached,
     /// It will run, and why.
     Run {
         /// The first reasons.
-        why: Why,
+        why: RunReasons,
         /// The run whose attempt still runs, so that none is started.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         goes_on: Option<RunId>,
@@ -241,12 +241,12 @@ impl Texts for RunEvent {
     /// The texts that are neither the workflow's own nor filtered before: a result's are, when its attempt ends.
     fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
         match self {
-            RunEvent::Instance { plan: Planned::Run { why, .. }, .. } | RunEvent::Started { why, .. } => {
+            RunEvent::Instance { plan: PlannedAction::Run { why, .. }, .. } | RunEvent::Started { why, .. } => {
                 why.texts(each)
             }
-            RunEvent::Instance { plan: Planned::Skipped { cause } | Planned::NotNeeded { cause }, .. } => {
-                cause.texts(each)
-            }
+            RunEvent::Instance {
+                plan: PlannedAction::Skipped { cause } | PlannedAction::NotNeeded { cause }, ..
+            } => cause.texts(each),
             RunEvent::Ended { cause, spoiled, .. } => {
                 cause.texts(each);
                 spoiled.texts(each);
@@ -261,7 +261,10 @@ impl Texts for RunEvent {
             | RunEvent::Foreign { .. }
             | RunEvent::Forgotten { .. }
             | RunEvent::Dropped { .. }
-            | RunEvent::Instance { plan: Planned::Cached | Planned::After { .. } | Planned::MayRepeat, .. }
+            | RunEvent::Instance {
+                plan: PlannedAction::Cached | PlannedAction::After { .. } | PlannedAction::MayRepeat,
+                ..
+            }
             | RunEvent::Remarked { .. }
             | RunEvent::Cached { .. }
             | RunEvent::Ready { .. }

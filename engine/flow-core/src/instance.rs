@@ -308,7 +308,7 @@ pub struct Output {
 /// An instance with all expressions of its body evaluated. Made twice: with artifacts as digests, for the fingerprint,
 /// and as paths, for the run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Resolved {
+pub struct ResolvedInstance {
     pub body: Body,
     /// Variables, in order of name.
     pub env: std::collections::BTreeMap<String, String>,
@@ -360,7 +360,7 @@ pub enum Render {
 }
 
 /// The caller's results of settled instances.
-pub trait Settled {
+pub trait SettledResults {
     /// The result of an instance; `None` if it is not settled, or was skipped.
     fn result(&self, id: InstanceId) -> Option<&StepResult>;
 

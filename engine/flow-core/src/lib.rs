@@ -57,25 +57,25 @@ pub use builtin::{
     WHATS_NEW,
 };
 pub use bundle::{
-    Bundle, Carried, CarriedObject, Foreign, LONGEST_BUNDLE, MOST_POINTS, Origin, hidden, machine_of, thin,
+    Bundle, BundledRun, CarriedObject, Foreign, LONGEST_BUNDLE, MOST_POINTS, Origin, hidden, machine_of, thin,
 };
 pub use catalogue::{
-    Catalogue, PlannedStep, PlannedWith, PluginFacts, Provided, Tolerances, WithCheck, WithVerdicts, WrongWith,
+    Catalogue, CatalogueStep, PlannedStep, PlannedWith, PluginFacts, Tolerances, WithCheck, WithVerdicts, WrongWith,
 };
 pub use declared::{DeclaredEnvironment, EnvironmentProvider};
 pub use diagnostic::{Diagnostic, edits, nearest};
 pub use digest::{BadDigest, Digest};
 pub use environment::{Difference, Environment, FRAMEWORKS, ProgramFile, Python};
-pub use event::{JOURNAL_FORMAT, JournalLine, Planned, Repeat, RunEvent, RunStart};
+pub use event::{JOURNAL_FORMAT, JournalLine, PlannedAction, Repeat, RunEvent, RunStart};
 pub use expand::{
-    Batch, Definition, ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, StepFacts, Unfollowed, Unmapped,
-    Uses,
+    Batch, Definition, ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, StepFacts, UnmappedOutput,
+    UnreadDependency, Uses,
 };
 pub use expr::{is_guarded, render as render_template};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{
     AskedResults, Body, ConditionalRepetition, CorunMember, Exclusive, Input, Instance, LateResult, Link, Need, Output,
-    Place, Render, Resolved, ResourceRequest, Settled, Slurm, SlurmJob, axes_of, selects,
+    Place, Render, ResolvedInstance, ResourceRequest, SettledResults, Slurm, SlurmJob, axes_of, selects,
 };
 pub use interval::Interval;
 pub use likeness::{hardware, likeness, unlike};
@@ -85,10 +85,10 @@ pub use metrics::{
     event_file, metric_letters,
 };
 pub use outcome::Outcome;
-pub use remaining::{Remaining, RunningTime, StepTimes, left_by_progress, remaining};
+pub use remaining::{RemainingTime, RunningTime, StepTimes, left_by_progress, remaining};
 pub use result::{
-    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, Earlier, GPU_LOAD_SPAN, GpuSharing, GpuUsage, Kept,
-    KeptInput, Metric, Mode, Point, Revision, Series, StepResult, Stranger, TimedEpoch, Usage,
+    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, EarlierUsage, ForeignProcess, GPU_LOAD_SPAN,
+    GpuSharing, GpuUsage, KeptInput, KeptOutput, Metric, Mode, Point, Revision, Series, StepResult, TimedEpoch, Usage,
 };
 pub use schema::{schema, schema_with};
 pub use sheet::Sheet;

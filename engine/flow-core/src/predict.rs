@@ -46,7 +46,7 @@ pub enum Coordinate {
 
 /// A prediction. Nine of ten are expected between `low` and `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Predicted {
+pub struct PredictedValue {
     /// The most likely value.
     pub value: f64,
     pub low: f64,
@@ -59,15 +59,15 @@ pub struct Predicted {
     pub far: bool,
 }
 
-impl Predicted {
+impl PredictedValue {
     /// The sum of parts, each with how often it occurs; their errors are independent. A part that is at most a
     /// twentieth of the whole, by its upper end, does not put the sum beyond the measurements.
-    pub fn sum(parts: impl IntoIterator<Item = (Predicted, f64)>) -> Option<Predicted> {
-        let parts: Vec<Predicted> = parts.into_iter().map(|(part, times)| part.scaled(times)).collect();
+    pub fn sum(parts: impl IntoIterator<Item = (PredictedValue, f64)>) -> Option<PredictedValue> {
+        let parts: Vec<PredictedValue> = parts.into_iter().map(|(part, times)| part.scaled(times)).collect();
         let value = parts.iter().map(|part| part.value).sum::<f64>();
-        let off = |of: fn(&Predicted) -> f64| parts.iter().map(|part| of(part).powi(2)).sum::<f64>().sqrt();
-        let matters = |part: &&Predicted| part.high > LITTLE * value;
-        Some(Predicted {
+        let off = |of: fn(&PredictedValue) -> f64| parts.iter().map(|part| of(part).powi(2)).sum::<f64>().sqrt();
+        let matters = |part: &&PredictedValue| part.high > LITTLE * value;
+        Some(PredictedValue {
             value,
             low: (value - off(|part| part.value - part.low)).max(0.0),
             high: value + off(|part| part.high - part.value),
@@ -78,28 +78,28 @@ impl Predicted {
     }
 
     /// So many times as much.
-    pub fn scaled(self, by: f64) -> Predicted {
-        Predicted { value: self.value * by, low: self.low * by, high: self.high * by, ..self }
+    pub fn scaled(self, by: f64) -> PredictedValue {
+        PredictedValue { value: self.value * by, low: self.low * by, high: self.high * by, ..self }
     }
 
     /// How long so much takes where this is how much is done in a second.
-    pub fn takes(self, much: f64) -> Predicted {
-        Predicted { value: much / self.value, low: much / self.high, high: much / self.low, ..self }
+    pub fn takes(self, much: f64) -> PredictedValue {
+        PredictedValue { value: much / self.value, low: much / self.high, high: much / self.low, ..self }
     }
 
     /// A product; errors of the two have nothing to do with each other.
-    pub fn times(self, other: &Predicted) -> Predicted {
+    pub fn times(self, other: &PredictedValue) -> PredictedValue {
         let value = self.value * other.value;
         let off = |own: f64, others: f64| own.ln().hypot(others.ln()).exp();
         let low = value / off(self.value / self.low, other.value / other.low);
         let high = value * off(self.high / self.value, other.high / other.value);
         let (beyond, far) = (self.beyond || other.beyond, self.far || other.far);
-        Predicted { value, low, high, points: self.points.min(other.points), beyond, far }
+        PredictedValue { value, low, high, points: self.points.min(other.points), beyond, far }
     }
 
     /// Where more cannot be.
-    pub fn at_most(self, most: f64) -> Predicted {
-        Predicted { value: self.value.min(most), low: self.low.min(most), high: self.high.min(most), ..self }
+    pub fn at_most(self, most: f64) -> PredictedValue {
+        PredictedValue { value: self.value.min(most), low: self.low.min(most), high: self.high.min(most), ..self }
     }
 }
 
@@ -365,7 +365,7 @@ impl Fit {
     }
 
     /// The value at a point; `None` where nothing was measured at one of its names, or only one number elsewhere.
-    pub fn at(&self, at: &[Coordinate]) -> Option<Predicted> {
+    pub fn at(&self, at: &[Coordinate]) -> Option<PredictedValue> {
         let (mut beyond, mut far) = (false, false);
         for (n, axis) in self.axes.0.iter().enumerate() {
             match (axis, at.get(n)?) {
@@ -403,7 +403,7 @@ impl Fit {
         let deviation = self.wider * (square - mean * mean).max(0.0).sqrt();
         let (value, factor) = ((self.mean + mean).exp(), (NINE_IN_TEN * deviation).exp());
         let points = self.points.len() as u32;
-        Some(Predicted { value, low: value / factor, high: value * factor, points, beyond, far })
+        Some(PredictedValue { value, low: value / factor, high: value * factor, points, beyond, far })
     }
 }
 
@@ -447,7 +447,7 @@ fn deviation(squares: f64, freedom: f64) -> Option<f64> {
 }
 
 /// The value at a point that was measured, as certain as its repetitions.
-pub fn repeated(measured: &[f64]) -> Option<Predicted> {
+pub fn repeated(measured: &[f64]) -> Option<PredictedValue> {
     let logarithms: Vec<f64> =
         measured.iter().filter(|value| **value > 0.0 && value.is_finite()).map(|v| v.ln()).collect();
     let n = logarithms.len() as f64;
@@ -459,7 +459,7 @@ pub fn repeated(measured: &[f64]) -> Option<Predicted> {
     let seen = deviation(squares, n - 1.0).map_or(0.0, |seen| seen * (1.0 + 1.0 / n).sqrt());
     let factor = (NINE_IN_TEN * believed.max(seen)).exp();
     let value = mean.exp();
-    (n > 0.0).then_some(Predicted {
+    (n > 0.0).then_some(PredictedValue {
         value,
         low: value / factor,
         high: value * factor,

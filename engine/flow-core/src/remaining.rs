@@ -23,7 +23,7 @@ pub struct StepTimes {
 
 /// How long a run still takes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Remaining {
+pub struct RemainingTime {
     pub seconds: f64,
     /// Some steps are unknown, so that it can only be longer.
     pub at_least: bool,
@@ -71,7 +71,7 @@ impl StepTimes {
 pub fn remaining<'a>(
     steps: impl IntoIterator<Item = &'a StepTimes>,
     running: impl IntoIterator<Item = RunningTime<'a>>,
-) -> Option<Remaining> {
+) -> Option<RemainingTime> {
     let (mut count, mut longest, mut sum, mut at_least) = (0_u32, 0.0_f64, 0.0, false);
     // The variance of the sum, and that of the longest attempt; the fewest attempts behind one of them.
     let (mut variance, mut of_longest, mut fewest) = (Some(0.0), Some(0.0), usize::MAX);
@@ -115,7 +115,7 @@ pub fn remaining<'a>(
     let quantile = || t_quantile(OUTSIDE, fewest.saturating_sub(1) as f64);
     let half = variance.filter(|variance| *variance > 0.0 && !at_least).map(|variance| quantile() * variance.sqrt());
     let range = half.map(|half| ((seconds - half).max(0.0), seconds + half));
-    (seconds > 0.0).then_some(Remaining { seconds, at_least, range })
+    (seconds > 0.0).then_some(RemainingTime { seconds, at_least, range })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Provided,
+    CatalogueStep,
     shell::Shell,
     spec::{
         environments::REQUIRED,
@@ -39,7 +39,7 @@ pub fn schema() -> Value {
 }
 
 /// The same, with the schemas of `with:` for these steps, by their names in `uses:`.
-pub fn schema_with<'a>(steps: impl IntoIterator<Item = (String, &'a Provided)>) -> Value {
+pub fn schema_with<'a>(steps: impl IntoIterator<Item = (String, &'a CatalogueStep)>) -> Value {
     let mut schema = schema();
     let (mut known, mut conditions) = (Vec::new(), Vec::new());
     for (uses, provided) in steps {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{
-    BuiltinInput, BuiltinOutput, Builtins, Metric, PlannedWith, Provided, Publication, PublishJob, WithCheck,
+    BuiltinInput, BuiltinOutput, Builtins, CatalogueStep, Metric, PlannedWith, Publication, PublishJob, WithCheck,
     WithVerdicts, WrongWith,
     reason::{BuiltinFault, Cause, Fault},
 };
@@ -62,17 +62,17 @@ impl Reports {
 }
 
 impl Builtins for Reports {
-    fn provided(&self) -> BTreeMap<String, Provided> {
-        let step = |about: &str, with: Value, check: fn(&PlannedWith) -> Vec<WrongWith>| Provided {
+    fn provided(&self) -> BTreeMap<String, CatalogueStep> {
+        let step = |about: &str, with: Value, check: fn(&PlannedWith) -> Vec<WrongWith>| CatalogueStep {
             about: about.into(),
             with,
             check: Some(WithCheck(check)),
             outputs: IndexMap::from([("out".to_owned(), "out".to_owned())]),
-            ..Provided::default()
+            ..CatalogueStep::default()
         };
         let table =
             step("results of a step as a typed table, with derived columns", schema::<TableWith>(), table::check);
-        let report = Provided {
+        let report = CatalogueStep {
             verdicts: Some(WithVerdicts(report::verdicts)),
             ..step("tables, verdicts, findings and charts as a report", schema::<ReportWith>(), report::check)
         };

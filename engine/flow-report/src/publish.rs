@@ -1,7 +1,7 @@
 //! `publish:`: a whole report next to its charts, and an entry below the heading "What's New" of a file whose other
 //! bytes stay as they are.
 
-use flow_core::{FileToWrite, Publication, PublishJob, PublishWhat, Replace, WHATS_NEW, reason::Withheld};
+use flow_core::{FileToWrite, Publication, PublishJob, PublishWhat, Replace, WHATS_NEW, reason::WithheldReason};
 use serde::{Deserialize, de::IgnoredAny};
 use unicode_width::UnicodeWidthStr;
 
@@ -164,8 +164,8 @@ fn edits(file: &str, entry: &Entry) -> Edits {
     old.map_or(Edits::None, |old| Edits::of(old, &words(&entry.text)))
 }
 
-fn in_the_way(edits: Edits) -> Option<Withheld> {
-    (edits == Edits::OfAnother).then_some(Withheld::Edited)
+fn in_the_way(edits: Edits) -> Option<WithheldReason> {
+    (edits == Edits::OfAnother).then_some(WithheldReason::Edited)
 }
 
 /// The entry in three lines: title, answer and links. In the language of a file such as `README.zh.md`, if the report
@@ -211,9 +211,9 @@ fn other_languages(job: &PublishJob) -> impl Iterator<Item = &str> {
 }
 
 /// The reason why a published text stays, if one is `there`; `different` returns how it differs.
-fn withheld(replace: &Replace, there: bool, different: impl Fn() -> Option<Withheld>) -> Option<Withheld> {
+fn withheld(replace: &Replace, there: bool, different: impl Fn() -> Option<WithheldReason>) -> Option<WithheldReason> {
     match replace {
-        Replace::Nothing(Withheld::Asked) => Some(Withheld::Asked),
+        Replace::Nothing(WithheldReason::Asked) => Some(WithheldReason::Asked),
         Replace::Nothing(why) if there => Some(why.clone()),
         Replace::Alike if there => different(),
         _ => None,
@@ -221,14 +221,14 @@ fn withheld(replace: &Replace, there: bool, different: impl Fn() -> Option<Withh
 }
 
 /// How a published text differs from the one of this run, according to its marks.
-fn different(own: &Head, profile: Option<&str>, gpus: Option<&str>) -> Option<Withheld> {
+fn different(own: &Head, profile: Option<&str>, gpus: Option<&str>) -> Option<WithheldReason> {
     let differs =
         |published: Option<&str>, own: &str| published.filter(|published| *published != own).map(str::to_owned);
     let (profile_here, gpus_here) = (own.profile(), own.gpus());
     if let Some(published) = differs(gpus, &gpus_here) {
-        return Some(Withheld::Gpus { published, own: gpus_here });
+        return Some(WithheldReason::Gpus { published, own: gpus_here });
     }
-    differs(profile, &profile_here).map(|published| Withheld::Profile { published, own: profile_here })
+    differs(profile, &profile_here).map(|published| WithheldReason::Profile { published, own: profile_here })
 }
 
 /// A user's file must not be replaced, and neither must the report of another workflow.

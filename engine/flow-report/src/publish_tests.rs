@@ -165,9 +165,9 @@ fn of(profile: Option<&str>, gpus: &[&str], existing: Option<&str>, what: Publis
 fn another_profile_and_other_gpus_replace_nothing() {
     type Run = (Option<&'static str>, &'static [&'static str]);
     let whole = |(profile, gpus): Run, old: Option<&str>| of(profile, gpus, old, PublishWhat::Report);
-    let gpus = |published: &str, own: &str| Withheld::Gpus { published: published.into(), own: own.into() };
-    let profile = |published: &str, own: &str| Withheld::Profile { published: published.into(), own: own.into() };
-    let table: [(Run, Run, Option<Withheld>); 6] = [
+    let gpus = |published: &str, own: &str| WithheldReason::Gpus { published: published.into(), own: own.into() };
+    let profile = |published: &str, own: &str| WithheldReason::Profile { published: published.into(), own: own.into() };
+    let table: [(Run, Run, Option<WithheldReason>); 6] = [
         ((None, &[]), (None, &[]), None),
         ((Some("p"), &["H200"]), (Some("p"), &["H200"]), None),
         ((None, &["H200"]), (None, &[]), Some(gpus("H200", ""))),
@@ -193,7 +193,8 @@ fn another_profile_and_other_gpus_replace_nothing() {
     let other = publish(&entry((Some("q"), &[]), Some(&readme))).expect("published");
     assert_eq!(other.withheld, Some(profile("p", "q")));
     assert!(!String::from_utf8_lossy(&other.files[0].bytes).contains("# Lab"), "only the entry is written elsewhere");
-    let part = PublishJob { replace: Replace::Nothing(Withheld::Part), ..entry((Some("p"), &[]), Some("# Lab\n")) };
+    let part =
+        PublishJob { replace: Replace::Nothing(WithheldReason::Part), ..entry((Some("p"), &[]), Some("# Lab\n")) };
     assert_eq!(publish(&part).expect("published").withheld, None, "nothing of it was there");
 }
 

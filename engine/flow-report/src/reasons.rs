@@ -3,8 +3,8 @@
 
 use flow_core::Difference;
 use flow_core::reason::{
-    BatchEnd, Cause, Caveat, Damage, ExitHint, Fault, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason,
-    Refusal, Spoiled, Stopped, Unmatched,
+    BatchEnd, Cause, Caveat, Damage, Disturbance, ExitHint, Fault, FolderFault, Lack, Memory, NoMetrics,
+    NoResumeReason, ProcessEnd, ProfileReason, Refusal, UnmatchedPattern,
 };
 use flow_core::verdict::Call;
 use serde::Serialize;
@@ -106,27 +106,27 @@ impl Reasons<'_> {
     }
 
     /// The reason why a measurement was disturbed.
-    pub fn spoiled(&self, spoiled: &Spoiled) -> String {
+    pub fn spoiled(&self, spoiled: &Disturbance) -> String {
         match spoiled {
-            Spoiled::InputWritten { path, itself: true, .. } => {
+            Disturbance::InputWritten { path, itself: true, .. } => {
                 self.say("spoiled-input-written-itself", Args::new().with("path", self.code(path)))
             }
-            Spoiled::InputChanged { path, differences } => {
+            Disturbance::InputChanged { path, differences } => {
                 self.say("spoiled-input-changed", Args::new().with("path", self.changed(path, differences)))
             }
-            Spoiled::InputRewritten { path, seconds } => {
+            Disturbance::InputRewritten { path, seconds } => {
                 let args = Args::new().with("path", self.code(path)).with("seconds", seconds.to_string());
                 self.say("spoiled-input-rewritten", args)
             }
             // Another step wrote into it, and its check removed it.
-            Spoiled::ArtifactChanged { path, damage: Damage::Missing } => {
+            Disturbance::ArtifactChanged { path, damage: Damage::Missing } => {
                 self.say("spoiled-artifact-gone", Args::new().with("path", self.code(path)))
             }
-            Spoiled::ArtifactChanged { path, damage } => {
+            Disturbance::ArtifactChanged { path, damage } => {
                 let args = Args::new().with("path", self.code(path)).with("damage", self.damage(damage));
                 self.say("spoiled-artifact-changed", args)
             }
-            Spoiled::Said { text } => self.prose(text),
+            Disturbance::Said { text } => self.prose(text),
             _ => self.told("spoiled", spoiled, &["path"]),
         }
     }
@@ -167,7 +167,7 @@ impl Reasons<'_> {
     }
 
     /// All reasons why a measurement was disturbed.
-    pub(crate) fn all_spoiled(&self, all: &[Spoiled]) -> String {
+    pub(crate) fn all_spoiled(&self, all: &[Disturbance]) -> String {
         self.joined(all.iter().map(|why| self.spoiled(why)).collect())
     }
 
@@ -239,10 +239,10 @@ impl Reasons<'_> {
             BatchEnd::TimeLimit { stopped } => {
                 let said = self.say(&key, args);
                 let why = stopped.map(|stopped| match stopped {
-                    Stopped::NoCheckpoint => "batch-no-checkpoint",
-                    Stopped::NoProgress => "batch-no-progress",
-                    Stopped::Unwanted => "batch-not-resumed",
-                    Stopped::Group => "batch-group",
+                    NoResumeReason::NoCheckpoint => "batch-no-checkpoint",
+                    NoResumeReason::NoProgress => "batch-no-progress",
+                    NoResumeReason::Unwanted => "batch-not-resumed",
+                    NoResumeReason::Group => "batch-group",
                 });
                 let why = why.map(|why| self.say(why, Args::new()));
                 why.map_or(said.clone(), |why| {
@@ -330,9 +330,9 @@ impl Reasons<'_> {
         self.say(key, Args::new())
     }
 
-    fn filling(&self, what: &Filling) -> String {
+    fn filling(&self, what: &FolderFault) -> String {
         match what {
-            Filling::EnvironmentChanged { name, differences } => {
+            FolderFault::EnvironmentChanged { name, differences } => {
                 self.say("filling-environment-changed", Args::new().with("name", self.changed(name, differences)))
             }
             _ => self.told("filling", what, &["path", "folder"]),
@@ -342,7 +342,7 @@ impl Reasons<'_> {
     fn no_metrics(&self, problem: &NoMetrics) -> String {
         match problem {
             NoMetrics::NoneMatches { patterns } => {
-                let one = |of: &Unmatched| match &of.nearest {
+                let one = |of: &UnmatchedPattern| match &of.nearest {
                     Some(line) => {
                         let args = Args::new().with("pattern", self.code(&of.pattern)).with("line", self.code(line));
                         self.say("metrics-unmatched-nearest", args)

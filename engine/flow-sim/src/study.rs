@@ -4,7 +4,7 @@ use flow_core::reason::BuiltinFault;
 use flow_core::sched::contention::Host;
 use flow_core::sched::policy::{self, Lyapunov, Policy};
 use flow_core::sched::{Capacity, GpuState, Limits};
-use flow_core::{Interval, Provided};
+use flow_core::{CatalogueStep, Interval};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -63,13 +63,13 @@ pub struct StudyWith {
 }
 
 /// The step `flow/simulate`, as workflows use it.
-pub fn provided() -> Provided {
+pub fn provided() -> CatalogueStep {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
-    Provided {
+    CatalogueStep {
         about: "a scheduling policy on jobs that arrive, generated over several seeds or as a trace has them".into(),
         with: settings.into_generator().into_root_schema_for::<StudyWith>().to_value(),
         outputs: IndexMap::from([("out".to_owned(), "out".to_owned())]),
-        ..Provided::default()
+        ..CatalogueStep::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use flow_core::{
-    Builtins, Catalogue, Diagnostic, Digest, ExpandRequest, GpuFacts, Machine, PluginFacts, Provided, Source,
+    Builtins, Catalogue, CatalogueStep, Diagnostic, Digest, ExpandRequest, GpuFacts, Machine, PluginFacts, Source,
     parse_with,
 };
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 struct Manifest {
     name: String,
-    steps: BTreeMap<String, Provided>,
+    steps: BTreeMap<String, CatalogueStep>,
 }
 
 /// Adds the plugins in the folders of a folder.

@@ -2,7 +2,7 @@
 //! no file.
 
 use flow_core::reason::Cause;
-use flow_core::{ArtifactKind, JournalLine, Planned, Remark, RunEvent, RunStart, StepResult, why::Why};
+use flow_core::{ArtifactKind, JournalLine, PlannedAction, Remark, RunEvent, RunStart, StepResult, why::RunReasons};
 use flow_report::{Reasons, Words};
 use serde_json::{Map, Value, json};
 
@@ -29,10 +29,12 @@ pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResul
         RunEvent::Instance { instance, label, step, plan, .. } => {
             let mut rest = json!({"i": instance, "label": label, "step": step});
             match plan {
-                Planned::Skipped { cause: of } | Planned::NotNeeded { cause: of } => rest["cause"] = cause(of),
-                Planned::Run { why, .. } => rest["why"] = json!(sentence(why)),
-                Planned::After { steps } => rest["after"] = json!(steps.iter().take(5).collect::<Vec<_>>()),
-                Planned::Cached | Planned::MayRepeat => {}
+                PlannedAction::Skipped { cause: of } | PlannedAction::NotNeeded { cause: of } => {
+                    rest["cause"] = cause(of)
+                }
+                PlannedAction::Run { why, .. } => rest["why"] = json!(sentence(why)),
+                PlannedAction::After { steps } => rest["after"] = json!(steps.iter().take(5).collect::<Vec<_>>()),
+                PlannedAction::Cached | PlannedAction::MayRepeat => {}
             }
             ("instance", rest)
         }
@@ -156,7 +158,7 @@ fn about(start: &RunStart, words: &Words) -> Vec<Both> {
     all
 }
 
-fn sentence(why: &Why) -> Both {
+fn sentence(why: &RunReasons) -> Both {
     sentences::why(&serde_json::to_value(why).unwrap_or_default())
 }
 

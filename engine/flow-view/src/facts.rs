@@ -57,7 +57,7 @@ fn circumstances(result: &StepResult) -> Vec<Fact> {
         seen.gpu_models.iter().cloned().chain(cpus).collect::<Vec<_>>().join(", ") + &fake
     });
     all.extend((!machine[0].is_empty()).then(|| (said("machine", &[]), machine)));
-    let stranger = |one: &flow_core::Stranger| {
+    let stranger = |one: &flow_core::ForeignProcess| {
         format!("{} ({})", if one.name.is_empty() { "?" } else { &one.name }, bytes(one.memory))
     };
     let worth = |share: Option<f64>| share.filter(|share| *share >= 0.005).map(percent);

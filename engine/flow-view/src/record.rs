@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{
-    ArtifactKind, AttemptId, Best, Digest, InstanceId, JournalLine, Remaining, RunEvent, RunId, Series, StepResult,
+    ArtifactKind, AttemptId, Best, Digest, InstanceId, JournalLine, RemainingTime, RunEvent, RunId, Series, StepResult,
 };
 use flow_report::{Reports, Words};
 use flow_store::Forecast;
@@ -50,7 +50,7 @@ pub(crate) struct Record {
     step_of: BTreeMap<InstanceId, String>,
     estimate: Estimate,
     /// Seconds until the end, and whether it can only be longer.
-    left: Option<Remaining>,
+    left: Option<RemainingTime>,
     /// The folder of each attempt, relative to the store.
     attempts: BTreeMap<AttemptId, String>,
     metrics: BTreeSet<String>,

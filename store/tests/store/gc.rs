@@ -12,7 +12,7 @@ use std::{
 };
 
 use flow_core::{
-    Digest, InstanceId, JournalLine, Kept, Machine, Planned, RunEvent, RunId, RunStart, StepResult,
+    Digest, InstanceId, JournalLine, KeptOutput, Machine, PlannedAction, RunEvent, RunId, RunStart, StepResult,
     reason::ProfileReason,
 };
 use flow_store::{Diagnosis, Keep, Results, Store, doctor, gc};
@@ -69,8 +69,13 @@ fn run_with(
     let mut lines = vec![JournalLine { at: 1, event: RunEvent::RunStarted(Box::new(start)) }];
     for (n, kept) in (0..).zip(records.iter().chain(reuses.iter().copied())) {
         let (label, step) = (kept.label.clone(), kept.step.clone());
-        let event =
-            RunEvent::Instance { instance: InstanceId(n), label, step, plan: Planned::MayRepeat, written: Map::new() };
+        let event = RunEvent::Instance {
+            instance: InstanceId(n),
+            label,
+            step,
+            plan: PlannedAction::MayRepeat,
+            written: Map::new(),
+        };
         lines.push(JournalLine { at: 1, event });
     }
     lines.extend(records.iter().map(|kept| recorded(kept, json!({}))));
@@ -252,7 +257,7 @@ fn what_is_kept_to_be_read_again_stays_with_each_reading_of_it() {
     let reading = |salt: u64, files: &[(&str, Digest)]| {
         let files = files.iter().map(|(path, digest)| ((*path).to_owned(), *digest)).collect();
         StepResult {
-            kept: Some(Kept {
+            kept: Some(KeptOutput {
                 attempt,
                 record: Some(record),
                 log: Some(log),
@@ -365,7 +370,7 @@ fn of_two_readings_of_an_attempt_the_one_that_stays_is_found() {
     let store = open(dir.path()).unwrap();
     let attempt = result("solo", 0).fingerprint;
     let [first, second] = [1, 2].map(|salt| StepResult {
-        kept: Some(Kept {
+        kept: Some(KeptOutput {
             attempt,
             record: None,
             log: None,

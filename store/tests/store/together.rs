@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, io::Write, ops::ControlFlow, thread};
 
-use flow_core::{Digest, Kept, RunId, StepResult, plan::Sought};
+use flow_core::{Digest, KeptOutput, RunId, StepResult, plan::LookupKeys};
 use flow_store::{Captures, Earlier, Keep, Results, Store, StoreDir, StoreError, gc};
 use proptest::prelude::*;
 use serde_json::json;
@@ -63,7 +63,7 @@ fn the_index_stands_for_the_journals_and_whatever_is_wrong_with_it_they_decide()
         for salt in salts {
             let label = format!("solo[n={}]", salt % 2);
             let attempt = Digest::of(&salt.to_le_bytes());
-            let kept: Kept = serde_json::from_value(json!({"attempt": attempt})).unwrap();
+            let kept: KeptOutput = serde_json::from_value(json!({"attempt": attempt})).unwrap();
             let result = StepResult { run: run(id), kept: Some(kept), ..result(&label, salt) };
             keep(&store, &journal, vec![recorded(&result, parts.clone())]).unwrap();
         }
@@ -167,15 +167,15 @@ fn what_is_known_of_an_instance_is_told_at_once() {
     let journal = second.begin(&run("2")).unwrap();
     let none = Digest::of(b"none");
     let attempt = Digest::of(b"attempt");
-    let kept: Kept = serde_json::from_value(json!({"attempt": attempt})).unwrap();
+    let kept: KeptOutput = serde_json::from_value(json!({"attempt": attempt})).unwrap();
     let result = StepResult { kept: Some(kept), ..made("2", 1) };
     for store in [&first, &second] {
-        let sought = Sought { fingerprint: result.fingerprint, attempt, label: "solo" };
+        let sought = LookupKeys { fingerprint: result.fingerprint, attempt, label: "solo" };
         assert_eq!(store.earlier("feb08", &[sought, sought]).unwrap(), [Earlier::Nothing, Earlier::Nothing]);
     }
     keep(&second, &journal, vec![recorded(&result, json!({"n": 1}))]).unwrap();
     for store in [&first, &second] {
-        let sought = |fingerprint, attempt, label| Sought { fingerprint, attempt, label };
+        let sought = |fingerprint, attempt, label| LookupKeys { fingerprint, attempt, label };
         let all = [
             sought(none, none, "pair"),
             sought(result.fingerprint, attempt, "solo"),

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::plan::{Accepted, AcceptedDifferences, Force, NotAccepted, State};
-use flow_core::why::Why;
+use flow_core::plan::{AcceptAnswer, AcceptedDifferences, Force, NotAccepted, State};
+use flow_core::why::RunReasons;
 use flow_core::{InstanceId, RunId, StepId};
 use flow_exec::{ExecError, Session};
 use flow_store::RebuiltDatabase;
@@ -85,17 +85,17 @@ impl Accept {
         for one in &accepted {
             let mut form = None;
             let (id, how, why) = match one {
-                Accepted::Kept { id, changed, result, .. } => {
-                    let (why, of) = (Why::of(changed), whose(&result.run));
+                AcceptAnswer::Kept { id, changed, result, .. } => {
+                    let (why, of) = (RunReasons::of(changed), whose(&result.run));
                     let words = format!("{of}: {}", reasons::why(&why));
                     form = (!output.verbose).then(|| Value::from(vec![Value::from(of), Because::Runs(why).form()]));
                     (id, styled(GOOD, "kept"), words)
                 }
-                Accepted::Cached(id) => (id, styled(FAINT, "up to date"), String::new()),
-                Accepted::Not(id, why) => {
+                AcceptAnswer::Cached(id) => (id, styled(FAINT, "up to date"), String::new()),
+                AcceptAnswer::Not(id, why) => {
                     refused = true;
                     if let (NotAccepted::OtherSettings(changed), false) = (why, output.verbose) {
-                        form = Some(Because::Runs(Why::of(changed)).form());
+                        form = Some(Because::Runs(RunReasons::of(changed)).form());
                     }
                     (id, styled(NOTE, "not kept"), format!(": {}", reasons::not_accepted(why)))
                 }
@@ -120,7 +120,7 @@ impl Accept {
             };
             output.line(format!("{how} {what}{why}{differ}"))?;
         }
-        let is_kept = |one: &&Accepted| matches!(one, Accepted::Kept { .. });
+        let is_kept = |one: &&AcceptAnswer| matches!(one, AcceptAnswer::Kept { .. });
         let kept: IndexSet<StepId> = accepted.iter().filter(is_kept).map(|one| step_of(one, &session)).collect();
         if !kept.is_empty() {
             let names: Vec<&str> = kept.iter().map(|step| &*session.expansion.steps[step.index()].name).collect();
@@ -133,8 +133,8 @@ impl Accept {
     }
 }
 
-fn step_of(one: &Accepted, session: &Session) -> StepId {
-    let (Accepted::Kept { id, .. } | Accepted::Cached(id) | Accepted::Not(id, _)) = one;
+fn step_of(one: &AcceptAnswer, session: &Session) -> StepId {
+    let (AcceptAnswer::Kept { id, .. } | AcceptAnswer::Cached(id) | AcceptAnswer::Not(id, _)) = one;
     session.expansion.instances[id.index()].step
 }
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::shell::{Runner, Script, Shell, runner};
-use flow_core::{Expansion, InstanceId, StepFacts, StepId, Unmapped, Uses};
+use flow_core::{Expansion, InstanceId, StepFacts, StepId, UnmappedOutput, Uses};
 use flow_exec::{LinkedInput, Session, absolute_path};
 use flow_store::{ALL_BYTES, ALL_FILES, CAPTURE_BYTES, CAPTURE_FILES};
 use serde_json::Value;
@@ -181,7 +181,7 @@ fn names_seed(value: &Value) -> bool {
 }
 
 /// A step that names an output of a step under its `needs:`, and does not get it.
-fn no_file(Unmapped { step, of, path, output }: &Unmapped) -> String {
+fn no_file(UnmappedOutput { step, of, path, output }: &UnmappedOutput) -> String {
     format!(
         "`{step}` needs `{of}`, but does not get its file `{path}`; add `inputs: {{{path}: \"${{{{ steps.{of}.{output} }}}}\"}}`"
     )
@@ -271,7 +271,7 @@ fn in_words(runner: &Runner<'_>) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Unmapped, has_pipe, names_seed, no_file};
+    use super::{UnmappedOutput, has_pipe, names_seed, no_file};
 
     #[test]
     fn a_key_names_the_axis_in_each_form() {
@@ -291,7 +291,7 @@ mod tests {
     fn the_missing_mapping_is_written_out() {
         let [step, of, path, output] = ["train", "prepare", "data/x", "out"].map(str::to_owned);
         assert_eq!(
-            no_file(&Unmapped { step, of, path, output }),
+            no_file(&UnmappedOutput { step, of, path, output }),
             "`train` needs `prepare`, but does not get its file `data/x`; add `inputs: {data/x: \"${{ steps.prepare.out }}\"}`"
         );
     }

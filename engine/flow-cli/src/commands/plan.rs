@@ -12,8 +12,8 @@ use flow_core::fingerprint::PartKind;
 use flow_core::learn::Forecast;
 use flow_core::plan::{Item, Plan as CorePlan, State};
 use flow_core::sched::{Estimate, EstimateSource, Task, policy};
-use flow_core::why::{Reason, Why};
-use flow_core::{Expansion, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, Span, Unfollowed};
+use flow_core::why::{Reason, RunReasons};
+use flow_core::{Expansion, InstanceId, JournalLine, Outcome, PlannedAction, RunEvent, RunId, Span, UnreadDependency};
 use flow_exec::{ForceRequest, Knowledge, PresentEnvironment, Session, SessionRequest};
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Map;
@@ -195,7 +195,7 @@ fn line(expansion: &Expansion, item: &Item) -> JournalLine {
         instance: item.id,
         label: instance.label.to_string(),
         step: expansion.steps[instance.step.index()].name.clone(),
-        plan: Planned::from(&item.state),
+        plan: PlannedAction::from(&item.state),
         written: Map::new(),
     };
     JournalLine { at: flow_exec::clock::unix_millis(), event }
@@ -272,7 +272,7 @@ fn ends_all(expansion: &Expansion, plan: &CorePlan) -> Option<String> {
 }
 
 /// Steps with earlier results that stay cached although a step in their `after:` runs.
-fn unfollowed(expansion: &Expansion, plan: &CorePlan, tasks: &[Task]) -> Vec<Unfollowed> {
+fn unfollowed(expansion: &Expansion, plan: &CorePlan, tasks: &[Task]) -> Vec<UnreadDependency> {
     let states: BTreeMap<InstanceId, &State> = plan.items.iter().map(|item| (item.id, &item.state)).collect();
     let kept = |id: InstanceId| match states.get(&id) {
         Some(State::Cached { .. }) => true,
@@ -413,7 +413,7 @@ fn because(expansion: &Expansion, left: &Left, item: &Item) -> Because {
         State::Cached { read_again: true, .. } => Because::Words(words::READ_AGAIN.to_owned()),
         State::Cached { outcome: Outcome::Ok, .. } => Because::Words(String::new()),
         State::Cached { outcome, .. } => Because::Settled(*outcome, None),
-        State::Run(all) => Because::Runs(Why::of(all)),
+        State::Run(all) => Because::Runs(RunReasons::of(all)),
         State::GoesOn { since, .. } => {
             let is_job = expansion.instances[item.id.index()].is_batch();
             Because::Words(match left.progress(expansion, item.id) {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::Provided;
+use flow_core::CatalogueStep;
 use flow_exec::ExecError;
 use flow_exec::plugins::{Plugin, cache_folder};
 use serde_json::Value;
@@ -75,7 +75,7 @@ impl Plugins {
 }
 
 /// The parameters of a step, from its schema.
-fn parameters(provided: &Provided) -> Vec<Vec<String>> {
+fn parameters(provided: &CatalogueStep) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     properties(&provided.with, 1, &mut rows);
     rows
@@ -155,7 +155,7 @@ mod tests {
                 "model": {"enum": ["resnet18", "vgg16"], "default": "resnet18"},
             },
         });
-        let rows = parameters(&Provided { with, ..Provided::default() });
+        let rows = parameters(&CatalogueStep { with, ..CatalogueStep::default() });
         assert_eq!(
             rows,
             [["  data", "the dataset [string; required]"], ["  model", " [resnet18 | vgg16; default \"resnet18\"]"]]

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::sched::{Holding, QueuePosition};
+use flow_core::sched::{MachineShare, QueuePosition};
 use flow_exec::{
     ExecError, clock,
     hardware::ledger::{self, Follows, Jobs},
@@ -43,7 +43,7 @@ struct QueuedRun {
     /// Advice if it was stopped, as by Ctrl-Z.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<String>,
-    holds: Holding,
+    holds: MachineShare,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<Waits>,
     /// Work that another run of its store does for both.
@@ -60,7 +60,7 @@ struct Waits {
     label: String,
     since: u64,
     priority: i64,
-    asks: Holding,
+    asks: MachineShare,
     #[serde(skip)]
     turn: QueuePosition,
 }
@@ -160,7 +160,7 @@ fn in_slurm(jobs: &Jobs) -> String {
 }
 
 /// `2 CPUs, 1.5 GiB, 1 GPU`, `the machine alone`.
-fn amounts(holds: &Holding) -> String {
+fn amounts(holds: &MachineShare) -> String {
     if holds.exclusive {
         return "the machine alone".to_owned();
     }
@@ -184,18 +184,18 @@ mod tests {
 
     #[test]
     fn runs_stand_in_the_order_in_which_they_are_served() {
-        let holding = |cpus: u64, exclusive| Holding {
+        let holding = |cpus: u64, exclusive| MachineShare {
             cpu_milli: cpus * 500,
             memory: cpus << 30,
             attempts: 1,
             exclusive,
-            ..Holding::default()
+            ..MachineShare::default()
         };
         let slot = |run: &str, cpus: u64, waits: Option<(u64, i64, bool)>| Slot {
             run: run.to_owned(),
             person: "ada".to_owned(),
             workflow: "feb08".to_owned(),
-            holds: if cpus > 0 { holding(cpus, false) } else { Holding::default() },
+            holds: if cpus > 0 { holding(cpus, false) } else { MachineShare::default() },
             waits: waits.map(|(since, priority, alone)| Waiter {
                 label: "solo[n=1]".to_owned(),
                 since,
@@ -205,8 +205,8 @@ mod tests {
             }),
             ..Slot::default()
         };
-        let on_gpu = Slot { holds: Holding { gpus: 1, ..holding(2, false) }, ..slot("training", 0, None) };
-        let asks = Holding { gpus: 2, ..Holding::default() };
+        let on_gpu = Slot { holds: MachineShare { gpus: 1, ..holding(2, false) }, ..slot("training", 0, None) };
+        let asks = MachineShare { gpus: 2, ..MachineShare::default() };
         let waits = Waiter { label: "t".to_owned(), since: 20_000, asks, ..Waiter::default() };
         let runs = [
             slot("late", 0, Some((50_000, 0, false))),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use clap::Args;
-use flow_core::{Foreign, JournalLine, Outcome, RunEvent, StepResult, axes_of, reason::Spoiled};
+use flow_core::{Foreign, JournalLine, Outcome, RunEvent, StepResult, axes_of, reason::Disturbance};
 use flow_report::measured;
 use serde_json::{Map, Value, json};
 
@@ -210,7 +210,7 @@ impl Row {
             return Map::new();
         };
         if !result.spoiled.is_empty() {
-            if result.outcome == Outcome::Ok && result.spoiled.iter().any(Spoiled::is_of_content) {
+            if result.outcome == Outcome::Ok && result.spoiled.iter().any(Disturbance::is_of_content) {
                 row.insert("outcome".to_owned(), json!("not kept"));
             }
             let spoiled: Vec<String> = result.spoiled.iter().map(crate::reasons::spoiled).collect();

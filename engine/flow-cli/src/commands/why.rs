@@ -300,7 +300,9 @@ fn answer(
         };
         said.extend(since(label, state));
         let form = match state {
-            State::Run(all) if !each => Because::Runs(flow_core::why::Why { first: all.clone(), more: 0 }).form(),
+            State::Run(all) if !each => {
+                Because::Runs(flow_core::why::RunReasons { first: all.clone(), more: 0 }).form()
+            }
             _ => Value::from(said.clone()),
         };
         alike.entry(form).or_default().entry(said).or_default().push((label, state));

@@ -2,7 +2,7 @@
 //! differ in values but have one form.
 
 use flow_core::reason::{Cause, Texts};
-use flow_core::{Outcome, why::Why};
+use flow_core::{Outcome, why::RunReasons};
 use indexmap::IndexMap;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use super::{settled, why, why_within};
 /// Why an instance is as it is.
 #[derive(Clone, Debug)]
 pub(crate) enum Because {
-    Runs(Why),
+    Runs(RunReasons),
     /// Why it was settled in this way.
     Settled(Outcome, Option<Cause>),
     /// Until which verdict is decided it repeats, and the maximum number of runs.
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     fn runs(reason: Reason) -> Because {
-        Because::Runs(Why { first: vec![reason], more: 0 })
+        Because::Runs(RunReasons { first: vec![reason], more: 0 })
     }
 
     fn said(reasons: Vec<Because>) -> Vec<(String, usize)> {

@@ -10,9 +10,9 @@ mod why;
 use std::sync::LazyLock;
 
 use flow_core::plan::NotAccepted;
-use flow_core::reason::{Cause, Caveat, Lack, ProfileReason, Spoiled, Withheld};
+use flow_core::reason::{Cause, Caveat, Disturbance, Lack, ProfileReason, WithheldReason};
 use flow_core::verdict::Call;
-use flow_core::{Outcome, Remark, Repeat, Span, Unfollowed};
+use flow_core::{Outcome, Remark, Repeat, Span, UnreadDependency};
 use flow_report::{Reasons, Words};
 
 use crate::words;
@@ -49,21 +49,21 @@ pub(crate) fn lack(lack: &Lack) -> String {
 }
 
 /// Why a measurement is not reliable.
-pub(crate) fn spoiled(spoiled: &Spoiled) -> String {
+pub(crate) fn spoiled(spoiled: &Disturbance) -> String {
     english().spoiled(spoiled)
 }
 
 /// Why a result is not kept, and what to do. `writer`: "it", if no other step had the input.
-pub(crate) fn not_kept(why: &Spoiled, writer: &str) -> String {
+pub(crate) fn not_kept(why: &Disturbance, writer: &str) -> String {
     match why {
-        Spoiled::InputWritten { path, folder, .. } => {
+        Disturbance::InputWritten { path, folder, .. } => {
             let remedy = folder.as_ref().map(|folder| {
                 format!("; `{{path: {folder}, copy: true}}` under `inputs:` gives a step a copy that it may change")
             });
             format!("{writer} wrote into the read-only copy of `{path}`{}", remedy.unwrap_or_default())
         }
         // A copy does not help a program that names the file by its absolute path.
-        Spoiled::InputChanged { path, .. } if !path.starts_with('/') => {
+        Disturbance::InputChanged { path, .. } if !path.starts_with('/') => {
             format!("{}; run again, with `copy: true` for this input if the step itself writes there", spoiled(why))
         }
         other => format!("{}; run again", spoiled(other)),
@@ -81,21 +81,21 @@ pub(crate) fn profile(why: &ProfileReason) -> String {
 }
 
 /// Why a published file stays unchanged, and what to do.
-pub(crate) fn withheld(why: &Withheld) -> String {
+pub(crate) fn withheld(why: &WithheldReason) -> String {
     let or_none = |what: &str, none: &str| if what.is_empty() { none.to_owned() } else { what.to_owned() };
     let why = match why {
-        Withheld::Asked => return "--no-publish was given".to_owned(),
-        Withheld::Set { params } => format!("other values of {} were used", params.join(", ")),
-        Withheld::Part => "this run covers only a part of the workflow".to_owned(),
-        Withheld::Profile { published, own } => {
+        WithheldReason::Asked => return "--no-publish was given".to_owned(),
+        WithheldReason::Set { params } => format!("other values of {} were used", params.join(", ")),
+        WithheldReason::Part => "this run covers only a part of the workflow".to_owned(),
+        WithheldReason::Profile { published, own } => {
             let none = "no profile";
             format!("it comes from {}, this run from {}", or_none(published, none), or_none(own, none))
         }
-        Withheld::Gpus { published, own } => {
+        WithheldReason::Gpus { published, own } => {
             let none = "a machine without GPUs";
             format!("it is from {}, this run is from {}", or_none(published, none), or_none(own, none))
         }
-        Withheld::Edited => "it was edited by hand".to_owned(),
+        WithheldReason::Edited => "it was edited by hand".to_owned(),
     };
     format!("{why}; --publish replaces it")
 }
@@ -122,7 +122,7 @@ pub(crate) fn not_accepted(why: &NotAccepted) -> String {
         NotAccepted::NoResult => "its last attempt left no result to keep".to_owned(),
         NotAccepted::Unfit(unfit) => why::unfit_in_words(unfit),
         NotAccepted::OtherSettings(changed) => {
-            format!("{}; --other-settings keeps its result anyway", why::why(&flow_core::why::Why::of(changed)))
+            format!("{}; --other-settings keeps its result anyway", why::why(&flow_core::why::RunReasons::of(changed)))
         }
         NotAccepted::After(needs) => format!("{} must run first", needs.join(", ")),
         NotAccepted::Refused(why) => cause(why),
@@ -152,9 +152,9 @@ pub(crate) fn by_listing<'a>(folders: impl Iterator<Item = &'a str>) -> Option<S
 
 /// Steps that do not depend on the content of what they need, and the fix. The first few are named;
 /// the fix is the same for all.
-pub(crate) fn unfollowed(pairs: &[Unfollowed]) -> Vec<String> {
+pub(crate) fn unfollowed(pairs: &[UnreadDependency]) -> Vec<String> {
     const SHOWN: usize = 3;
-    let one = |Unfollowed { step, ran, output }: &Unfollowed| {
+    let one = |UnreadDependency { step, ran, output }: &UnreadDependency| {
         let read = match output {
             Some(output) => format!("`${{{{ steps.{ran}.{output} }}}}` in it"),
             None => format!("`outputs:` in `{ran}` and `${{{{ steps.{ran}.out }}}}` in it"),

@@ -1,6 +1,6 @@
 //! Describes what something waits for.
 
-use flow_core::reason::{Labels, Occupant, Resource, Rivalry, Scarce, Waits};
+use flow_core::reason::{Labels, Occupant, PeerConflict, Resource, ResourceShortage, Waits};
 use flow_store::{Queued, Running};
 use jiff::tz::TimeZone;
 
@@ -64,12 +64,12 @@ fn in_queue(queued: &Queued, job: Option<String>, since: &str) -> String {
 }
 
 /// The part of other runs of the machine in it.
-fn other_runs(how: Rivalry, runs: Option<&Labels>) -> String {
+fn other_runs(how: PeerConflict, runs: Option<&Labels>) -> String {
     let runs = runs.map_or_else(|| "another run of this machine".to_owned(), labels);
     match how {
-        Rivalry::Exclusive => format!("{runs} has the machine for itself"),
-        Rivalry::Running => format!("needs the machine exclusively; steps of {runs} are still running"),
-        Rivalry::Ahead => format!("{runs} goes first; `flow queue` shows the order"),
+        PeerConflict::Exclusive => format!("{runs} has the machine for itself"),
+        PeerConflict::Running => format!("needs the machine exclusively; steps of {runs} are still running"),
+        PeerConflict::Ahead => format!("{runs} goes first; `flow queue` shows the order"),
     }
 }
 
@@ -84,8 +84,8 @@ fn labels(labels: &Labels) -> String {
     }
 }
 
-fn scarce(scarce: &Scarce) -> String {
-    let Scarce { requested, available, .. } = scarce;
+fn scarce(scarce: &ResourceShortage) -> String {
+    let ResourceShortage { requested, available, .. } = scarce;
     let held = scarce.held_by.as_ref().map(|held_by| format!(", held by {}", labels(held_by))).unwrap_or_default();
     let until = scarce.until.map(|at| format!(" until about {}", words::time_of_day(at, &TimeZone::system())));
     let amount = |n: u64| match scarce.resource {
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_scarce_gpu_is_said_with_who_holds_it() {
         let labels = |more| Labels { first: "solo[batch=16]".into(), more };
-        let gpu = |occupant| Scarce {
+        let gpu = |occupant| ResourceShortage {
             resource: Resource::GpuMemory(2),
             requested: 6 << 30,
             available: 1 << 29,
@@ -174,27 +174,34 @@ mod tests {
             ahead: 0,
             runs: None,
         };
-        let room = Scarce { resource: Resource::Gpus, requested: 1, strangers: 0, held_by: None, ..gpu(None) };
+        let room =
+            ResourceShortage { resource: Resource::Gpus, requested: 1, strangers: 0, held_by: None, ..gpu(None) };
         let run = || Some(Labels { first: "run 7 (feb08) of ada".into(), more: 0 });
-        let cpus =
-            Scarce { resource: Resource::Cpus, requested: 4, available: 1, elsewhere: 3, runs: run(), ..room.clone() };
+        let cpus = ResourceShortage {
+            resource: Resource::Cpus,
+            requested: 4,
+            available: 1,
+            elsewhere: 3,
+            runs: run(),
+            ..room.clone()
+        };
         let flow = Occupant::Flow { holder: "process 7 of ada".into() };
         let said = [
             Waits::Resources { short: vec![room, gpu(Some(flow))] },
             Waits::Resources { short: vec![gpu(Some(Occupant::Silent))] },
-            Waits::Resources { short: vec![Scarce { strangers: 0, ..gpu(None) }] },
-            Waits::Resources { short: vec![Scarce { strangers: 0, available: 9 << 30, ..gpu(None) }] },
+            Waits::Resources { short: vec![ResourceShortage { strangers: 0, ..gpu(None) }] },
+            Waits::Resources { short: vec![ResourceShortage { strangers: 0, available: 9 << 30, ..gpu(None) }] },
             Waits::Others { running: labels(0) },
             Waits::Elsewhere { run: Some(RunId("2026-11-22-001".into())), user: "ada".into(), pid: Some(7) },
             Waits::Elsewhere { run: None, user: String::new(), pid: Some(7) },
-            Waits::Resources { short: vec![Scarce { elsewhere: 0, ahead: 3, ..cpus.clone() }] },
-            Waits::Resources { short: vec![Scarce { elsewhere: 2, ahead: 1, ..cpus.clone() }] },
+            Waits::Resources { short: vec![ResourceShortage { elsewhere: 0, ahead: 3, ..cpus.clone() }] },
+            Waits::Resources { short: vec![ResourceShortage { elsewhere: 2, ahead: 1, ..cpus.clone() }] },
             Waits::Resources { short: vec![cpus] },
             Waits::Others { running: labels(1) },
             Waits::Barrier { missing: labels(0) },
-            Waits::OtherRuns { how: Rivalry::Exclusive, runs: run() },
-            Waits::OtherRuns { how: Rivalry::Running, runs: run() },
-            Waits::OtherRuns { how: Rivalry::Ahead, runs: None },
+            Waits::OtherRuns { how: PeerConflict::Exclusive, runs: run() },
+            Waits::OtherRuns { how: PeerConflict::Running, runs: run() },
+            Waits::OtherRuns { how: PeerConflict::Ahead, runs: None },
             Waits::Retry { at: 2_500, failures: 1 },
             Waits::Barrier { missing: labels(2) },
         ];

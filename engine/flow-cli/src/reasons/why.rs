@@ -1,8 +1,8 @@
 //! Describes why something runs.
 
 use flow_core::fingerprint::{PartKind, RUNNER};
-use flow_core::reason::Spoiled;
-use flow_core::why::{FileChange, InputChange, Reason, Unfit, Why};
+use flow_core::reason::Disturbance;
+use flow_core::why::{FileChange, InputChange, Reason, RunReasons, UnfitReason};
 use flow_core::{Difference, Outcome, Span};
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const LEAST: usize = 10;
 const CHANGED: &str = " changed";
 
 /// All reasons in one line.
-pub(crate) fn why(why: &Why) -> String {
+pub(crate) fn why(why: &RunReasons) -> String {
     let mut words: Vec<String> = why.first.iter().map(reason).collect();
     match why.more {
         0 => {}
@@ -26,7 +26,7 @@ pub(crate) fn why(why: &Why) -> String {
 
 /// The same in a limited number of columns. Of several reasons, values are left out first, then whole reasons, which
 /// are counted.
-pub(crate) fn why_within(why: &Why, columns: usize) -> String {
+pub(crate) fn why_within(why: &RunReasons, columns: usize) -> String {
     let whole = self::why(why);
     if words::wide(&whole) <= columns {
         return whole;
@@ -153,28 +153,28 @@ pub(crate) fn whole_reason(reason: &Reason) -> String {
 }
 
 /// Why an existing result cannot be reused.
-pub(crate) fn unfit_in_words(unfit: &Unfit) -> String {
+pub(crate) fn unfit_in_words(unfit: &UnfitReason) -> String {
     match unfit {
-        Unfit::Outcome(outcome) => format!("its last attempt {}", ended(*outcome)),
-        Unfit::NotRecorded(outcome) => {
+        UnfitReason::Outcome(outcome) => format!("its last attempt {}", ended(*outcome)),
+        UnfitReason::NotRecorded(outcome) => {
             format!("its last attempt {}, and the step does not `record:` that", ended(*outcome))
         }
-        Unfit::Spoiled(reasons) => {
-            let kept = !reasons.iter().any(Spoiled::is_of_content);
+        UnfitReason::Spoiled(reasons) => {
+            let kept = !reasons.iter().any(Disturbance::is_of_content);
             let how = if kept { "measurement was disturbed" } else { "result was not kept" };
             let reasons: Vec<String> = reasons.iter().map(super::spoiled).collect();
             format!("its last {how}: {}", reasons.join(", "))
         }
-        Unfit::LongerLimit { was: Some(was), is: Some(is) } => {
+        UnfitReason::LongerLimit { was: Some(was), is: Some(is) } => {
             format!("it timed out after {}; the limit is now {}", span(*was), span(*is))
         }
-        Unfit::LongerLimit { was: Some(was), is: None } => {
+        UnfitReason::LongerLimit { was: Some(was), is: None } => {
             format!("it timed out after {}; there is no limit now", span(*was))
         }
-        Unfit::LongerLimit { was: None, .. } => "it timed out under an unknown limit".to_owned(),
-        Unfit::NotAlone(others) => format!("it ran out of memory while running with {}", others.join(", ")),
-        Unfit::HostMemory => "it was killed because host memory ran out, which others use too".to_owned(),
-        Unfit::MemoryLimit => "it ran out of memory under another memory limit".to_owned(),
+        UnfitReason::LongerLimit { was: None, .. } => "it timed out under an unknown limit".to_owned(),
+        UnfitReason::NotAlone(others) => format!("it ran out of memory while running with {}", others.join(", ")),
+        UnfitReason::HostMemory => "it was killed because host memory ran out, which others use too".to_owned(),
+        UnfitReason::MemoryLimit => "it ran out of memory under another memory limit".to_owned(),
     }
 }
 
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn many_reasons_are_counted() {
         let reasons: Vec<Reason> = (0..10).map(|n| Reason::PluginRebuilt(n.to_string())).collect();
-        let said = why(&Why::of(&reasons));
+        let said = why(&RunReasons::of(&reasons));
         assert!(said.ends_with("; the plugin 7 was rebuilt; 2 more reasons"), "{said}");
     }
 
@@ -416,8 +416,8 @@ mod tests {
             input("b.txt"),
             value("N", "1", "2"),
         ];
-        let within = |reasons: &[Reason], columns| why_within(&Why::of(reasons), columns);
-        assert_eq!(within(&all, 200), why(&Why::of(&all)));
+        let within = |reasons: &[Reason], columns| why_within(&RunReasons::of(reasons), columns);
+        assert_eq!(within(&all, 200), why(&RunReasons::of(&all)));
         assert_eq!(
             within(&all, 90),
             "command, input `a.txt`, input `b.txt`, variable `N` changed; input `c.txt` is new"
@@ -451,13 +451,13 @@ mod tests {
     #[test]
     fn unfit_results_say_why() {
         let words = |unfit| reason(&Reason::NotReusable(unfit));
-        insta::assert_snapshot!(words(Unfit::Outcome(Outcome::Failed)), @"its last attempt failed");
-        insta::assert_snapshot!(words(Unfit::NotRecorded(Outcome::TimedOut)), @"its last attempt timed out, and the step does not `record:` that");
+        insta::assert_snapshot!(words(UnfitReason::Outcome(Outcome::Failed)), @"its last attempt failed");
+        insta::assert_snapshot!(words(UnfitReason::NotRecorded(Outcome::TimedOut)), @"its last attempt timed out, and the step does not `record:` that");
         insta::assert_snapshot!(
-            words(Unfit::LongerLimit { was: Some(Span::from_millis(10_000)), is: Some(Span::from_millis(60_000)) }),
+            words(UnfitReason::LongerLimit { was: Some(Span::from_millis(10_000)), is: Some(Span::from_millis(60_000)) }),
             @"it timed out after 10s; the limit is now 1m"
         );
-        insta::assert_snapshot!(words(Unfit::HostMemory), @"it was killed because host memory ran out, which others use too");
-        insta::assert_snapshot!(words(Unfit::NotAlone(vec!["python".into()])), @"it ran out of memory while running with python");
+        insta::assert_snapshot!(words(UnfitReason::HostMemory), @"it was killed because host memory ran out, which others use too");
+        insta::assert_snapshot!(words(UnfitReason::NotAlone(vec!["python".into()])), @"it ran out of memory while running with python");
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::reason::Spoiled;
+use flow_core::reason::Disturbance;
 use flow_core::{InstanceId, JournalLine, Outcome, Remark, RunEvent};
 
 use super::lines::is_trouble;
@@ -115,7 +115,7 @@ fn without_numbers(text: &str) -> String {
 
 /// The error, whichever instance it is about.
 fn trouble(event: &RunEvent) -> String {
-    let spoiled = |all: &[Spoiled]| all.iter().map(reasons::spoiled).collect::<Vec<_>>().join("; ");
+    let spoiled = |all: &[Disturbance]| all.iter().map(reasons::spoiled).collect::<Vec<_>>().join("; ");
     match event {
         RunEvent::Recorded { result, .. } => {
             let outcome = words::outcome(result.outcome);

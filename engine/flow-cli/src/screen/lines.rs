@@ -1,8 +1,8 @@
 //! One line per event, for pipes, logs, and the text above the bars. Words only.
 
 use flow_core::{
-    JournalLine, Outcome, Planned, RunEvent, StepResult,
-    reason::{Cause, Spoiled},
+    JournalLine, Outcome, PlannedAction, RunEvent, StepResult,
+    reason::{Cause, Disturbance},
 };
 
 use super::view::{View, is_failure};
@@ -86,7 +86,7 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
         RunEvent::Recorded { result, .. } => {
             let (style, verb) = match result.outcome {
                 Outcome::Ok if result.spoiled.is_empty() => (GOOD, "done"),
-                Outcome::Ok if result.spoiled.iter().any(Spoiled::is_of_content) => (BAD, "not kept"),
+                Outcome::Ok if result.spoiled.iter().any(Disturbance::is_of_content) => (BAD, "not kept"),
                 Outcome::Ok => (NOTE, "spoiled"),
                 outcome => (NOTE, words::outcome(outcome)),
             };
@@ -175,15 +175,15 @@ fn rank(metric: &str) -> usize {
 
 /// The totals of the plan, once it is complete.
 pub(crate) fn plan_line(view: &View) -> Option<String> {
-    let count = |is: fn(&Planned) -> bool| view.instances.values().filter(|shown| is(&shown.planned)).count();
-    let going_on = count(|p| matches!(p, Planned::Run { goes_on: Some(_), .. }));
+    let count = |is: fn(&PlannedAction) -> bool| view.instances.values().filter(|shown| is(&shown.planned)).count();
+    let going_on = count(|p| matches!(p, PlannedAction::Run { goes_on: Some(_), .. }));
     let parts = [
-        (count(|p| matches!(p, Planned::Cached)), "cached"),
+        (count(|p| matches!(p, PlannedAction::Cached)), "cached"),
         (going_on, "taken over from a killed run"),
-        (count(|p| matches!(p, Planned::Run { goes_on: None, .. })), "to run"),
-        (count(|p| matches!(p, Planned::After { .. })), "after them if needed"),
-        (count(|p| matches!(p, Planned::MayRepeat)), "repetitions if a verdict needs them"),
-        (count(|p| matches!(p, Planned::Skipped { .. })), "not run"),
+        (count(|p| matches!(p, PlannedAction::Run { goes_on: None, .. })), "to run"),
+        (count(|p| matches!(p, PlannedAction::After { .. })), "after them if needed"),
+        (count(|p| matches!(p, PlannedAction::MayRepeat)), "repetitions if a verdict needs them"),
+        (count(|p| matches!(p, PlannedAction::Skipped { .. })), "not run"),
     ];
     let words: Vec<String> =
         parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", words::thousands(*n))).collect();

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, mem::discriminant};
 
 use flow_core::{
     AttemptId, Outcome,
-    reason::{Cause, Spoiled},
-    why::{Reason, Why},
+    reason::{Cause, Disturbance},
+    why::{Reason, RunReasons},
 };
 use indexmap::IndexMap;
 
@@ -169,7 +169,7 @@ fn headline(view: &View, ended: &Ended) -> String {
 
 /// An earlier run started it, which was killed, and this run did not start it again.
 fn is_collected(view: &View, shown: &Shown) -> bool {
-    let collects = |why: &Why| why.first.iter().any(|reason| matches!(reason, Reason::Collects(_)));
+    let collects = |why: &RunReasons| why.first.iter().any(|reason| matches!(reason, Reason::Collects(_)));
     view.attempts_of(shown).len() == 1 && matches!(&shown.reason, Some(Because::Runs(why)) if collects(why))
 }
 
@@ -218,7 +218,7 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
 /// because one step may have written into the copy of many.
 fn not_kept(view: &View, out: &mut Vec<String>) {
     const SHOWN: usize = 3;
-    let mut inputs: BTreeMap<&Spoiled, Vec<&Shown>> = BTreeMap::new();
+    let mut inputs: BTreeMap<&Disturbance, Vec<&Shown>> = BTreeMap::new();
     for shown in view.instances.values() {
         view.wrong_inputs(shown).iter().for_each(|why| inputs.entry(why).or_default().push(shown));
     }
@@ -227,7 +227,7 @@ fn not_kept(view: &View, out: &mut Vec<String>) {
         let writer = match (lost.len(), had.len()) {
             (0, _) => continue,
             (1, 1) => "it",
-            (lost, _) if matches!(why, Spoiled::InputWritten { itself: true, .. }) => {
+            (lost, _) if matches!(why, Disturbance::InputWritten { itself: true, .. }) => {
                 if lost == 1 {
                     "it"
                 } else {

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
-use flow_core::reason::{Cause, Spoiled, Withheld};
+use flow_core::reason::{Cause, Disturbance, WithheldReason};
 use flow_core::why::WrittenSteps;
 use flow_core::{
-    AttemptId, Digest, InstanceId, JournalLine, Origin, Outcome, Planned, RunEvent, RunId, RunStart, StepResult,
+    AttemptId, Digest, InstanceId, JournalLine, Origin, Outcome, PlannedAction, RunEvent, RunId, RunStart, StepResult,
     StepTimes,
 };
 use flow_store::{Results, Status, StoreDir, Waiting};
@@ -38,7 +38,7 @@ pub(crate) struct View {
     /// Published files, and whether they changed.
     pub(crate) published: Vec<(String, bool)>,
     /// Reports that were not published: the published file, the other place, and the reason.
-    pub(crate) withheld: Vec<(String, String, Withheld)>,
+    pub(crate) withheld: Vec<(String, String, WithheldReason)>,
     /// Files that could not be published, and why.
     pub(crate) not_published: Vec<String>,
     /// The exit code, once it has ended.
@@ -70,7 +70,7 @@ pub(crate) struct Shown {
     pub(crate) label: String,
     pub(crate) step: String,
     /// The plan's decision.
-    pub(crate) planned: Planned,
+    pub(crate) planned: PlannedAction,
     pub(crate) state: InstanceState,
     /// Why it ran, or why it was settled so.
     pub(crate) reason: Option<Because>,
@@ -140,7 +140,7 @@ pub(crate) struct Attempt {
     /// A sentence about its end.
     pub(crate) message: Option<String>,
     /// Inputs with other content than its fingerprint says.
-    pub(crate) wrong_inputs: Vec<Spoiled>,
+    pub(crate) wrong_inputs: Vec<Disturbance>,
     /// Its job and node, if Slurm runs it.
     pub(crate) place: Option<String>,
     /// Between 0 and 1, if known.
@@ -347,7 +347,7 @@ impl View {
     }
 
     /// Inputs of an instance's last attempt that had other content than its fingerprint says.
-    pub(crate) fn wrong_inputs(&self, shown: &Shown) -> &[Spoiled] {
+    pub(crate) fn wrong_inputs(&self, shown: &Shown) -> &[Disturbance] {
         let last = shown.attempt().and_then(|id| self.attempts.get(&id));
         last.map_or(&[], |attempt| &attempt.wrong_inputs)
     }
@@ -377,8 +377,9 @@ impl View {
 
     /// Reports that were not published: the published file, the other place, and the reason.
     pub(crate) fn withheld_in_words(&self) -> Vec<(String, String, String)> {
-        let said =
-            |(path, written, why): &(String, String, Withheld)| (path.clone(), written.clone(), reasons::withheld(why));
+        let said = |(path, written, why): &(String, String, WithheldReason)| {
+            (path.clone(), written.clone(), reasons::withheld(why))
+        };
         self.withheld.iter().map(said).collect()
     }
 
@@ -416,7 +417,7 @@ impl Shown {
         Shown {
             label: result.label.clone(),
             step: result.step.clone(),
-            planned: Planned::Cached,
+            planned: PlannedAction::Cached,
             state: InstanceState::Done(result.outcome),
             reason: None,
             attempts: Vec::new(),

@@ -11,7 +11,7 @@ use crate::{Artifact, Digest, InstanceId, JournalLine, Outcome, RunEvent, RunId,
 
 /// The parts of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Carried {
+pub struct BundledRun {
     /// The workflow, its included files, the descriptions of its plugins and the files that tables read, by their path
     /// from the root.
     pub files: BTreeMap<String, String>,
@@ -33,7 +33,7 @@ enum Part {
     Object { digest: Digest, files: CarriedObject },
 }
 
-impl Carried {
+impl BundledRun {
     /// Adds a line of a run's journal, if it is public. `hide` removes private content from a text.
     pub fn add(&mut self, run: &RunId, line: JournalLine, hide: &dyn Fn(&str) -> String) {
         if let Some(line) = public(line).and_then(|line| hidden_line(line, hide)) {
@@ -60,7 +60,7 @@ impl Carried {
 
     /// Keeps in each result only references to objects in the bundle.
     pub fn settle(&mut self) {
-        let Carried { journals, objects, .. } = self;
+        let BundledRun { journals, objects, .. } = self;
         for line in journals.values_mut().flatten() {
             if let Some(result) = result_of(&mut line.event) {
                 result.outputs.retain(|_, artifact| objects.contains_key(&artifact.digest));

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::{GpuFacts, GpuUsage, InstanceId, JournalLine, Outcome, RunEvent, Stranger};
+use crate::{ForeignProcess, GpuFacts, GpuUsage, InstanceId, JournalLine, Outcome, RunEvent};
 
 fn result(label: &str) -> StepResult {
     let digest = Digest::of(label.as_bytes()).to_string();
@@ -21,7 +21,7 @@ fn result(label: &str) -> StepResult {
     result.circumstances.gpus = vec!["GPU-77aa".into()];
     result.circumstances.gpu_models = vec!["NVIDIA H200".into()];
     let (name, gpu) = ("kims-secret-tool".to_owned(), "GPU-77aa".to_owned());
-    result.circumstances.strangers = vec![Stranger { pid: 4711, name, gpu, memory: 5 }];
+    result.circumstances.strangers = vec![ForeignProcess { pid: 4711, name, gpu, memory: 5 }];
     result
 }
 
@@ -55,7 +55,7 @@ fn recorded(instance: u32, result: StepResult) -> RunEvent {
     RunEvent::Recorded { instance: InstanceId(instance), result: Box::new(result), parts, read_again: false }
 }
 
-fn carried() -> Carried {
+fn carried() -> BundledRun {
     let run = RunId("20260208-153012-3f2a".into());
     let earlier = RunId("20260207-101010-77aa".into());
     let reused = StepResult { run: earlier.clone(), ..result("train[batch=32]") };
@@ -70,7 +70,7 @@ fn carried() -> Carried {
     });
     let cached =
         json!({"event": "cached", "instance": 2, "fingerprint": reused.fingerprint, "outcome": "ok", "from": earlier});
-    let mut carried = Carried::default();
+    let mut carried = BundledRun::default();
     let notice = json!({"event": "notice", "text": "kims-secret-tool is on GPU-77aa"});
     let mut lines = vec![event(start), event(notice)];
     lines.extend([event(started), recorded(0, result("train[batch=16]")), recorded(1, skipped), event(cached)]);
@@ -98,7 +98,7 @@ fn unpacked(bytes: &[u8]) -> String {
 fn sealed(content: &str) -> Vec<u8> {
     let mut bytes = content.as_bytes().to_vec();
     let digest = Digest::of(&bytes);
-    line(&mut bytes, &End { digest });
+    line(&mut bytes, &Trailer { digest });
     bytes
 }
 

@@ -6,7 +6,7 @@ use crate::{
     Diagnostic, Input, Instance,
     paths::{normal, within},
     spec::{
-        at::{On, Problems},
+        at::{PlacePart, Problems},
         files::relation,
         step::Step,
     },
@@ -20,7 +20,7 @@ pub(super) fn check(step: &Step, instance: &Instance, plan: &StepPlan, problems:
     if let (Some(input), Some(inputs)) = (instance.inputs.iter().find(taken), step.parts.value("inputs")) {
         let what = Diagnostic::new("`in/` is where artifacts of other steps appear");
         let what = what.help("rename the folder, because this step reads other steps");
-        return problems.add(&inputs.at, On::Text(input.path.clone()), what);
+        return problems.add(&inputs.at, PlacePart::Text(input.path.clone()), what);
     }
     let inputs = || instance.inputs.iter().filter(|input| !input.in_place);
     for (place, output) in &plan.placed {
@@ -59,7 +59,7 @@ pub(super) fn check(step: &Step, instance: &Instance, plan: &StepPlan, problems:
                 (None, Some(inputs)) => (&inputs.at, &input.path),
                 (None, None) => (&step.at, &output.path),
             };
-            return problems.add(at, On::Text(text.clone()), what);
+            return problems.add(at, PlacePart::Text(text.clone()), what);
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     expr::{Expr, Scope, Template},
     reason::Cause,
     spec::{
-        at::{At, On, Problems, Seg},
+        at::{PlacePart, Problems, Seg, YamlPath},
         step::Step,
         typed::Repetitions,
     },
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Shared by all steps while instances are built.
-pub(super) struct Shared<'a> {
+pub(super) struct BuildContext<'a> {
     pub(super) base: &'a Scope,
     /// The same, for expressions.
     pub(super) scope: &'a Value,
@@ -42,7 +42,7 @@ pub(super) struct Shared<'a> {
     pub(super) environments: &'a BTreeMap<String, DeclaredEnvironment>,
 }
 
-impl Shared<'_> {
+impl BuildContext<'_> {
     /// Place of an instance: where a killed run left it running, else as declared by its step or the workflow.
     fn on(&self, step: &Step, label: &str) -> Place {
         let left = self.request.batch.left.and_then(|left| left.get(label)).copied();
@@ -78,7 +78,7 @@ pub(super) fn build(
     at: usize,
     step: &Step,
     plans: &mut [StepPlan],
-    shared: &Shared<'_>,
+    shared: &BuildContext<'_>,
     built: &mut Built,
     problems: &mut Problems,
 ) {
@@ -287,7 +287,7 @@ struct Edges {
 struct Edge {
     on: usize,
     /// `steps.X.out` and the like need exactly one instance.
-    one: Option<(String, Option<String>, At)>,
+    one: Option<(String, Option<String>, YamlPath)>,
     /// From `needs:`: all instances must succeed, even with `-k`.
     order: bool,
 }
@@ -337,7 +337,7 @@ impl Edges {
                     instance.needs.push(Need { on: *on, list: false });
                     let text = format!("steps.{}.{attribute}", read.name);
                     if let Some(what) = missing(read, &instances[on.index()], attribute, member.as_deref()) {
-                        problems.add(written, On::Text(text), what);
+                        problems.add(written, PlacePart::Text(text), what);
                     }
                 }
                 [] if read.places.is_empty() => {
@@ -350,7 +350,7 @@ impl Edges {
                     let what =
                         Diagnostic::new(format!("no instance of `{}` agrees with `{}`", read.name, instance.label));
                     let what = what.help(format!("there is `{}`", instances[read.first as usize].label));
-                    problems.add(written, On::Text(format!("steps.{}", read.name)), what);
+                    problems.add(written, PlacePart::Text(format!("steps.{}", read.name)), what);
                 }
                 several => {
                     let what = Diagnostic::new(format!(
@@ -364,7 +364,7 @@ impl Edges {
                     let what = what
                         .help(format!("narrow them: `(steps.{} | where({axis}=…)).{attribute}`", read.name))
                         .help(format!("or give this step the axis `{axis}` too"));
-                    problems.add(written, On::Text(format!("steps.{}.{attribute}", read.name)), what);
+                    problems.add(written, PlacePart::Text(format!("steps.{}.{attribute}", read.name)), what);
                 }
             }
         }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Catalogue, PlannedStep, PlannedWith,
     spec::{
-        at::{At, Problems},
+        at::{Problems, YamlPath},
         step::Step,
     },
 };
@@ -63,7 +63,7 @@ fn seen(step: &Step, plan: &StepPlan, params: &BTreeSet<String>) -> PlannedStep 
 }
 
 /// The place that a JSON pointer in the whole refers to.
-fn place(at: &At, json: &Json, pointer: &str) -> At {
+fn place(at: &YamlPath, json: &Json, pointer: &str) -> YamlPath {
     let mut here = Some(json);
     pointer.split('/').skip(1).fold(at.clone(), |at, part| match (here, part.parse()) {
         (Some(Json::Array(list)), Ok(index)) => {

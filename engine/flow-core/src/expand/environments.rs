@@ -12,7 +12,7 @@ use crate::{
         raw::RawEnvironment,
         read::report,
         step::Step,
-        typed::{self, Typed},
+        typed::{self, TypedResult},
     },
 };
 
@@ -44,7 +44,7 @@ pub(super) fn declared(
 }
 
 /// The value of `environment:`.
-pub(super) fn name(value: &Value) -> Typed<Option<Arc<str>>> {
+pub(super) fn name(value: &Value) -> TypedResult<Option<Arc<str>>> {
     if value.is_none() { Ok(None) } else { typed::text(value).map(|name| Some(name.into())) }
 }
 

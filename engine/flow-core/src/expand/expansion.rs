@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Group, Publish, Remark, StepFacts, Unfollowed, Unmapped, build::Agreements, prepare::StepPlan};
+use super::{
+    Group, Publish, Remark, StepFacts, UnmappedOutput, UnreadDependency, build::Agreements, prepare::StepPlan,
+};
 use crate::{
     DeclaredEnvironment, Foreign, Input, Instance, InstanceId, Machine, Need, Slurm, StepId, Workflow,
     expr::Scope,
@@ -51,12 +53,12 @@ pub struct Expansion {
     /// Results of this workflow on other machines; set by the caller.
     pub imported: Vec<Foreign>,
     /// Data for evaluating bodies.
-    pub(super) late: Late,
+    pub(super) late: LateContext,
 }
 
 /// Data for evaluating bodies; private to the expansion.
 #[derive(Debug)]
-pub(crate) struct Late {
+pub(crate) struct LateContext {
     pub(super) plans: Vec<StepPlan>,
     pub(super) agreements: Agreements,
     pub(super) base: Scope,
@@ -76,7 +78,11 @@ impl Expansion {
     }
 
     /// Pairs of steps: an instance was `kept` although one `ran` that it only comes after.
-    pub fn unfollowed(&self, kept: impl Fn(InstanceId) -> bool, ran: impl Fn(InstanceId) -> bool) -> Vec<Unfollowed> {
+    pub fn unfollowed(
+        &self,
+        kept: impl Fn(InstanceId) -> bool,
+        ran: impl Fn(InstanceId) -> bool,
+    ) -> Vec<UnreadDependency> {
         let steps = self.steps.iter().zip(&self.late.plans);
         let pairs = steps.enumerate().flat_map(|(at, (step, plan))| plan.after.iter().map(move |on| (at, step, *on)));
         let unfollowed = pairs.filter(|(at, step, on)| {
@@ -95,14 +101,14 @@ impl Expansion {
                 [_] => Some("out".to_owned()),
                 [first, ..] => Some(format!("outputs.{}", first.name)),
             });
-            Unfollowed { step: step.name.clone(), ran: ran.name.clone(), output }
+            UnreadDependency { step: step.name.clone(), ran: ran.name.clone(), output }
         });
         told.collect()
     }
 
     /// Outputs that a command names by their paths although the step only comes after the other one and gets no files.
     /// Only the first instance of a step is read.
-    pub fn unmapped(&self) -> Vec<Unmapped> {
+    pub fn unmapped(&self) -> Vec<UnmappedOutput> {
         let mut found = Vec::new();
         for (step, plan) in self.steps.iter().zip(&self.late.plans) {
             let Some(first) = step.ids().next().map(|id| &self.instances[id.index()]) else { continue };
@@ -120,7 +126,7 @@ impl Expansion {
                 let is_named =
                     |path: &str| words.iter().any(|word| (word == path || within(word, path)) && !is_there(word));
                 for output in outputs.iter().filter(|output| is_named(&normal(&output.path))) {
-                    found.push(Unmapped {
+                    found.push(UnmappedOutput {
                         step: step.name.clone(),
                         of: needed.name.clone(),
                         path: normal(&output.path),

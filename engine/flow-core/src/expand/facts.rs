@@ -87,7 +87,7 @@ pub struct StepFacts {
     pub params: Vec<String>,
     /// Whether it reads its seed, so that the seed alone identifies a repetition.
     pub reads_seed: bool,
-    /// Whether results may determine some of its inputs: [`Resolved::inputs`](crate::Resolved).
+    /// Whether results may determine some of its inputs: [`ResolvedInstance::inputs`](crate::ResolvedInstance).
     pub has_late_inputs: bool,
     /// For a built-in: the steps that it sees, in the order of their names in `with:`.
     pub sees: Vec<StepId>,
@@ -104,7 +104,7 @@ pub struct Definition {
 
 /// A step that was kept although a step ran again that it comes after but does not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfollowed {
+pub struct UnreadDependency {
     pub step: String,
     pub ran: String,
     /// How an expression names the other step's output, `out` or `outputs.NAME`, if it has one.
@@ -113,7 +113,7 @@ pub struct Unfollowed {
 
 /// An output whose path a step's command has, although the step does not get the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unmapped {
+pub struct UnmappedOutput {
     pub step: String,
     /// The step that makes it.
     pub of: String,

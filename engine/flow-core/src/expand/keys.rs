@@ -12,11 +12,11 @@ use crate::{
     spec::{
         at::Problems,
         files,
-        raw::When,
+        raw::Condition,
         read::report,
         slurm,
         step::Step,
-        typed::{self, Repetitions, Typed},
+        typed::{self, Repetitions, TypedResult},
     },
 };
 
@@ -25,7 +25,7 @@ use crate::{
 pub(super) struct Lazy<T> {
     ready: Option<T>,
     template: Option<Template>,
-    typed: fn(&Value) -> Typed<T>,
+    typed: fn(&Value) -> TypedResult<T>,
     default: T,
 }
 
@@ -34,7 +34,7 @@ impl<T: Clone> Lazy<T> {
         template: Option<&Template>,
         plan: &StepPlan,
         default: T,
-        typed: fn(&Value) -> Typed<T>,
+        typed: fn(&Value) -> TypedResult<T>,
         scope: &Value,
         problems: &mut Problems,
     ) -> Self {
@@ -108,7 +108,7 @@ pub(super) struct Keys {
     pub(super) outputs: Lazy<Arc<[Output]>>,
 }
 
-fn optional<T>(value: &Value, typed: impl Fn(&Value) -> Typed<T>) -> Typed<Option<T>> {
+fn optional<T>(value: &Value, typed: impl Fn(&Value) -> TypedResult<T>) -> TypedResult<Option<T>> {
     if value.is_none() { Ok(None) } else { typed(value).map(Some) }
 }
 
@@ -142,7 +142,7 @@ impl Keys {
 }
 
 /// Why an instance is skipped, if its `when` is false.
-pub(super) fn skipped(when: &When, scope: &Value, problems: &mut Problems) -> Option<Arc<Cause>> {
+pub(super) fn skipped(when: &Condition, scope: &Value, problems: &mut Problems) -> Option<Arc<Cause>> {
     let what = match when.expr.eval(scope) {
         Ok(value) if value.kind() == ValueKind::Bool => {
             let expression = || when.expr.text.to_string();

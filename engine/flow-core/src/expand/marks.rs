@@ -15,7 +15,7 @@ pub(super) enum Mark {
 
 /// A segment of the path to a marked parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Way {
+pub(super) enum MarkSegment {
     Key(String),
     AnyKey,
     AnyItem,
@@ -36,7 +36,13 @@ fn target<'a>(root: &'a Json, schema: &'a Json) -> &'a Json {
 }
 
 /// Finds the marked parameters of a schema and their paths.
-pub(super) fn find(root: &Json, schema: &Json, way: &mut Vec<Way>, marks: &mut Vec<(Vec<Way>, Mark)>, depth: usize) {
+pub(super) fn find(
+    root: &Json,
+    schema: &Json,
+    way: &mut Vec<MarkSegment>,
+    marks: &mut Vec<(Vec<MarkSegment>, Mark)>,
+    depth: usize,
+) {
     if depth > DEEP {
         return;
     }
@@ -51,19 +57,19 @@ pub(super) fn find(root: &Json, schema: &Json, way: &mut Vec<Way>, marks: &mut V
         }
     }
     let schema = target(root, schema);
-    let mut below = |part: Way, schema: &Json, marks: &mut Vec<(Vec<Way>, Mark)>| {
+    let mut below = |part: MarkSegment, schema: &Json, marks: &mut Vec<(Vec<MarkSegment>, Mark)>| {
         way.push(part);
         find(root, schema, way, marks, depth + 1);
         way.pop();
     };
     for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
-        below(Way::Key(name.clone()), property, marks);
+        below(MarkSegment::Key(name.clone()), property, marks);
     }
     if let Some(items) = schema.get("items") {
-        below(Way::AnyItem, items, marks);
+        below(MarkSegment::AnyItem, items, marks);
     }
     if let Some(more) = schema.get("additionalProperties").filter(|m| m.is_object()) {
-        below(Way::AnyKey, more, marks);
+        below(MarkSegment::AnyKey, more, marks);
     }
     for word in ["anyOf", "oneOf", "allOf"] {
         for branch in schema.get(word).and_then(Json::as_array).into_iter().flatten() {
@@ -73,7 +79,7 @@ pub(super) fn find(root: &Json, schema: &Json, way: &mut Vec<Way>, marks: &mut V
 }
 
 /// Visits the marked parameters that hold a text.
-pub(super) fn walk(way: &[Way], value: &Json, path: &mut Vec<Seg>, see: &mut dyn FnMut(Vec<Seg>, &str)) {
+pub(super) fn walk(way: &[MarkSegment], value: &Json, path: &mut Vec<Seg>, see: &mut dyn FnMut(Vec<Seg>, &str)) {
     let Some((first, rest)) = way.split_first() else {
         if let Some(text) = value.as_str() {
             see(path.clone(), text);
@@ -86,13 +92,13 @@ pub(super) fn walk(way: &[Way], value: &Json, path: &mut Vec<Seg>, see: &mut dyn
         path.pop();
     };
     match (first, value) {
-        (Way::Key(name), Json::Object(map)) => {
+        (MarkSegment::Key(name), Json::Object(map)) => {
             if let Some(value) = map.get(name) {
                 below(Seg::Key(name.as_str().into()), value);
             }
         }
-        (Way::AnyKey, Json::Object(map)) => map.iter().for_each(|(k, v)| below(Seg::Key(k.as_str().into()), v)),
-        (Way::AnyItem, Json::Array(list)) => list.iter().enumerate().for_each(|(i, v)| below(Seg::Index(i), v)),
+        (MarkSegment::AnyKey, Json::Object(map)) => map.iter().for_each(|(k, v)| below(Seg::Key(k.as_str().into()), v)),
+        (MarkSegment::AnyItem, Json::Array(list)) => list.iter().enumerate().for_each(|(i, v)| below(Seg::Index(i), v)),
         _ => {}
     }
 }

@@ -43,13 +43,14 @@ use minijinja::value::Value;
 
 pub use expansion::Expansion;
 pub use facts::{
-    Batch, Definition, ExpandRequest, Group, Publish, PublishTo, Remark, StepFacts, Unfollowed, Unmapped, Uses,
+    Batch, Definition, ExpandRequest, Group, Publish, PublishTo, Remark, StepFacts, UnmappedOutput, UnreadDependency,
+    Uses,
 };
 
 use self::{
-    build::{Built, Shared},
-    expansion::Late,
-    prepare::{Nothing, PrepareContext, StepPlan},
+    build::{BuildContext, Built},
+    expansion::LateContext,
+    prepare::{PrepareContext, StepDefaults, StepPlan},
 };
 use crate::{
     Diagnostic, Machine, Place, Slurm, StepId, Workflow,
@@ -57,7 +58,7 @@ use crate::{
     graph::{StepGraph, around},
     paths::normal,
     spec::{
-        at::{At, On, Problems},
+        at::{PlacePart, Problems, YamlPath},
         step::Step,
     },
 };
@@ -116,7 +117,7 @@ impl Workflow {
         let params: BTreeSet<&str> = chosen.params.keys().map(String::as_str).collect();
         let mut context = PrepareContext {
             names: &names,
-            nothing: Nothing::new(&params),
+            nothing: StepDefaults::new(&params),
             params,
             scope: &scope,
             request,
@@ -131,7 +132,7 @@ impl Workflow {
         let mut built = Built::default();
         built.instances.reserve(self.steps.len());
         let environments = environments::declared(&self.file.environments, request.folder, &scope, problems);
-        let shared = Shared {
+        let shared = BuildContext {
             base: &base,
             scope: &scope,
             request,
@@ -215,13 +216,13 @@ impl Workflow {
             never,
             remarks,
             imported: Vec::new(),
-            late: Late { plans, agreements, base, folder: request.folder.to_owned(), workflow: self.clone() },
+            late: LateContext { plans, agreements, base, folder: request.folder.to_owned(), workflow: self.clone() },
         }
     }
 
     /// The order of the steps, without cycles and the steps that need them.
     fn order(&self, plans: &[StepPlan], names: &BTreeMap<Arc<str>, usize>, problems: &mut Problems) -> Vec<usize> {
-        let mut graph: StepGraph<At> = StepGraph::new(plans.len());
+        let mut graph: StepGraph<YamlPath> = StepGraph::new(plans.len());
         for (at, (step, plan)) in self.steps.iter().zip(plans).enumerate() {
             for read in &plan.reads {
                 graph.needs(at, read.step, read.at.clone());
@@ -290,7 +291,7 @@ impl Workflow {
                 Some(path) => publish.push(Publish { from: StepId(from as u32), to: PublishTo::Report(path) }),
                 None => {
                     let found = crate::expr::value::describe(&path);
-                    problems.add(&entry.to.at, On::Value, Diagnostic::new(format!("the path is {found}")));
+                    problems.add(&entry.to.at, PlacePart::Value, Diagnostic::new(format!("the path is {found}")));
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::{
     },
     reason::ProfileReason,
     spec::{
-        at::{At, On, Problems},
+        at::{PlacePart, Problems, YamlPath},
         hints,
         raw::Profile,
         step::Step,
@@ -65,7 +65,7 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
         let Some(reads) = &reads else { break };
         let axis = |name: &str| axis(&workflow.steps, name);
         if let Err(what) = set(&mut params, given, request.files.get(at), request.shell_folder, reads, &axis) {
-            problems.add(&At::root(), On::Nothing, what);
+            problems.add(&YamlPath::root(), PlacePart::Nothing, what);
         }
     }
     let condition = |profile: &Profile| Some((profile.name.clone(), profile.when.as_ref()?.expr.text.to_string()));
@@ -98,7 +98,7 @@ fn profile<'a>(
                 [] => what.help("the workflow has no `profiles`"),
                 _ => what.nearest(name, profiles.iter().map(|p| p.name.as_str())),
             };
-            problems.add(&At::root(), On::Nothing, what);
+            problems.add(&YamlPath::root(), PlacePart::Nothing, what);
         }
         return found.map(|p| (p, ProfileReason::Asked));
     }

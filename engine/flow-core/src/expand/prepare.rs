@@ -22,7 +22,7 @@ use crate::{
     reason::Cause,
     shell::Shell,
     spec::{
-        at::{At, Problems},
+        at::{Problems, YamlPath},
         files,
         raw::{Part, RawMatrix, RawPoint},
         step::{Action, Step},
@@ -67,11 +67,11 @@ pub(super) struct StepPlan {
     pub(super) places: Vec<Place>,
     pub(super) first: u32,
     /// Steps that its expressions read.
-    pub(super) reads: Vec<Read>,
+    pub(super) reads: Vec<StepReference>,
     /// Steps of `needs`.
     pub(super) after: Vec<usize>,
     /// Steps named in a built-in's `with`, with their places.
-    pub(super) named: Vec<(usize, At)>,
+    pub(super) named: Vec<(usize, YamlPath)>,
     /// Steps that a built-in sees.
     pub(super) sees: Vec<usize>,
     /// Co-run steps that a built-in judges.
@@ -97,11 +97,11 @@ pub(super) struct ToBeJudged {
 
 /// A step that an expression reads.
 #[derive(Clone, Debug)]
-pub(super) struct Read {
+pub(super) struct StepReference {
     pub(super) step: usize,
     pub(super) attribute: Option<String>,
     pub(super) member: Option<String>,
-    pub(super) at: At,
+    pub(super) at: YamlPath,
 }
 
 impl StepPlan {
@@ -131,18 +131,18 @@ pub(super) struct PrepareContext<'a> {
     /// Compiled schemas, shared by all steps that use them.
     pub(super) schemas: BTreeMap<String, Arc<Schema>>,
     /// Shared by all steps that lack these keys, since there may be a hundred thousand.
-    pub(super) nothing: Nothing,
+    pub(super) nothing: StepDefaults,
 }
 
 /// Defaults for a step without these keys.
-pub(super) struct Nothing {
+pub(super) struct StepDefaults {
     with: Node,
     own_names: Arc<BTreeSet<String>>,
 }
 
-impl Nothing {
+impl StepDefaults {
     pub(super) fn new(params: &BTreeSet<&str>) -> Self {
-        Nothing {
+        StepDefaults {
             with: Node::Const(Value::from_pairs::<[(&str, Value); 0], _, _>([])),
             own_names: Arc::new(own_names(&[], params)),
         }
@@ -199,7 +199,7 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
             for field in expr.fields("steps") {
                 if let Some(step) = names.get(&*field.name) {
                     let (attribute, member) = (field.attribute.clone(), field.member.clone());
-                    plan.reads.push(Read { step: *step, attribute, member, at: at.clone() });
+                    plan.reads.push(StepReference { step: *step, attribute, member, at: at.clone() });
                 }
             }
         });

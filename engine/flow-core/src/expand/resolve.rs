@@ -19,7 +19,7 @@ use super::{
     with::{dotted, object},
 };
 use crate::{
-    Body, Diagnostic, Input, Instance, InstanceId, Link, Render, Resolved, Settled, StepResult,
+    Body, Diagnostic, Input, Instance, InstanceId, Link, Render, ResolvedInstance, SettledResults, StepResult,
     expr::{
         EvalError, Item, Items, Node, Piece, Scope, Steps, Template, shown,
         value::{from_json, to_json, to_text},
@@ -28,7 +28,7 @@ use crate::{
     reason::{BodyFault, Fault, Several, VariableFault},
     shell::Shell,
     spec::{
-        at::{At, On, Problem},
+        at::{PlacePart, Problem, YamlPath},
         typed,
     },
 };
@@ -39,7 +39,12 @@ impl Expansion {
     /// # Errors
     /// An expression reads a missing value: the output of a step that failed or was skipped, or an unknown metric. Or a
     /// value that became known only now violates the plugin's schema.
-    pub fn resolve(&self, id: InstanceId, settled: &dyn Settled, render: Render) -> Result<Resolved, Fault> {
+    pub fn resolve(
+        &self,
+        id: InstanceId,
+        settled: &dyn SettledResults,
+        render: Render,
+    ) -> Result<ResolvedInstance, Fault> {
         let instance = self.instances.get(id.index()).ok_or_else(|| no_instance(id))?;
         let plan = &self.late.plans[instance.step.index()];
         let links = Arc::new(Mutex::new(BTreeSet::new()));
@@ -51,7 +56,7 @@ impl Expansion {
         let label = || instance.label.to_string();
         let env = env.map_err(|wrong| {
             let mistakes = Several(wrong.into_iter().map(variable_fault).collect());
-            BodyFault::BadEnv { label: label(), place: self.place(&plan.env.at, On::Key), mistakes }
+            BodyFault::BadEnv { label: label(), place: self.place(&plan.env.at, PlacePart::Key), mistakes }
         })?;
         let body = match &plan.uses {
             Uses::Command => {
@@ -59,7 +64,7 @@ impl Expansion {
                 let template = plan.command.as_ref().ok_or_else(no_command)?;
                 let line = to_text(&evaluate(template, "")?).map_err(|error| BodyFault::NoCommand {
                     label: label(),
-                    place: self.place(&template.at, On::Key),
+                    place: self.place(&template.at, PlacePart::Key),
                     error: error.into(),
                 })?;
                 Body::Command { line, shell: plan.shell }
@@ -77,7 +82,7 @@ impl Expansion {
         for (place, output) in &plan.placed {
             links.insert(self.placed(instance, plan, settled, (place, output))?);
         }
-        let mut resolved = Resolved { body, env, links: links.into_iter().collect(), inputs: Vec::new() };
+        let mut resolved = ResolvedInstance { body, env, links: links.into_iter().collect(), inputs: Vec::new() };
         self.name_inputs(instance, plan, &mut resolved, render);
         Ok(resolved)
     }
@@ -87,7 +92,7 @@ impl Expansion {
         &self,
         instance: &Instance,
         plan: &StepPlan,
-        settled: &dyn Settled,
+        settled: &dyn SettledResults,
         (place, output): (&str, &Template),
     ) -> Result<Link, Fault> {
         let read = Arc::default();
@@ -96,7 +101,7 @@ impl Expansion {
         let read = read.lock().unwrap_or_else(PoisonError::into_inner);
         let found = read.iter().find(|link| value.as_str() == Some(&*link.digest.to_string()));
         found.map(|link| Link { path: place.to_owned(), digest: link.digest }).ok_or_else(|| {
-            let at = self.place(&output.at, On::Key);
+            let at = self.place(&output.at, PlacePart::Key);
             format!("`{}` ({at}): `{place}` under `inputs` is not one output of a step", instance.label).into()
         })
     }
@@ -104,7 +109,7 @@ impl Expansion {
     /// The command of an instance and its declared shell, before anything has run. A word replaces values from results.
     pub fn command(&self, id: InstanceId) -> Option<(String, Shell)> {
         match self.resolve(id, &BTreeMap::<InstanceId, StepResult>::new(), Render::Paths) {
-            Ok(Resolved { body: Body::Command { line, shell }, .. }) => Some((line, shell)),
+            Ok(ResolvedInstance { body: Body::Command { line, shell }, .. }) => Some((line, shell)),
             Ok(_) => None,
             Err(_) => self.unresolved_command(id),
         }
@@ -131,11 +136,11 @@ impl Expansion {
         instance: &Instance,
         plan: &StepPlan,
         scope: &Value,
-        settled: &dyn Settled,
+        settled: &dyn SettledResults,
         render: Render,
     ) -> Result<Map<String, Json>, Fault> {
         let value = plan.with.eval(scope).map_err(|e| self.unresolved(instance, &plan.with, "with", e))?;
-        let (label, place) = (|| instance.label.to_string(), || self.place(&plan.with.at, On::Key));
+        let (label, place) = (|| instance.label.to_string(), || self.place(&plan.with.at, PlacePart::Key));
         let mut with = to_json(&value).map_err(|error| BodyFault::NoWith {
             label: label(),
             place: place(),
@@ -160,7 +165,7 @@ impl Expansion {
     }
 
     /// Resolves the places of the user's inputs in `with:`, and adds inputs that only results determine.
-    fn name_inputs(&self, instance: &Instance, plan: &StepPlan, resolved: &mut Resolved, render: Render) {
+    fn name_inputs(&self, instance: &Instance, plan: &StepPlan, resolved: &mut ResolvedInstance, render: Render) {
         let (Some(schema), Body::Plugin { with, .. } | Body::Builtin { with, .. }) = (&plan.schema, &mut resolved.body)
         else {
             return;
@@ -212,7 +217,7 @@ impl Expansion {
     /// An expression has no value.
     fn unresolved(&self, instance: &Instance, template: &Template, key: &str, e: EvalError) -> Fault {
         let at = e.path.iter().fold(template.at.clone(), |at, seg| at.seg(seg.clone()));
-        let place = self.place(&at, On::In { text: e.expr.to_string(), expression: e.expr.clone() });
+        let place = self.place(&at, PlacePart::In { text: e.expr.to_string(), expression: e.expr.clone() });
         let (label, expression, error) = (instance.label.to_string(), shown(&e.expr).into_owned(), e.fault.into());
         match key {
             "" => BodyFault::Reads { label, expression, place, error }.into(),
@@ -224,7 +229,7 @@ impl Expansion {
     }
 
     /// `exp.yaml:12:7`.
-    fn place(&self, at: &At, on: On) -> String {
+    fn place(&self, at: &YamlPath, on: PlacePart) -> String {
         let source = self.late.workflow.source();
         let what = Diagnostic::new("");
         let found = self.late.workflow.locate(vec![Problem { at: at.clone(), on, what }]);
@@ -240,7 +245,7 @@ impl Expansion {
         &self,
         instance: &Instance,
         plan: &StepPlan,
-        settled: &dyn Settled,
+        settled: &dyn SettledResults,
         render: Render,
         links: &Arc<Mutex<BTreeSet<Link>>>,
     ) -> Scope {
@@ -297,20 +302,20 @@ pub(super) fn no_instance(id: InstanceId) -> Fault {
 }
 
 /// Under `env`, usually only the values of a mapping are known late.
-fn variable_fault(wrong: typed::Wrong) -> VariableFault {
+fn variable_fault(wrong: typed::ValueMistake) -> VariableFault {
     match wrong.what {
-        typed::What::Type { found, expected, .. } if expected == typed::SCALAR => {
+        typed::MistakeKind::Type { found, expected, .. } if expected == typed::SCALAR => {
             VariableFault::VariableWrong { value: found }
         }
-        typed::What::Type { found, expected, .. } => {
+        typed::MistakeKind::Type { found, expected, .. } => {
             VariableFault::VariableRefused { said: format!("found {found}, expected {expected}") }
         }
-        typed::What::Other(what) => VariableFault::VariableRefused { said: what.to_string() },
+        typed::MistakeKind::Other(what) => VariableFault::VariableRefused { said: what.to_string() },
     }
 }
 
 /// Results by instance, for callers that have them in a map.
-impl Settled for BTreeMap<InstanceId, crate::StepResult> {
+impl SettledResults for BTreeMap<InstanceId, crate::StepResult> {
     fn result(&self, id: InstanceId) -> Option<&crate::StepResult> {
         self.get(&id)
     }

@@ -6,12 +6,12 @@ use indexmap::IndexSet;
 
 use super::{Expansion, StepFacts, Uses, fit, resolve};
 use crate::{
-    Body, BuiltinInput, Circumstances, Diagnostic, Instance, InstanceId, Outcome, Render, RunId, Settled, StepId,
-    StepResult, StepView,
+    Body, BuiltinInput, Circumstances, Diagnostic, Instance, InstanceId, Outcome, Render, RunId, SettledResults,
+    StepId, StepResult, StepView,
     plan::without_attempt,
     reason::{Cause, Fault, Lack},
     selects,
-    spec::at::{On, Problem},
+    spec::at::{PlacePart, Problem},
 };
 
 /// A built-in's parameter that requests other machines' results.
@@ -56,7 +56,7 @@ impl Expansion {
         };
         let help = format!("{share}ask for less{cap}, or `record: [does_not_fit]` to have it as a result");
         let what = Diagnostic::new(format!("`{}` can never run here", instance.label));
-        Problem { at, on: On::Key, what: what.because(lack.clone()).help(help) }
+        Problem { at, on: PlacePart::Key, what: what.because(lack.clone()).help(help) }
     }
 
     fn reached(&self, names: &[String]) -> Result<Vec<InstanceId>, Vec<Diagnostic>> {
@@ -117,7 +117,7 @@ impl Expansion {
     ///
     /// # Errors
     /// As [`Expansion::resolve`].
-    pub fn builtin_input(&self, id: InstanceId, settled: &dyn Settled) -> Result<Option<BuiltinInput>, Fault> {
+    pub fn builtin_input(&self, id: InstanceId, settled: &dyn SettledResults) -> Result<Option<BuiltinInput>, Fault> {
         let instance = self.instances.get(id.index()).ok_or_else(|| resolve::no_instance(id))?;
         let Uses::Builtin(name) = &self.steps[instance.step.index()].uses else { return Ok(None) };
         let Body::Builtin { with, .. } = self.resolve(id, settled, Render::Paths)?.body else { return Ok(None) };
@@ -167,7 +167,7 @@ impl Expansion {
 
     /// Circumstances of GPU measurements that the seen steps need, but that are not seen themselves. For a table of
     /// values computed from training runs, these are the training runs.
-    fn behind(&self, at: usize, settled: &dyn Settled) -> Vec<Circumstances> {
+    fn behind(&self, at: usize, settled: &dyn SettledResults) -> Vec<Circumstances> {
         let seen: BTreeSet<StepId> = self.steps[at].sees.iter().copied().collect();
         let mut above = vec![false; self.instances.len()];
         let mut next: Vec<InstanceId> = seen.iter().flat_map(|step| self.steps[step.index()].ids()).collect();
@@ -185,7 +185,7 @@ impl Expansion {
     }
 
     /// The result of an instance; a placeholder if it never ran.
-    fn result(&self, id: InstanceId, settled: &dyn Settled) -> StepResult {
+    fn result(&self, id: InstanceId, settled: &dyn SettledResults) -> StepResult {
         let instance = &self.instances[id.index()];
         settled.result(id).cloned().unwrap_or_else(|| self.never_ran(instance))
     }

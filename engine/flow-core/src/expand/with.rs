@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jsonschema::{ValidationError, Validator, error::ValidationErrorKind, paths::LocationSegment};
 use serde_json::{Map, Value as Json};
 
-use super::marks::{self, Mark, Way};
+use super::marks::{self, Mark, MarkSegment};
 use crate::{
     Diagnostic,
     expr::{
@@ -15,7 +15,7 @@ use crate::{
     },
     reason::{FoundValue, ParameterFault},
     spec::{
-        at::{At, On, Problems, Seg},
+        at::{PlacePart, Problems, Seg, YamlPath},
         describe,
     },
 };
@@ -26,14 +26,14 @@ pub(super) struct Schema {
     uses: String,
     root: Json,
     validator: Validator,
-    marks: Vec<(Vec<Way>, Mark)>,
-    most: Vec<Most>,
+    marks: Vec<(Vec<MarkSegment>, Mark)>,
+    most: Vec<UpperBound>,
 }
 
 /// An upper bound: a parameter is at most a metric of another parameter's artifact: `x-flow-most: data.images`. A share
 /// of it may be reserved by a third parameter: `x-flow-most: data.images less valid`.
 #[derive(Debug)]
-struct Most {
+struct UpperBound {
     name: String,
     of: String,
     metric: String,
@@ -57,7 +57,7 @@ impl Schema {
             let (metric, less) =
                 metric.split_once(" less ").map_or((metric, None), |(metric, less)| (metric, Some(less)));
             let less = less.map(str::to_owned);
-            Some(Most { name: name.clone(), of: of.to_owned(), metric: metric.to_owned(), less })
+            Some(UpperBound { name: name.clone(), of: of.to_owned(), metric: metric.to_owned(), less })
         });
         let most = most.collect();
         Ok(Schema { uses: uses.to_owned(), root, validator, marks, most })
@@ -90,7 +90,7 @@ impl Schema {
 
     /// Values above the bound of an artifact. `known` returns a metric of the step that made the artifact with a digest.
     pub(super) fn too_large(&self, with: &Json, known: impl Fn(&str, &str) -> Option<f64>) -> Vec<ParameterFault> {
-        let too_large = |Most { name, of, metric, less }: &Most| {
+        let too_large = |UpperBound { name, of, metric, less }: &UpperBound| {
             let value = with.get(name)?.as_f64()?;
             let most = known(with.get(of)?.as_str()?, metric).filter(|most| value > *most)?;
             let (uses, name, of, metric) = (self.uses.clone(), name.clone(), of.clone(), metric.clone());
@@ -121,7 +121,7 @@ impl Schema {
         &self,
         with: &Json,
         unknown: &[Vec<Seg>],
-        at: &At,
+        at: &YamlPath,
         label: Option<&str>,
         problems: &mut Problems,
     ) {
@@ -134,7 +134,7 @@ impl Schema {
                 Some(label) => found.what.help(format!("so it is in `{label}`")),
                 None => found.what,
             };
-            problems.add(&at, if found.key { On::Key } else { On::Value }, what);
+            problems.add(&at, if found.key { PlacePart::Key } else { PlacePart::Value }, what);
         }
     }
 
@@ -158,7 +158,7 @@ impl Schema {
         let shown = || describe(&from_json(error.instance()));
         let is = || format!("{subject} of `{}` is {}", self.uses, shown());
         let value = |what: Diagnostic| {
-            let of = Of::Value(name.clone(), shown());
+            let of = ParameterMistake::Value(name.clone(), shown());
             Mistake { path: path.clone(), key: false, what, of }
         };
         match error.kind() {
@@ -171,7 +171,7 @@ impl Schema {
                     let owner = if path.len() == 1 { format!("`{}`", self.uses) } else { subject.clone() };
                     let what = Diagnostic::new(format!("{owner} has no parameter `{name}`"));
                     let what = what.nearest(name, known.iter().map(String::as_str));
-                    found.push(Mistake { path, key: true, what, of: Of::Unknown(name.clone()) });
+                    found.push(Mistake { path, key: true, what, of: ParameterMistake::Unknown(name.clone()) });
                 }
             }
             ValidationErrorKind::Required { property } => {
@@ -182,7 +182,7 @@ impl Schema {
                     Some(about) => what.help(about),
                     None => what,
                 };
-                found.push(Mistake { path, key: true, what, of: Of::Missing(name.to_owned()) });
+                found.push(Mistake { path, key: true, what, of: ParameterMistake::Missing(name.to_owned()) });
             }
             ValidationErrorKind::Type { kind } => {
                 let wanted = match kind {
@@ -260,7 +260,7 @@ impl Schema {
             _ => {
                 let words = error.to_string();
                 let what = Diagnostic::new(format!("{subject} of `{}`: {words}", self.uses));
-                found.push(Mistake { path: path.clone(), key: false, what, of: Of::Refused(name) });
+                found.push(Mistake { path: path.clone(), key: false, what, of: ParameterMistake::Refused(name) });
             }
         }
     }
@@ -315,11 +315,11 @@ struct Mistake {
     path: Vec<Seg>,
     key: bool,
     what: Diagnostic,
-    of: Of,
+    of: ParameterMistake,
 }
 
 /// The kind of a mistake, with the parameter's name.
-enum Of {
+enum ParameterMistake {
     Unknown(String),
     Missing(String),
     Value(String, FoundValue),
@@ -331,10 +331,10 @@ impl Mistake {
     fn fault(self, uses: &str) -> ParameterFault {
         let (uses, said) = (uses.to_owned(), self.what.to_string());
         match self.of {
-            Of::Unknown(name) => ParameterFault::ParameterUnknown { uses, name, said },
-            Of::Missing(name) => ParameterFault::ParameterMissing { uses, name, said },
-            Of::Value(name, value) => ParameterFault::ParameterWrong { uses, name, value, said },
-            Of::Refused(name) => ParameterFault::ParameterRefused { uses, name, said },
+            ParameterMistake::Unknown(name) => ParameterFault::ParameterUnknown { uses, name, said },
+            ParameterMistake::Missing(name) => ParameterFault::ParameterMissing { uses, name, said },
+            ParameterMistake::Value(name, value) => ParameterFault::ParameterWrong { uses, name, value, said },
+            ParameterMistake::Refused(name) => ParameterFault::ParameterRefused { uses, name, said },
         }
     }
 }
@@ -359,10 +359,10 @@ fn type_words(name: &str) -> &str {
 }
 
 /// A folded `with:` as JSON, and the paths of unknown values.
-pub(super) type Known = (Json, Vec<Vec<Seg>>);
+pub(super) type KnownJson = (Json, Vec<Vec<Seg>>);
 
 /// The known part of a folded `with:`. The error has the path of a value that is not JSON, and the reason.
-pub(super) fn known(template: &Template) -> Result<Known, (Vec<Seg>, String)> {
+pub(super) fn known(template: &Template) -> Result<KnownJson, (Vec<Seg>, String)> {
     let mut unknown = Vec::new();
     let json = json_of(&template.node, &mut Vec::new(), &mut unknown)?;
     Ok((json, unknown))

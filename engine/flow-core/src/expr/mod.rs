@@ -40,7 +40,7 @@ use minijinja::{Expression, value::Value};
 pub(crate) use bounds::guarded;
 pub use bounds::{is_guarded, render};
 pub(crate) use environment::{filter_names, globals, has_filter, has_test, test_names};
-pub(crate) use scan::{Field, ROOTS, Reads, end_of_expression, paths};
+pub(crate) use scan::{Field, ROOTS, References, end_of_expression, paths};
 pub(crate) use scope::{ITEM_FIELDS, Item, Items, Scope, Steps};
 pub(crate) use template::{EvalError, Node, Piece, Template};
 
@@ -52,7 +52,7 @@ use crate::{
 pub(crate) struct Expr {
     /// The text between the braces, trimmed.
     pub(crate) text: Arc<str>,
-    pub(crate) reads: Reads,
+    pub(crate) reads: References,
     /// Variables as minijinja's analysis has them: none of these is an argument's or a filter's name.
     pub(crate) variables: Vec<String>,
 }

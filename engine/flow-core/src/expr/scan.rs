@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, iter::Peekable, str::CharIndices};
 
 /// What an expression reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reads {
+pub(crate) struct References {
     /// Identifiers that do not follow a dot: variables, and with them filters and the names of arguments.
     pub(crate) names: Vec<String>,
     /// The names after `steps.`, `params.`, `machine.` and `inputs.`.
@@ -38,9 +38,9 @@ pub(crate) const ROOTS: [&str; 4] = ["params", "steps", "machine", "inputs"];
 pub(super) const WORDS: [&str; 7] = ["and", "or", "not", "in", "is", "if", "else"];
 
 /// The names that an expression reads.
-pub(crate) fn reads(text: &str) -> Reads {
+pub(crate) fn reads(text: &str) -> References {
     let tokens = tokens(text);
-    let mut reads = Reads { filters: behind(&tokens, &[Token::Pipe]), ..Reads::default() };
+    let mut reads = References { filters: behind(&tokens, &[Token::Pipe]), ..References::default() };
     for is in [&["is"][..], &["is", "not"]] {
         let is: Vec<Token> = is.iter().map(|word| Token::Name((*word).to_owned())).collect();
         reads.tests.extend(behind(&tokens, &is).into_iter().filter(|name| !WORDS.contains(&&**name)));

@@ -14,13 +14,13 @@ use super::{
 use crate::{
     Diagnostic,
     reason::{ExprFault, Fault},
-    spec::at::{At, On, Problems, Seg},
+    spec::at::{PlacePart, Problems, Seg, YamlPath},
 };
 
 /// A value of the file, with its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
-    pub(crate) at: At,
+    pub(crate) at: YamlPath,
     pub(crate) node: Node,
 }
 
@@ -120,13 +120,13 @@ impl EvalError {
         let names_it = matches!(&self.fault, Fault::Expr(fault) if matches!(**fault, ExprFault::Undefined { .. }));
         let what = if names_it { words } else { format!("`{}`: {words}", shown(&self.expr)) };
         let text = self.expr.to_string();
-        problems.add(&at, On::In { expression: self.expr, text }, Diagnostic::new(what));
+        problems.add(&at, PlacePart::In { expression: self.expr, text }, Diagnostic::new(what));
     }
 }
 
 impl Template {
     /// Reads a value; bad expressions in it are problems.
-    pub(crate) fn parse(yaml: &serde_yaml::Value, at: &At, problems: &mut Problems) -> Template {
+    pub(crate) fn parse(yaml: &serde_yaml::Value, at: &YamlPath, problems: &mut Problems) -> Template {
         Template { at: at.clone(), node: parse(yaml, at, problems) }
     }
 
@@ -139,7 +139,7 @@ impl Template {
     }
 
     /// Every expression in it, with its place.
-    pub(crate) fn visit(&self, see: &mut dyn FnMut(&Expr, &At)) {
+    pub(crate) fn visit(&self, see: &mut dyn FnMut(&Expr, &YamlPath)) {
         visit(&self.node, &self.at, see);
     }
 
@@ -157,7 +157,7 @@ impl Template {
     }
 }
 
-fn parse(yaml: &serde_yaml::Value, at: &At, problems: &mut Problems) -> Node {
+fn parse(yaml: &serde_yaml::Value, at: &YamlPath, problems: &mut Problems) -> Node {
     use serde_yaml::Value as Yaml;
     // Most large values are data: their members need places only where something is wrong with one.
     if is_plain(yaml)
@@ -205,7 +205,7 @@ fn is_plain(yaml: &serde_yaml::Value) -> bool {
     }
 }
 
-fn parse_text(text: &str, at: &At, problems: &mut Problems) -> Node {
+fn parse_text(text: &str, at: &YamlPath, problems: &mut Problems) -> Node {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find("${{") {
@@ -213,7 +213,7 @@ fn parse_text(text: &str, at: &At, problems: &mut Problems) -> Node {
         let Some(end) = end_of_expression(inside) else {
             problems.add(
                 at,
-                On::Text(rest[start..].lines().next().unwrap_or("").to_owned()),
+                PlacePart::Text(rest[start..].lines().next().unwrap_or("").to_owned()),
                 Diagnostic::new("`${{` is not closed").label("`}}` is missing"),
             );
             return Node::Broken;
@@ -225,7 +225,7 @@ fn parse_text(text: &str, at: &At, problems: &mut Problems) -> Node {
             Ok(expr) => pieces.push(Piece::Expr(Arc::new(expr))),
             Err(what) => {
                 let text = inside[..end].trim();
-                problems.add(at, On::In { expression: text.into(), text: text.to_owned() }, what);
+                problems.add(at, PlacePart::In { expression: text.into(), text: text.to_owned() }, what);
                 return Node::Broken;
             }
         }
@@ -260,7 +260,7 @@ fn as_const(node: &Node) -> Option<Value> {
     }
 }
 
-fn visit(node: &Node, at: &At, see: &mut dyn FnMut(&Expr, &At)) {
+fn visit(node: &Node, at: &YamlPath, see: &mut dyn FnMut(&Expr, &YamlPath)) {
     match node {
         Node::Const(_) | Node::Broken => {}
         Node::Expr(expr) => see(expr, at),

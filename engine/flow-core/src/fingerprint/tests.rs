@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     Body, BuiltinInput, CorunGpus, CorunMember, Digest, Exclusive, GpuFacts, GroupId, Input, Instance, InstanceId,
-    Link, Machine, Outcome, Output, Resolved, ResourceRequest, Span, StepId, shell::Shell,
+    Link, Machine, Outcome, Output, ResolvedInstance, ResourceRequest, Span, StepId, shell::Shell,
 };
 
 /// An instance with every part of a fingerprint, for changing one at a time.
 #[derive(Clone)]
 pub(crate) struct Sample {
     pub(crate) instance: Instance,
-    pub(crate) resolved: Resolved,
+    pub(crate) resolved: ResolvedInstance,
     pub(crate) plugin: Option<(Digest, u32)>,
     pub(crate) metrics: Value,
     pub(crate) inputs: Vec<Tree>,
@@ -68,7 +68,7 @@ pub(crate) fn sample() -> Sample {
             outputs: Arc::from([Output { name: "out".into(), path: "model.pt".into() }]),
             ..instance("solo[batch=16]")
         },
-        resolved: Resolved {
+        resolved: ResolvedInstance {
             body: Body::Plugin { plugin: "torch".into(), step: "train".into(), with },
             env: BTreeMap::from([("OMP_NUM_THREADS".to_owned(), "4".to_owned())]),
             links: vec![Link { path: "in/dataset/v7".into(), digest: Digest::of(b"v7") }],

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::part::{Part, PartKind, PartValue, Parts, RUNNER};
 use crate::{
-    Body, BuiltinInput, CorunGpus, Digest, Input, Instance, Machine, Mode, Outcome, Resolved, StepResult,
+    Body, BuiltinInput, CorunGpus, Digest, Input, Instance, Machine, Mode, Outcome, ResolvedInstance, StepResult,
     shell::{Runner, runner},
 };
 
@@ -41,7 +41,7 @@ pub enum Provider<'a> {
 pub struct Subject<'a> {
     pub instance: &'a Instance,
     /// Its body with artifacts as digests.
-    pub resolved: &'a Resolved,
+    pub resolved: &'a ResolvedInstance,
     pub provider: Provider<'a>,
     /// `metrics:` as declared, as JSON; null if no numbers are read.
     pub metrics: &'a Value,
@@ -112,7 +112,7 @@ fn input_part(input: &Input, tree: &Tree) -> Part {
     part(PartKind::Input, name, PartValue::Tree { path, digest: tree.digest, listing, manifest: tree.manifest })
 }
 
-fn body(parts: &mut Vec<Part>, resolved: &Resolved, provider: &Provider<'_>) {
+fn body(parts: &mut Vec<Part>, resolved: &ResolvedInstance, provider: &Provider<'_>) {
     let uses = match &resolved.body {
         Body::Command { .. } => "command".to_owned(),
         Body::Plugin { plugin, step, .. } => format!("{plugin}/{step}"),

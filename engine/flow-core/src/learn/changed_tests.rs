@@ -4,7 +4,7 @@ use super::{
     History, Observation, Prediction,
     tests::{expansion_of, trained},
 };
-use crate::{Digest, Expansion, Instance, StepId, predict::Predicted, sched::EstimateSource};
+use crate::{Digest, Expansion, Instance, StepId, predict::PredictedValue, sched::EstimateSource};
 
 const SWEEP: &str =
     "flow: 1\nsteps:\n  train: {matrix: {batch: [32, 64, 128, 256, 512]}, run: 'train ${{ batch }}', gpus: 1}\n";
@@ -35,7 +35,7 @@ fn at(expansion: &Expansion, batch: u64) -> Instance {
     super::points(expansion, &format!("train/batch={batch}")).unwrap().remove(0)
 }
 
-fn assert_close(of: Option<Predicted>, is: f64, by: f64) {
+fn assert_close(of: Option<PredictedValue>, is: f64, by: f64) {
     let of = of.unwrap();
     assert!((of.value / is - 1.0).abs() < by && of.low < is && is < of.high, "{of:?} for {is}");
 }

@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::{
     history::History,
     observation::Observation,
-    surface::{Expected, Placed, Programs, Scale, Surface},
+    surface::{PlacedObservation, PointPrediction, Programs, Scale, Surface},
 };
 use crate::{
     StepId,
-    predict::{Coordinate, Predicted, key},
+    predict::{Coordinate, PredictedValue, key},
     stats::median,
 };
 
@@ -41,7 +41,7 @@ impl Quantity {
         value.filter(|value| *value > 0.0)
     }
 
-    fn expected(self, expected: &Expected) -> Option<Predicted> {
+    fn expected(self, expected: &PointPrediction) -> Option<PredictedValue> {
         match self {
             Quantity::Wall => expected.wall,
             Quantity::Startup => expected.startup,
@@ -54,13 +54,13 @@ impl Quantity {
 
 /// The measurement at a point, and its prediction from the other points.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Checked {
+pub struct HeldOutPoint {
     /// Where that is, by axis.
     pub point: BTreeMap<String, Value>,
     pub quantity: Quantity,
     /// The median of what was measured there.
     pub measured: f64,
-    pub predicted: Predicted,
+    pub predicted: PredictedValue,
 }
 
 /// For each point that is left out all others are looked at.
@@ -70,16 +70,17 @@ impl History<'_> {
     /// Predicts each measured point of a step from the other points. It also predicts the points at either end of an
     /// axis that crosses other axes, from all points that are not at that end. Of more than a hundred points it checks
     /// at most a hundred, evenly spaced. It leaves out a point that lies more than twice as far as all others.
-    pub fn check(&self, step: StepId) -> Vec<Checked> {
+    pub fn check(&self, step: StepId) -> Vec<HeldOutPoint> {
         self.on_axes(step).flat_map(|(axes, seen)| left_out(axes, &seen, &self.of(step).now)).collect()
     }
 }
 
-fn left_out(axes: &[String], seen: &[&Observation], now: &Programs) -> Vec<Checked> {
+fn left_out(axes: &[String], seen: &[&Observation], now: &Programs) -> Vec<HeldOutPoint> {
     let scale = Scale::of(axes, seen, now);
-    let mut placed: Vec<Placed<'_>> = seen.iter().filter_map(|seen| Some((scale.place(seen)?, *seen))).collect();
+    let mut placed: Vec<PlacedObservation<'_>> =
+        seen.iter().filter_map(|seen| Some((scale.place(seen)?, *seen))).collect();
     placed.sort_by(|a, b| key(&a.0).cmp(key(&b.0)));
-    let points: Vec<&[Placed<'_>]> = placed.chunk_by(|a, b| a.0 == b.0).collect();
+    let points: Vec<&[PlacedObservation<'_>]> = placed.chunk_by(|a, b| a.0 == b.0).collect();
     let told_without = |left_out: &dyn Fn(&[Coordinate]) -> bool| {
         let others = placed.iter().filter(|(at, _)| !left_out(at)).map(|(_, seen)| *seen);
         let surface = Surface::through(&scale, &others.collect::<Vec<_>>());
@@ -90,7 +91,7 @@ fn left_out(axes: &[String], seen: &[&Observation], now: &Programs) -> Vec<Check
         return Vec::new();
     }
     let tried = points.iter().step_by(points.len().div_ceil(MOST_CHECKED));
-    let mut checked: Vec<Checked> = tried.flat_map(|point| told_without(&|at| at == point[0].0)).collect();
+    let mut checked: Vec<HeldOutPoint> = tried.flat_map(|point| told_without(&|at| at == point[0].0)).collect();
     for (axis, end) in (0..axes.len()).flat_map(|axis| ends(axis, &points).map(move |end| (axis, end))) {
         let beyond = told_without(&|at| at[axis] == Coordinate::Number(end));
         checked.extend(beyond.into_iter().filter(|checked| checked.predicted.beyond));
@@ -100,8 +101,8 @@ fn left_out(axes: &[String], seen: &[&Observation], now: &Programs) -> Vec<Check
 
 /// The ends of an axis of numbers with several points each. If such points were left out one by one, each would still
 /// have its neighbours.
-fn ends(axis: usize, points: &[&[Placed<'_>]]) -> impl Iterator<Item = f64> {
-    let value = |point: &&[Placed<'_>]| match point[0].0[axis] {
+fn ends(axis: usize, points: &[&[PlacedObservation<'_>]]) -> impl Iterator<Item = f64> {
+    let value = |point: &&[PlacedObservation<'_>]| match point[0].0[axis] {
         Coordinate::Number(value) => Some(value),
         _ => None,
     };
@@ -113,13 +114,13 @@ fn ends(axis: usize, points: &[&[Placed<'_>]]) -> impl Iterator<Item = f64> {
     [least, most].into_iter().filter(several)
 }
 
-fn told(point: &[Placed<'_>], surface: &Surface) -> Vec<Checked> {
+fn told(point: &[PlacedObservation<'_>], surface: &Surface) -> Vec<HeldOutPoint> {
     let expected = surface.expect(&point[0].0);
     let checked = |quantity: Quantity| {
         let measured = median(point.iter().filter_map(|(_, seen)| quantity.measured(seen)).collect())?;
         let predicted = quantity.expected(&expected).filter(|predicted| !predicted.far)?;
         let at = |axis: &String| Some((axis.clone(), point[0].1.point.get(axis)?.clone()));
-        Some(Checked { point: surface.scale.axes.iter().filter_map(at).collect(), quantity, measured, predicted })
+        Some(HeldOutPoint { point: surface.scale.axes.iter().filter_map(at).collect(), quantity, measured, predicted })
     };
     Quantity::ALL.into_iter().filter_map(checked).collect()
 }

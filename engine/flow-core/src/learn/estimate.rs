@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use super::{
     history::{History, OfStep},
     observation::{Observation, quietest},
-    surface::{Expected, NOTICED, common},
+    surface::{NOTICED, PointPrediction, common},
 };
 use crate::{
     Instance, Outcome, Span, StepId,
-    predict::{Predicted, repeated},
+    predict::{PredictedValue, repeated},
     sched::{Estimate, EstimateSource, OtherParameter},
     stats::{median, t_quantile},
 };
@@ -23,7 +23,7 @@ pub struct Prediction {
     /// The estimate for the scheduler.
     pub estimate: Estimate,
     /// The same in its parts, with intervals.
-    pub expected: Expected,
+    pub expected: PointPrediction,
     /// Core-seconds an epoch of its dataset, and attempts that this is pooled over.
     pub cpu_work: Option<(f64, u32)>,
 }
@@ -68,7 +68,7 @@ impl History<'_> {
     }
 
     /// From other points of its step.
-    fn of_points(&self, instance: &Instance) -> Option<(Estimate, Expected)> {
+    fn of_points(&self, instance: &Instance) -> Option<(Estimate, PointPrediction)> {
         let model = self.expansion.machine_of(instance).gpus.first().map(|gpu| gpu.name.as_str());
         let (surface, disturbed) = self.others(instance)?;
         let expected = surface.expect(&surface.locate(model, |axis| instance.axes.get(axis))?);
@@ -82,7 +82,7 @@ impl History<'_> {
     }
 
     /// From other points of its step, else from all of its step, whatever they are.
-    fn of_others(&self, instance: &Instance) -> (Estimate, Expected) {
+    fn of_others(&self, instance: &Instance) -> (Estimate, PointPrediction) {
         self.of_points(instance).unwrap_or_else(|| {
             let of = self.of(instance.step);
             let mut estimate = of.whole.get(|| of_step(of)).clone();
@@ -91,22 +91,22 @@ impl History<'_> {
                 (source, Some(otherwise)) => *source = EstimateSource::Otherwise(otherwise),
                 _ => {}
             }
-            (estimate, Expected::default())
+            (estimate, PointPrediction::default())
         })
     }
 
     /// The estimate for an instance whose own wall times all lack a part. Other points provide the whole time, if they
     /// can.
-    fn timed_by_others(&self, instance: &Instance, own: (Estimate, Expected)) -> (Estimate, Expected) {
+    fn timed_by_others(&self, instance: &Instance, own: (Estimate, PointPrediction)) -> (Estimate, PointPrediction) {
         let (others, at_point) = self.of_others(instance);
         let (estimate, expected) = own;
         if others.duration.is_none() {
             return (estimate, expected);
         }
         let Estimate { duration, range, startup, samples, source, .. } = others;
-        let Expected { wall, startup: before, epochs, end, .. } = at_point;
+        let PointPrediction { wall, startup: before, epochs, end, .. } = at_point;
         let estimate = Estimate { duration, range, startup, samples, source, ..estimate };
-        (estimate, Expected { wall, startup: before, epochs, end, ..expected })
+        (estimate, PointPrediction { wall, startup: before, epochs, end, ..expected })
     }
 
     /// With which other parameters a step ran, where it did: such attempts tell nothing.
@@ -116,12 +116,12 @@ impl History<'_> {
     }
 
     /// From attempts of the instance itself, or of those that do the same, that ended well: best from those that nothing disturbed.
-    fn of_own(&self, instance: &Instance, own: &[&Observation]) -> (Estimate, Expected) {
+    fn of_own(&self, instance: &Instance, own: &[&Observation]) -> (Estimate, PointPrediction) {
         let best = quietest(own);
-        let again = |value: &dyn Fn(&Observation) -> Option<f64>| -> Option<Predicted> {
+        let again = |value: &dyn Fn(&Observation) -> Option<f64>| -> Option<PredictedValue> {
             repeated(&best.iter().filter_map(|seen| value(seen)).collect::<Vec<_>>())
         };
-        let expected = Expected {
+        let expected = PointPrediction {
             wall: again(&Observation::whole_s),
             startup: again(&|seen| Some(seen.phases?.before_s)),
             epochs: best.iter().rev().find_map(|seen| Some(seen.phases?.epochs)),

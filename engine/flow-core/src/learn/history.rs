@@ -11,7 +11,7 @@ use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
 use super::{
-    made::Made,
+    made::LazyValue,
     observation::Observation,
     surface::{Programs, Scale, Surface, model_of},
 };
@@ -49,7 +49,7 @@ pub(super) struct OfStep {
     /// Its current program never ran.
     pub(super) is_new: bool,
     /// What they all say.
-    pub(super) whole: Made<Estimate>,
+    pub(super) whole: LazyValue<Estimate>,
     /// The last that had other parameters than those in force: of those, the name and what it was. Nothing follows from it.
     pub(super) otherwise: Option<(String, Value)>,
     /// The next waiting instance in turn for an update of its estimate.
@@ -66,7 +66,7 @@ pub(super) struct OnAxes {
     /// The values that these had, by axis.
     values: Vec<IndexSet<Value>>,
     /// The surfaces through all of these, and through the undisturbed ones.
-    pub(super) surfaces: [Made<Surface>; 2],
+    pub(super) surfaces: [LazyValue<Surface>; 2],
 }
 
 /// Max instances of a step whose estimates are updated after a result: the first ones, and as many of the others in
@@ -91,7 +91,7 @@ impl<'a> History<'a> {
                     by_point: IndexMap::new(),
                     ended: Vec::new(),
                     values: vec![IndexSet::new(); instance.axes.len()],
-                    surfaces: [Made::default(), Made::default()],
+                    surfaces: [LazyValue::default(), LazyValue::default()],
                 });
             }
         }
@@ -316,7 +316,7 @@ impl OfStep {
     /// Discards what was derived from observations.
     fn forget(&mut self) {
         self.whole.forget();
-        self.on.iter_mut().flat_map(|on| &mut on.surfaces).for_each(Made::forget);
+        self.on.iter_mut().flat_map(|on| &mut on.surfaces).for_each(LazyValue::forget);
     }
 
     /// It was made by what the step is now, as far as that ran.

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{history::History, surface::Of};
-use crate::{Instance, predict::Predicted};
+use super::{history::History, surface::SurfaceQuantity};
+use crate::{Instance, predict::PredictedValue};
 
 /// How long a training is to be, where that is not how long it was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,13 +21,13 @@ pub struct OnModel {
     pub gpus: u32,
     pub epochs: u32,
     /// Seconds from start to exit.
-    pub wall: Predicted,
+    pub wall: PredictedValue,
     /// Seconds an epoch.
-    pub epoch: Predicted,
+    pub epoch: PredictedValue,
     /// Bytes on each GPU.
-    pub gpu_memory: Option<Predicted>,
+    pub gpu_memory: Option<PredictedValue>,
     /// Joules of all its GPUs, at the power that they drew in its runs.
-    pub energy: Option<Predicted>,
+    pub energy: Option<PredictedValue>,
 }
 
 impl History<'_> {
@@ -49,14 +49,14 @@ impl History<'_> {
             };
             let at = surface.scale.coordinates(model, |axis| instance.axes.get(axis)).unwrap_or_default();
             let expected = surface.expect(&at);
-            let epoch = match (length.images, surface.at(Of::ImagesPerSecond, &at)) {
+            let epoch = match (length.images, surface.at(SurfaceQuantity::ImagesPerSecond, &at)) {
                 (Some(images), Some(rate)) => rate.takes(images as f64),
                 (Some(_), None) => return Err(unknown("no result has `images_per_s`; leave --images out")),
                 (None, _) => expected.epoch.ok_or_else(|| unknown("the time of an epoch is unknown"))?,
             };
             let epochs = length.epochs.or(expected.epochs).ok_or_else(|| unknown("give --epochs"))?;
             let wall = expected.whole(epoch, f64::from(epochs)).unwrap_or(epoch);
-            let energy = surface.at(Of::Power, &at).map(|power| power.times(&wall));
+            let energy = surface.at(SurfaceQuantity::Power, &at).map(|power| power.times(&wall));
             let gpus = asked.unwrap_or_else(|| gpus_of(model));
             Ok(OnModel { model: model.clone(), gpus, epochs, wall, epoch, gpu_memory: expected.gpu_memory, energy })
         };

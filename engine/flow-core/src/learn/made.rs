@@ -7,20 +7,20 @@ use std::cell::OnceCell;
 const ANEW: usize = 16;
 
 #[derive(Clone, Debug)]
-pub(super) struct Made<T> {
+pub(super) struct LazyValue<T> {
     /// Observations that there are.
     there: usize,
     /// The derived value, and the number of observations that it used.
     made: OnceCell<(usize, T)>,
 }
 
-impl<T> Default for Made<T> {
+impl<T> Default for LazyValue<T> {
     fn default() -> Self {
-        Made { there: 0, made: OnceCell::new() }
+        LazyValue { there: 0, made: OnceCell::new() }
     }
 }
 
-impl<T> Made<T> {
+impl<T> LazyValue<T> {
     /// The value. It used all of a few observations, and all of many except at most one in [`ANEW`].
     pub(super) fn get(&self, make: impl FnOnce() -> T) -> &T {
         &self.made.get_or_init(|| (self.there, make())).1
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn making_anew_costs_as_much_as_there_is_and_not_its_square() {
         const MANY: usize = 20_000;
-        let (mut made, looked_at) = (Made::default(), Cell::new(0));
+        let (mut made, looked_at) = (LazyValue::default(), Cell::new(0));
         for there in 1..=MANY {
             made.one_more();
             let of = *made.get(|| {

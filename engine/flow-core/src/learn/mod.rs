@@ -18,13 +18,13 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Checked, Quantity};
+pub use check::{HeldOutPoint, Quantity};
 pub use estimate::Prediction;
 pub use history::History;
 pub use machines::{Length, OnModel};
 pub use observation::Observation;
 pub use point::points;
 pub use refit::Refit;
-pub use sharing::{Alone, Interference, of_group};
-pub use surface::Expected;
+pub use sharing::{Interference, SoloLoad, of_group};
+pub use surface::PointPrediction;
 pub use tasks::{Forecast, capacity, forecast, limits, settled, tasks};

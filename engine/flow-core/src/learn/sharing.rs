@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     AttemptId, GpuFacts, GpuId, GpuSharing, GpuUsage, Instance, InstanceId, Outcome, StepResult,
-    measure::{CoRunner, Other, Reported, beside},
+    measure::{CoRunner, Neighbour, ReportedNumbers, beside},
     sched::contention::{UNKNOWN_DEVICE, hoped, learned},
     stats::median,
 };
@@ -35,7 +35,7 @@ impl Interference {
 
 /// The load of an undisturbed instance.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Alone {
+pub struct SoloLoad {
     /// Seconds an epoch; 0 where it has none.
     pub epoch_s: f64,
     /// Share of time in which its epochs keep its GPUs busy.
@@ -104,12 +104,12 @@ impl History<'_> {
     }
 
     /// The load of undisturbed attempts of an instance on GPUs of this model.
-    pub fn alone(&self, instance: &Instance, model: &str) -> Option<Alone> {
+    pub fn alone(&self, instance: &Instance, model: &str) -> Option<SoloLoad> {
         let mut own = self.own(instance);
         own.retain(|seen| seen.outcome == Outcome::Ok && seen.gpu_model.as_deref() == Some(model) && seen.is_calm());
         let own = quietest(&own);
         let of = |value: fn(&Observation) -> f64| median(own.iter().map(|seen| value(seen)).collect());
-        Some(Alone {
+        Some(SoloLoad {
             epoch_s: of(|seen| seen.epoch_s.unwrap_or(0.0))?,
             busy: of(|seen| seen.gpu_load)?,
             epochs: of(|seen| if seen.gpu_load > 0.0 { (seen.busy() / seen.gpu_load).min(1.0) } else { 1.0 })?,
@@ -123,7 +123,7 @@ impl History<'_> {
         &self,
         of: InstanceId,
         gpus: &[GpuId],
-        reported: &Reported,
+        reported: &ReportedNumbers,
         corunners: &BTreeMap<AttemptId, CoRunner>,
         result: &StepResult,
     ) -> Option<GpuSharing> {
@@ -140,7 +140,7 @@ impl History<'_> {
         if !seen.strangers.is_empty() || seen.short_of_cpu() && own.cores > HARDLY_ANY_CPU {
             return None;
         }
-        let other = |(&who, other): (&AttemptId, &CoRunner)| Other {
+        let other = |(&who, other): (&AttemptId, &CoRunner)| Neighbour {
             who,
             there: other.there,
             at_work: other.at_work,
@@ -148,9 +148,9 @@ impl History<'_> {
             cores: alone(other.instance)
                 .map_or(f64::from(instances[other.instance.index()].request.cpus), |alone| alone.cores),
         };
-        let others: Vec<Other<AttemptId>> = corunners.iter().map(other).collect();
+        let others: Vec<Neighbour<AttemptId>> = corunners.iter().map(other).collect();
         let found = beside(&reported.timed(), &others, f64::from(seen.usable_cpus()) - own.cores)?;
-        let corunners: Option<Vec<(&CoRunner, Alone)>> =
+        let corunners: Option<Vec<(&CoRunner, SoloLoad)>> =
             found.who.iter().map(|id| Some((&corunners[id], alone(corunners[id].instance)?))).collect();
         let corunners = corunners?;
         let busy_on = |gpu: &GpuId| {

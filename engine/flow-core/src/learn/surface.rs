@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::observation::Observation;
 use crate::{
     Digest, Span,
-    predict::{Coordinate, Fit, MOST, Predicted, key},
+    predict::{Coordinate, Fit, MOST, PredictedValue, key},
     sched::{Distance, Estimate, EstimateSource},
     stats::median,
 };
@@ -35,20 +35,20 @@ pub(super) struct Surface {
     /// The quantities that do not depend on the point.
     common: Estimate,
     placed: Vec<Vec<Coordinate>>,
-    /// By [`Of`].
-    measured: [Measured; OF.len()],
+    /// By [`SurfaceQuantity`].
+    measured: [QuantityValues; OF.len()],
 }
 
 /// One quantity, by place in the list of points, and what is made of it when it is asked for.
 #[derive(Clone, Debug)]
-struct Measured {
+struct QuantityValues {
     values: Vec<Option<f64>>,
     fit: OnceCell<Option<Fit>>,
 }
 
 /// A measured quantity of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum SurfaceQuantity {
     Wall,
     Before,
     Epochs,
@@ -63,40 +63,40 @@ pub(super) enum Of {
 }
 
 /// All, in their order.
-const OF: [Of; 11] = [
-    Of::Wall,
-    Of::Before,
-    Of::Epochs,
-    Of::Period,
-    Of::After,
-    Of::Epoch,
-    Of::GpuMemory,
-    Of::GpuBusy,
-    Of::GpuBusyWhole,
-    Of::ImagesPerSecond,
-    Of::Power,
+const OF: [SurfaceQuantity; 11] = [
+    SurfaceQuantity::Wall,
+    SurfaceQuantity::Before,
+    SurfaceQuantity::Epochs,
+    SurfaceQuantity::Period,
+    SurfaceQuantity::After,
+    SurfaceQuantity::Epoch,
+    SurfaceQuantity::GpuMemory,
+    SurfaceQuantity::GpuBusy,
+    SurfaceQuantity::GpuBusyWhole,
+    SurfaceQuantity::ImagesPerSecond,
+    SurfaceQuantity::Power,
 ];
 
-impl Of {
+impl SurfaceQuantity {
     fn measured(self, seen: &Observation) -> Option<f64> {
         match self {
-            Of::Wall => seen.whole_s(),
-            Of::Before => seen.phases.map(|phases| phases.before_s).filter(|before| *before > NOTICED),
-            Of::Epochs => seen.phases.map(|phases| f64::from(phases.epochs)),
-            Of::Period => seen.phases.map(|phases| phases.period_s),
-            Of::After => seen.phases.map(|phases| phases.after_s).filter(|after| *after > NOTICED),
-            Of::Epoch => seen.epoch_s,
-            Of::GpuMemory => Some(seen.gpu_memory as f64),
-            Of::GpuBusy => seen.busy_in_epochs(),
-            Of::GpuBusyWhole => Some(seen.busy()),
-            Of::ImagesPerSecond => seen.images_per_s,
-            Of::Power => seen.energy_j.zip(seen.whole_s()).map(|(energy, wall)| energy / wall),
+            SurfaceQuantity::Wall => seen.whole_s(),
+            SurfaceQuantity::Before => seen.phases.map(|phases| phases.before_s).filter(|before| *before > NOTICED),
+            SurfaceQuantity::Epochs => seen.phases.map(|phases| f64::from(phases.epochs)),
+            SurfaceQuantity::Period => seen.phases.map(|phases| phases.period_s),
+            SurfaceQuantity::After => seen.phases.map(|phases| phases.after_s).filter(|after| *after > NOTICED),
+            SurfaceQuantity::Epoch => seen.epoch_s,
+            SurfaceQuantity::GpuMemory => Some(seen.gpu_memory as f64),
+            SurfaceQuantity::GpuBusy => seen.busy_in_epochs(),
+            SurfaceQuantity::GpuBusyWhole => Some(seen.busy()),
+            SurfaceQuantity::ImagesPerSecond => seen.images_per_s,
+            SurfaceQuantity::Power => seen.energy_j.zip(seen.whole_s()).map(|(energy, wall)| energy / wall),
         }
     }
 }
 
 /// An attempt, and where it was.
-pub(super) type Placed<'o> = (Vec<Coordinate>, &'o Observation);
+pub(super) type PlacedObservation<'o> = (Vec<Coordinate>, &'o Observation);
 
 /// None is a model of its own.
 pub(super) fn model_of(seen: &Observation) -> &str {
@@ -105,29 +105,29 @@ pub(super) fn model_of(seen: &Observation) -> &str {
 
 /// The prediction for a point.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Expected {
+pub struct PointPrediction {
     /// Seconds from start to exit.
-    pub wall: Option<Predicted>,
+    pub wall: Option<PredictedValue>,
     /// Seconds before the epochs begin, with the extra time of the first epoch. Part of `wall`.
-    pub startup: Option<Predicted>,
+    pub startup: Option<PredictedValue>,
     pub epochs: Option<u32>,
     /// Seconds an epoch.
-    pub epoch: Option<Predicted>,
+    pub epoch: Option<PredictedValue>,
     /// Seconds after the last epoch.
-    pub end: Option<Predicted>,
+    pub end: Option<PredictedValue>,
     /// Peak memory on each GPU, bytes.
-    pub gpu_memory: Option<Predicted>,
+    pub gpu_memory: Option<PredictedValue>,
     /// Share of time in which its epochs keep its GPUs busy.
-    pub gpu_busy: Option<Predicted>,
+    pub gpu_busy: Option<PredictedValue>,
     /// The same from start to end.
-    pub gpu_busy_whole: Option<Predicted>,
+    pub gpu_busy_whole: Option<PredictedValue>,
 }
 
-impl Expected {
+impl PointPrediction {
     /// Seconds from start to exit with so many epochs of so many seconds.
-    pub(super) fn whole(&self, epoch: Predicted, epochs: f64) -> Option<Predicted> {
-        let once = |part: Option<Predicted>| part.map(|part| (part, 1.0));
-        Predicted::sum([Some((epoch, epochs)), once(self.startup), once(self.end)].into_iter().flatten())
+    pub(super) fn whole(&self, epoch: PredictedValue, epochs: f64) -> Option<PredictedValue> {
+        let once = |part: Option<PredictedValue>| part.map(|part| (part, 1.0));
+        PredictedValue::sum([Some((epoch, epochs)), once(self.startup), once(self.end)].into_iter().flatten())
     }
 }
 
@@ -202,7 +202,7 @@ impl Scale {
     }
 
     /// With all that its step is now, and so many of the others that these are not lost among them.
-    fn thinned<'o>(&self, placed: Vec<Placed<'o>>) -> Vec<Placed<'o>> {
+    fn thinned<'o>(&self, placed: Vec<PlacedObservation<'o>>) -> Vec<PlacedObservation<'o>> {
         if !self.changed {
             return placed;
         }
@@ -245,7 +245,7 @@ impl Surface {
             gpus,
             phased: 2 * seen.iter().filter(|seen| seen.phases.is_some()).count() > seen.len(),
             common: Estimate { samples: seen.len() as u32, ..common(&seen) },
-            measured: OF.map(|of| Measured {
+            measured: OF.map(|of| QuantityValues {
                 values: seen.iter().map(|seen| of.measured(seen)).collect(),
                 fit: OnceCell::new(),
             }),
@@ -266,8 +266,8 @@ impl Surface {
     }
 
     /// The prediction of one quantity at a point.
-    pub(super) fn at(&self, of: Of, at: &[Coordinate]) -> Option<Predicted> {
-        let Measured { values, fit } = &self.measured[of as usize];
+    pub(super) fn at(&self, of: SurfaceQuantity, at: &[Coordinate]) -> Option<PredictedValue> {
+        let QuantityValues { values, fit } = &self.measured[of as usize];
         let make = || {
             let points = self.placed.iter().zip(values);
             Fit::of(&points.filter_map(|(at, value)| Some((at.clone(), (*value)?))).collect::<Vec<_>>())
@@ -287,34 +287,36 @@ impl Surface {
     }
 
     /// The prediction for a point.
-    pub(super) fn expect(&self, at: &[Coordinate]) -> Expected {
-        let share = |of: Of| self.at(of, at).map(|busy| busy.at_most(1.0));
-        let mut expected = Expected {
-            epoch: self.at(Of::Epoch, at),
-            gpu_memory: self.at(Of::GpuMemory, at),
-            gpu_busy: share(Of::GpuBusy),
-            gpu_busy_whole: share(Of::GpuBusyWhole),
-            ..Expected::default()
+    pub(super) fn expect(&self, at: &[Coordinate]) -> PointPrediction {
+        let share = |of: SurfaceQuantity| self.at(of, at).map(|busy| busy.at_most(1.0));
+        let mut expected = PointPrediction {
+            epoch: self.at(SurfaceQuantity::Epoch, at),
+            gpu_memory: self.at(SurfaceQuantity::GpuMemory, at),
+            gpu_busy: share(SurfaceQuantity::GpuBusy),
+            gpu_busy_whole: share(SurfaceQuantity::GpuBusyWhole),
+            ..PointPrediction::default()
         };
-        let epochs = self.at(Of::Epochs, at).filter(|_| self.phased).map(|epochs| epochs.value.round().max(1.0));
-        if let Some((period, epochs)) = self.at(Of::Period, at).zip(epochs) {
-            (expected.startup, expected.end) = (self.at(Of::Before, at), self.at(Of::After, at));
+        let epochs =
+            self.at(SurfaceQuantity::Epochs, at).filter(|_| self.phased).map(|epochs| epochs.value.round().max(1.0));
+        if let Some((period, epochs)) = self.at(SurfaceQuantity::Period, at).zip(epochs) {
+            (expected.startup, expected.end) =
+                (self.at(SurfaceQuantity::Before, at), self.at(SurfaceQuantity::After, at));
             expected.epochs = Some(epochs as u32);
             expected.wall = expected.whole(period, epochs);
         } else {
-            expected.wall = self.at(Of::Wall, at);
+            expected.wall = self.at(SurfaceQuantity::Wall, at);
         }
         expected
     }
 
     /// The same as the scheduler is to know it, where so many more attempts were `disturbed` and do not count.
-    pub(super) fn estimate(&self, expected: &Expected, disturbed: u32) -> Estimate {
+    pub(super) fn estimate(&self, expected: &PointPrediction, disturbed: u32) -> Estimate {
         let distance = match expected.wall {
             Some(wall) if wall.far => Distance::FarBeyond,
             Some(wall) if wall.beyond => Distance::Beyond,
             _ => Distance::Among,
         };
-        let span = |of: Option<Predicted>| of.map_or(0.0, |of| of.value);
+        let span = |of: Option<PredictedValue>| of.map_or(0.0, |of| of.value);
         let startup = span(expected.startup) + span(expected.end);
         Estimate {
             duration: expected.wall.map(|wall| Span::from_secs_f64(wall.value)),

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Checked, History, Length, Observation, Prediction, Quantity};
+use super::{HeldOutPoint, History, Length, Observation, Prediction, Quantity};
 use crate::{
     Expansion, GpuFacts, GpuSharing, InstanceId, Machine, Mode, Outcome, RunId, StepId,
     fingerprint::tests::expanded,
     plan::without_attempt,
-    predict::Predicted,
+    predict::PredictedValue,
     result::Phases,
     sched::{Distance, EstimateSource, Event, OtherParameter},
 };
@@ -49,9 +49,9 @@ fn trained_at(batches: &str) -> Expansion {
 }
 
 /// Of an instance: when, how it ended, seconds an epoch, who was there, and what else its point says.
-type Seen = (usize, u64, bool, Option<f64>, (bool, bool), (u64, f64, f64), Option<(usize, f64)>, Value);
+type ObservedInstance = (usize, u64, bool, Option<f64>, (bool, bool), (u64, f64, f64), Option<(usize, f64)>, Value);
 
-fn seen() -> impl Strategy<Value = Seen> {
+fn seen() -> impl Strategy<Value = ObservedInstance> {
     let epoch = prop::option::of(0.5..20.0f64);
     let point = prop::sample::select(vec![json!({}), json!({"epochs": 4}), json!({"epochs": 5}), json!({"data": [1]})]);
     let sharing = prop::option::of((0..40usize, 1.0..2.0f64));
@@ -67,7 +67,7 @@ fn seen() -> impl Strategy<Value = Seen> {
     )
 }
 
-fn observation(expansion: &Expansion, seen: Seen) -> (usize, Observation) {
+fn observation(expansion: &Expansion, seen: ObservedInstance) -> (usize, Observation) {
     let (of, at, ok, epoch_s, (beside, undisturbed), (gib, load, cores), sharing, point) = seen;
     let all = &expansion.instances;
     let instance = &all[of % all.len()];
@@ -255,7 +255,7 @@ fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
     let mut history = History::new(&expansion, &all);
     history.remember(StepId(0), trained(&expansion, |batch| 0.01 + 0.01 * batch as f64));
     let Prediction { estimate, expected, .. } = history.predict(&double);
-    let close = |of: Option<Predicted>, is: f64, by: f64| {
+    let close = |of: Option<PredictedValue>, is: f64, by: f64| {
         let of = of.unwrap();
         assert!((of.value / is - 1.0).abs() < by && of.low < is && is < of.high, "{of:?} for {is}");
     };
@@ -277,7 +277,7 @@ fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
     assert_eq!((estimate.samples, estimate.source), (4, source));
 
     let checked = history.check(StepId(0));
-    let epochs: Vec<&Checked> = checked.iter().filter(|checked| checked.quantity == Quantity::Epoch).collect();
+    let epochs: Vec<&HeldOutPoint> = checked.iter().filter(|checked| checked.quantity == Quantity::Epoch).collect();
     assert_eq!((epochs.len(), epochs.iter().filter(|checked| checked.predicted.beyond).count()), (4, 2));
     assert!(
         checked
@@ -545,7 +545,7 @@ fn a_measured_sweep_is_predicted_between_its_points_and_an_octave_beyond_them() 
         (Quantity::GpuMemory, false, 0.06),
         (Quantity::GpuMemory, true, 0.12),
     ] {
-        let of: Vec<&Checked> =
+        let of: Vec<&HeldOutPoint> =
             checked.iter().filter(|one| one.quantity == quantity && one.predicted.beyond == beyond).collect();
         let mut errors: Vec<f64> = of.iter().map(|one| (one.predicted.value / one.measured - 1.0).abs()).collect();
         errors.sort_by(f64::total_cmp);

@@ -23,7 +23,7 @@ pub struct CoRunner {
     pub instance: InstanceId,
     /// The span in which both were there; its end is infinite while both still are.
     pub there: Window,
-    /// The span of its measured work ([`super::Reported::at_work`]), if known.
+    /// The span of its measured work ([`super::ReportedNumbers::at_work`]), if known.
     pub at_work: Option<Window>,
     /// GPUs that both used.
     pub gpus: Vec<GpuId>,
@@ -67,11 +67,11 @@ pub struct Epoch {
 
 /// Another attempt that ran on the host at the same time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Other<Id> {
+pub struct Neighbour<Id> {
     pub who: Id,
     /// The span in which it was there; seconds.
     pub there: (f64, f64),
-    /// The span of its measured work ([`super::Reported::at_work`]); `None` if unknown.
+    /// The span of its measured work ([`super::ReportedNumbers::at_work`]); `None` if unknown.
     pub at_work: Option<(f64, f64)>,
     /// It was on one of the same GPUs.
     pub shares: bool,
@@ -95,13 +95,13 @@ pub struct Overlap<Id> {
 /// The first epoch is warm-up. An epoch counts under two conditions. Every attempt that shares a GPU in any part of it
 /// is there and at work in all of it. The CPU suffices: all other attempts on the host, in any part of it, keep at most
 /// `cores` busy.
-pub fn beside<Id: Ord + Copy>(epochs: &[Epoch], others: &[Other<Id>], cores: f64) -> Option<Overlap<Id>> {
+pub fn beside<Id: Ord + Copy>(epochs: &[Epoch], others: &[Neighbour<Id>], cores: f64) -> Option<Overlap<Id>> {
     let mut companies: BTreeMap<BTreeSet<Id>, Vec<f64>> = BTreeMap::new();
     for epoch in epochs.iter().skip(1) {
         let present = || others.iter().filter(|other| other.there.0 < epoch.ended && epoch.began < other.there.1);
         let sharing = || present().filter(|other| other.shares);
         let covers = |(from, to): (f64, f64)| from <= epoch.began && epoch.ended <= to;
-        let throughout = |other: &Other<Id>| covers(other.there) && other.at_work.is_some_and(covers);
+        let throughout = |other: &Neighbour<Id>| covers(other.there) && other.at_work.is_some_and(covers);
         if sharing().all(throughout) && present().map(|other| other.cores).sum::<f64>() <= cores {
             companies.entry(sharing().map(|other| other.who).collect()).or_default().push(epoch.took);
         }
@@ -128,7 +128,7 @@ mod tests {
         let other = |text: &'static str| {
             let words: Vec<&str> = text.split_whitespace().collect();
             let (who, cores) = words[0].split_once('/').map_or((words[0], None), |(who, cores)| (who, Some(cores)));
-            Other {
+            Neighbour {
                 who,
                 there: span(words[1]),
                 at_work: words.get(2).map(|word| span(word)),
@@ -136,7 +136,7 @@ mod tests {
                 cores: cores.map_or(1.0, |cores| cores.parse().unwrap()),
             }
         };
-        let others: Vec<Other<&str>> = others.split(';').filter(|other| !other.is_empty()).map(other).collect();
+        let others: Vec<Neighbour<&str>> = others.split(';').filter(|other| !other.is_empty()).map(other).collect();
         let found = beside(&epochs, &others, 4.0)?;
         Some((found.who.into_iter().collect::<Vec<_>>().join("+"), found.epochs))
     }
@@ -176,7 +176,7 @@ mod tests {
     fn the_mean_is_that_of_the_epochs_that_count() {
         let epoch = |began: f64, took: f64| Epoch { began, ended: began + took, took };
         let epochs = [epoch(0.0, 9.0), epoch(9.0, 2.0), epoch(11.0, 3.0), epoch(14.0, 1.0)];
-        let other = Other { who: 7, there: (1.0, 14.0), at_work: Some((2.0, 14.0)), shares: true, cores: 0.0 };
+        let other = Neighbour { who: 7, there: (1.0, 14.0), at_work: Some((2.0, 14.0)), shares: true, cores: 0.0 };
         let found = beside(&epochs, &[other], 0.0).unwrap();
         assert_eq!((found.epochs, found.took), (2, 2.5));
     }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Metric, Point, Series, TimedEpoch,
-    metrics::{Columns, Key, Metrics, NotRead, Summary, Unread, convert},
+    metrics::{Columns, Key, Metrics, NotRead, Summary, UnreadTexts, convert},
     reason::Caveat,
     result::Phases,
 };
@@ -34,7 +34,7 @@ pub struct Row {
 
 /// Everything that a program reported: the values of each metric in printed order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reported {
+pub struct ReportedNumbers {
     metrics: BTreeMap<String, Numbers>,
     /// Values printed by the attempts from whose checkpoint it resumes, without times and rates.
     earlier: BTreeMap<String, Numbers>,
@@ -51,7 +51,7 @@ pub struct Reported {
     /// By file, warnings about the columns of tables.
     pub(super) columns: BTreeMap<String, Columns>,
     /// Printed values that could not be read.
-    pub(super) unread: Unread,
+    pub(super) unread: UnreadTexts,
     /// Metrics found in two places: name, place before, place that counts.
     twice: Vec<(String, String, String)>,
     /// Number of output bytes that were not read.
@@ -71,11 +71,11 @@ const SHORT: f64 = 1.0;
 /// Seconds of an epoch, below which lines come at once although the program flushes its output.
 const BRIEF: f64 = 0.5;
 
-impl Reported {
+impl ReportedNumbers {
     /// Empty, with the summaries that the metrics declare.
-    pub fn of(metrics: Option<&Metrics>) -> Reported {
+    pub fn of(metrics: Option<&Metrics>) -> ReportedNumbers {
         let summary = metrics.map(|metrics| metrics.summary.clone()).unwrap_or_default();
-        Reported { summary, ..Reported::default() }
+        ReportedNumbers { summary, ..ReportedNumbers::default() }
     }
 
     /// Adds an epoch; false if there are too many to keep it.
@@ -93,7 +93,7 @@ impl Reported {
         self.take(row, false);
     }
 
-    /// As [`Reported::number`]. A value on a `redrawable` line is replaced if a progress bar redraws that line.
+    /// As [`ReportedNumbers::number`]. A value on a `redrawable` line is replaced if a progress bar redraws that line.
     pub(super) fn take(&mut self, row: Row, redrawable: bool) {
         let Row { name, mut value, mut unit, key, part, mean } = row;
         // A metric keeps its first unit.
@@ -138,7 +138,7 @@ impl Reported {
     }
 
     /// It resumes from the checkpoint of an attempt that printed this, after the attempts already known.
-    pub(super) fn goes_on_from(&mut self, attempt: Reported) {
+    pub(super) fn goes_on_from(&mut self, attempt: ReportedNumbers) {
         let values = attempt.metrics.into_iter().filter(|(_, numbers)| !numbers.mean).collect();
         self.earlier = all_attempts(&self.earlier, &values).into_owned();
     }
@@ -302,7 +302,7 @@ impl Reported {
 
 /// The counted numbers of an attempt.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Gathered {
+pub struct CountedMetrics {
     pub metrics: BTreeMap<String, Metric>,
     /// Series of epochs, times in seconds since the attempt began.
     pub series: Series,
@@ -331,7 +331,7 @@ impl Phases {
 ///
 /// The first reported epoch is warm-up and does not count, unless it is the only one. In a group, an epoch counts only
 /// if it lies wholly inside the window. If none does, times and rates are absent rather than wrong.
-pub fn gather(reported: &Reported, began: f64, ended: f64, window: Option<(f64, f64)>) -> Gathered {
+pub fn gather(reported: &ReportedNumbers, began: f64, ended: f64, window: Option<(f64, f64)>) -> CountedMetrics {
     let epochs: &[TimedEpoch] = if reported.at_once { &[] } else { &reported.epochs };
     let first = epochs.first().map(|of| (of.part, of.epoch));
     let is_inside = |of: &&TimedEpoch| window.is_none_or(|(release, close)| of.began >= release && of.ended <= close);
@@ -385,7 +385,7 @@ pub fn gather(reported: &Reported, began: f64, ended: f64, window: Option<(f64, 
         counted.iter().map(TimedEpoch::span).collect()
     };
     let phases = Phases::of(epochs, began, ended);
-    Gathered { metrics, series, spans, in_window: inside.len() as u32, phases }
+    CountedMetrics { metrics, series, spans, in_window: inside.len() as u32, phases }
 }
 
 /// The values whose mean is the metric: those of the counted epochs, or all but the first row if epochs have no times.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::windows::{Window, mean_over_or_whole, round};
-use crate::{GpuUsage, Stranger};
+use crate::{ForeignProcess, GpuUsage};
 
 /// If a list grows to this, pairs of neighbours are merged.
 const MOST: usize = 4096;
@@ -35,12 +35,12 @@ pub struct GpuLook {
     /// Share of the multiprocessors that foreign processes used since the last sample that had this figure.
     pub shared: Option<f64>,
     /// Foreign compute processes on the GPU.
-    pub strangers: Vec<Stranger>,
+    pub strangers: Vec<ForeignProcess>,
 }
 
 /// A sample, without the fields that are only summed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Kept", into = "Kept")]
+#[serde(from = "SampleTuple", into = "SampleTuple")]
 struct Sample {
     at: f64,
     span: f64,
@@ -54,17 +54,17 @@ struct Sample {
 }
 
 /// Serialized form: the fields in order, because there are thousands.
-type Kept = (f64, f64, f64, Option<f64>, Option<f64>, Option<f64>, Option<f64>, Option<f64>, Option<f64>);
+type SampleTuple = (f64, f64, f64, Option<f64>, Option<f64>, Option<f64>, Option<f64>, Option<f64>, Option<f64>);
 
-impl From<Kept> for Sample {
-    fn from(kept: Kept) -> Sample {
+impl From<SampleTuple> for Sample {
+    fn from(kept: SampleTuple) -> Sample {
         let (at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts) = kept;
         Sample { at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts }
     }
 }
 
-impl From<Sample> for Kept {
-    fn from(sample: Sample) -> Kept {
+impl From<Sample> for SampleTuple {
+    fn from(sample: Sample) -> SampleTuple {
         let Sample { at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts } = sample;
         (at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts)
     }
@@ -85,7 +85,7 @@ struct OnCard {
     /// Power integrated since the energy counter was last read, or ever.
     integrated: Option<f64>,
     pcie: Option<(u32, u32)>,
-    strangers: BTreeMap<u32, Stranger>,
+    strangers: BTreeMap<u32, ForeignProcess>,
     looks: u32,
     /// The longest time without a sample, seconds.
     longest: f64,
@@ -107,7 +107,7 @@ pub struct GpuFigures {
     /// Mean share that foreign processes used, of the GPU with most.
     pub shared: Option<f64>,
     /// Foreign compute processes on them.
-    pub strangers: Vec<Stranger>,
+    pub strangers: Vec<ForeignProcess>,
 }
 
 impl GpuSamples {

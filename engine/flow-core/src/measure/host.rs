@@ -20,7 +20,7 @@ const BRIEF: f64 = 1.0;
 
 /// CPU use of an attempt since the previous sample, and its present memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Used {
+pub struct HostUsage {
     /// CPU seconds.
     pub cpu_s: f64,
     /// Sum of the resident sets, bytes.
@@ -29,7 +29,7 @@ pub struct Used {
 
 /// Measurements over one interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Kept", into = "Kept")]
+#[serde(from = "SampleTuple", into = "SampleTuple")]
 struct Sample {
     /// Its end, seconds since 1970.
     at: f64,
@@ -46,16 +46,16 @@ struct Sample {
 }
 
 /// Serialized form: the fields in order, because there are thousands.
-type Kept = (f64, f64, f64, Option<f64>, Option<f64>, u64);
+type SampleTuple = (f64, f64, f64, Option<f64>, Option<f64>, u64);
 
-impl From<Kept> for Sample {
-    fn from((at, span, cpu_s, host_busy, foreign, rss): Kept) -> Sample {
+impl From<SampleTuple> for Sample {
+    fn from((at, span, cpu_s, host_busy, foreign, rss): SampleTuple) -> Sample {
         Sample { at, span, cpu_s, host_busy, foreign, rss }
     }
 }
 
-impl From<Sample> for Kept {
-    fn from(Sample { at, span, cpu_s, host_busy, foreign, rss }: Sample) -> Kept {
+impl From<Sample> for SampleTuple {
+    fn from(Sample { at, span, cpu_s, host_busy, foreign, rss }: Sample) -> SampleTuple {
         (at, span, cpu_s, host_busy, foreign, rss)
     }
 }
@@ -108,7 +108,7 @@ impl HostSamples {
 
     /// Adds a sample of the host, `since_last` seconds after the one before. `host`: the busy share of the host's CPUs,
     /// and the share used by foreign processes.
-    pub fn push(&mut self, at: f64, since_last: Option<f64>, used: &Used, host: Option<(f64, f64)>) {
+    pub fn push(&mut self, at: f64, since_last: Option<f64>, used: &HostUsage, host: Option<(f64, f64)>) {
         let span = (at - self.since).min(since_last.unwrap_or(f64::INFINITY));
         // An ended process that was not reaped yet holds no memory.
         self.rss_peak = self.rss_peak.max(Some(used.rss).filter(|rss| *rss > 0));
@@ -268,13 +268,13 @@ mod tests {
         assert_eq!(nobody_looked, Usage::default());
         // The system counts in hundredths: a span below a tenth of a second has no peak, but everything else.
         let mut short = HostSamples::since(100.0);
-        short.push(100.05, None, &Used { cpu_s: 0.05, rss: 0 }, None);
+        short.push(100.05, None, &HostUsage { cpu_s: 0.05, rss: 0 }, None);
         let usage = short.usage(Usage { sampler_cpu: Some(0.01), ..Usage::default() }, &[], 4);
         assert_eq!((usage.samples, usage.sampler_cpu), (1, Some(0.01)));
         assert_eq!((usage.cpu_util_peak, usage.rss_peak), (None, None));
         assert_eq!(short.load(&[]), HostLoad::default());
         // The one sample shows a shell before or after its program.
-        short.push(100.2, None, &Used { cpu_s: 0.05, rss: 3 << 20 }, None);
+        short.push(100.2, None, &HostUsage { cpu_s: 0.05, rss: 3 << 20 }, None);
         let peak = |wall_s| short.usage(Usage { wall_s: Some(wall_s), ..Usage::default() }, &[], 4).rss_peak;
         assert_eq!((peak(0.4), peak(2.0)), (None, Some(3 << 20)));
     }

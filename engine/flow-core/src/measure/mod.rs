@@ -12,11 +12,11 @@ mod reading;
 mod record;
 mod windows;
 
-pub use corunners::{CoRunner, CoRunners, Epoch, Other, Overlap, beside};
-pub use epochs::{Gathered, MOST_EPOCHS, Reported, Row, gather};
+pub use corunners::{CoRunner, CoRunners, Epoch, Neighbour, Overlap, beside};
+pub use epochs::{CountedMetrics, MOST_EPOCHS, ReportedNumbers, Row, gather};
 pub use gpus::{GpuFigures, GpuLook, GpuSamples};
-pub use host::{HostLoad, HostSamples, Used};
-pub use printed::{EndedEpoch, PART_ENDS, Printed, read_numbers};
-pub use reading::{Seen, read_again, sum_up};
+pub use host::{HostLoad, HostSamples, HostUsage};
+pub use printed::{EndedEpoch, EpochPosition, PART_ENDS, read_numbers};
+pub use reading::{AttemptSamples, read_again, sum_up};
 pub use record::{LINE_ENDS, LONGEST_LINE, Looks, Record, is_read, kept_time};
 pub use windows::Window;

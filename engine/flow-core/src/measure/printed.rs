@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{LINE_ENDS, Reported, Row, epochs::PRINTED, is_read, numbers::Parts};
+use super::{LINE_ENDS, ReportedNumbers, Row, epochs::PRINTED, is_read, numbers::Parts};
 use crate::{
     TimedEpoch,
     ansi::without_escapes,
     metrics::{Columns, Key, MetricRow, Metrics, MetricsFile, Nearest, NumberFiles, Pattern},
-    reason::{NoMetrics, Unmatched},
+    reason::{NoMetrics, UnmatchedPattern},
 };
 
 /// In the log of a resumed attempt, marks the end of the output of each earlier, interrupted attempt.
@@ -19,7 +19,7 @@ pub type EndedEpoch = (u32, BTreeMap<String, f64>);
 
 /// Position in the epochs of a log.
 #[derive(Clone, Debug, Default)]
-pub struct Printed {
+pub struct EpochPosition {
     /// Start of the present epoch, or of the next one.
     began: f64,
     /// Whether a barrier separated start-up from the first epoch.
@@ -43,7 +43,7 @@ pub struct Printed {
     nearest: BTreeMap<usize, Nearest>,
 }
 
-impl Printed {
+impl EpochPosition {
     /// The program starts. Its first epoch begins later, after start-up.
     pub fn begins(&mut self, at: f64) {
         self.began = at;
@@ -57,10 +57,10 @@ impl Printed {
 
     /// It resumes from a checkpoint of attempts that printed this. Their values count for the epochs that are not
     /// repeated. Their times do not matter here, because times belong to the attempt that measured them.
-    pub fn goes_on_from(&mut self, patterns: &[Pattern], earlier: &[u8], reported: &mut Reported) {
+    pub fn goes_on_from(&mut self, patterns: &[Pattern], earlier: &[u8], reported: &mut ReportedNumbers) {
         let lines = split_lines(earlier);
         for attempt in lines.split(|line| *line == PART_ENDS.as_bytes()) {
-            let (mut printed, mut told) = (Printed::default(), Reported::default());
+            let (mut printed, mut told) = (EpochPosition::default(), ReportedNumbers::default());
             printed.hear(patterns, attempt.iter().copied(), 0.0, &mut told);
             self.found.append(&mut printed.found);
             reported.unread.join(std::mem::take(&mut told.unread));
@@ -86,7 +86,7 @@ impl Printed {
         patterns: &[Pattern],
         lines: impl Iterator<Item = &'a [u8]>,
         now: f64,
-        reported: &mut Reported,
+        reported: &mut ReportedNumbers,
     ) -> Vec<EndedEpoch> {
         let (mut ended, mut begun, mut rows) = (Vec::new(), 0, Vec::new());
         for line in lines {
@@ -143,11 +143,11 @@ impl Printed {
         let is_missing = |(n, pattern): &(usize, &Pattern)| {
             !self.found.contains(n) && pattern.declared().any(|name| !found.contains(name))
         };
-        let unmatched = |(n, pattern): (usize, &Pattern)| Unmatched {
+        let unmatched = |(n, pattern): (usize, &Pattern)| UnmatchedPattern {
             pattern: pattern.text().to_owned(),
             nearest: self.nearest.get(&n).and_then(Nearest::line).map(str::to_owned),
         };
-        let patterns: Vec<Unmatched> = patterns.iter().enumerate().filter(is_missing).map(unmatched).collect();
+        let patterns: Vec<UnmatchedPattern> = patterns.iter().enumerate().filter(is_missing).map(unmatched).collect();
         (!patterns.is_empty()).then_some(NoMetrics::NoneMatches { patterns })
     }
 
@@ -156,7 +156,7 @@ impl Printed {
         &mut self,
         rows: impl Iterator<Item = MetricRow>,
         now: f64,
-        reported: &mut Reported,
+        reported: &mut ReportedNumbers,
         ended: &mut Vec<EndedEpoch>,
     ) {
         self.rows(rows, false, now, reported, ended);
@@ -169,7 +169,7 @@ impl Printed {
         rows: impl Iterator<Item = MetricRow>,
         redrawable: bool,
         now: f64,
-        reported: &mut Reported,
+        reported: &mut ReportedNumbers,
         ended: &mut Vec<EndedEpoch>,
     ) -> u32 {
         let mut begun = 0;
@@ -211,7 +211,7 @@ impl Printed {
         below: Option<f64>,
         of_it: bool,
         now: f64,
-        reported: &mut Reported,
+        reported: &mut ReportedNumbers,
         ended: &mut Vec<EndedEpoch>,
     ) {
         let continues = self.epoch == Some((part, epoch));
@@ -235,12 +235,12 @@ impl Printed {
     }
 
     /// There are no more lines: the present epoch ends.
-    pub fn end(&mut self, reported: &Reported) -> Option<EndedEpoch> {
+    pub fn end(&mut self, reported: &ReportedNumbers) -> Option<EndedEpoch> {
         self.epoch.take().map(|(part, epoch)| (epoch, reported.of_epoch(part, epoch)))
     }
 }
 
-/// Splits a log into the lines that [`Printed::hear`] reads.
+/// Splits a log into the lines that [`EpochPosition::hear`] reads.
 fn split_lines(log: &[u8]) -> Vec<&[u8]> {
     let lines = log.split_inclusive(|byte| LINE_ENDS.contains(byte));
     lines.map(|line| line.strip_suffix(b"\n").unwrap_or(line)).filter(|line| is_read(line)).collect()
@@ -250,11 +250,11 @@ fn split_lines(log: &[u8]) -> Vec<&[u8]> {
 /// malformed, or one of them has no number.
 pub fn read_numbers(
     metrics: &Metrics,
-    printed: &Printed,
+    printed: &EpochPosition,
     files: &mut dyn NumberFiles,
     ended: bool,
     hide: impl Fn(String) -> String,
-    reported: &mut Reported,
+    reported: &mut ReportedNumbers,
 ) -> Option<NoMetrics> {
     let mut problem = printed.unmatched(&metrics.stdout);
     let mut places: BTreeMap<String, String> =
@@ -301,7 +301,7 @@ impl FileRows {
         new
     }
 
-    fn take(&mut self, rows: &[MetricRow], reported: &mut Reported) {
+    fn take(&mut self, rows: &[MetricRow], reported: &mut ReportedNumbers) {
         let separate = self.separate;
         for together in rows.chunk_by(|a, b| a.key == b.key && (!separate || a.name == b.name)) {
             let stream = if separate { &*together[0].name } else { "" };

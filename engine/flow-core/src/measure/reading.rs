@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{GpuSamples, HostSamples, Printed, Record, Reported, gather, read_numbers};
+use super::{EpochPosition, GpuSamples, HostSamples, Record, ReportedNumbers, gather, read_numbers};
 use crate::{
     GpuUsage, Metric, Outcome,
     metrics::{Metrics, NumberFiles},
@@ -13,7 +13,7 @@ use crate::{
 
 /// Outside observations of an attempt, from its start to its end in seconds since 1970.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct AttemptSamples<'a> {
     pub started_at: f64,
     pub ended_at: f64,
     pub host: &'a HostSamples,
@@ -22,15 +22,15 @@ pub struct Seen<'a> {
 
 impl Record {
     /// The outside observations.
-    pub fn seen(&self) -> Seen<'_> {
-        Seen { started_at: self.started_at, ended_at: self.ended_at, host: &self.host, gpus: &self.gpus }
+    pub fn seen(&self) -> AttemptSamples<'_> {
+        AttemptSamples { started_at: self.started_at, ended_at: self.ended_at, host: &self.host, gpus: &self.gpus }
     }
 }
 
 /// Fills in a result's numbers, usage and circumstances, and returns its series. Totals of its usage, and the release
 /// and close of its window, must already be set.
-pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> Series {
-    let Seen { started_at, ended_at, host, gpus } = seen;
+pub fn sum_up(reported: &ReportedNumbers, seen: AttemptSamples<'_>, result: &mut StepResult) -> Series {
+    let AttemptSamples { started_at, ended_at, host, gpus } = seen;
     let circumstances = &mut result.circumstances;
     let window = circumstances.corun.as_ref().map(|w| (started_at + w.released_at, started_at + w.closed_at));
     let gathered = gather(reported, started_at, ended_at, window);
@@ -77,10 +77,10 @@ pub fn read_again(
     files: &mut dyn NumberFiles,
 ) -> (Series, Vec<String>) {
     let before = result.metrics.clone();
-    let mut reported = Reported::of(metrics);
+    let mut reported = ReportedNumbers::of(metrics);
     let mut problem = None;
     if let Some(metrics) = metrics {
-        let mut printed = Printed::default();
+        let mut printed = EpochPosition::default();
         printed.begins(record.began);
         let own = record.earlier.and_then(|earlier| log.len().checked_sub(usize::try_from(earlier).ok()?));
         let (log, earlier) = log.split_at(own.unwrap_or(log.len()));
@@ -143,13 +143,13 @@ mod tests {
             let (load, memory_load) = (Some(1.0), Some(0.25));
             gpus.push(0, GpuLook { at: 100.0 + f64::from(n) / 10.0, load, memory_load, ..GpuLook::default() });
         }
-        let mut reported = Reported::of(None);
+        let mut reported = ReportedNumbers::of(None);
         for epoch in 1..=4 {
             let begin = 100.0 + length * f64::from(epoch - 1);
             reported.epoch(crate::TimedEpoch { part: 0, epoch, began: begin, ended: begin + length });
         }
         let host = HostSamples::default();
-        sum_up(&reported, Seen { started_at: 100.0, ended_at: 110.0, host: &host, gpus: &gpus }, &mut result);
+        sum_up(&reported, AttemptSamples { started_at: 100.0, ended_at: 110.0, host: &host, gpus: &gpus }, &mut result);
         result.usage.gpus.remove(0)
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Key, MetricRow, cut, metric_letters,
-    number::{self, Asked, NotRead, Number},
+    number::{self, NotRead, Number, NumberForm},
     readable_name,
     unread::{not_read, several},
 };
@@ -52,7 +52,7 @@ struct Column {
 
 /// A row with more or fewer fields than the header.
 #[derive(Clone, Debug, PartialEq)]
-struct Ragged {
+struct RaggedRow {
     line: u64,
     expected: usize,
     found: usize,
@@ -66,7 +66,7 @@ pub(crate) struct Columns {
     /// By id.
     index: BTreeMap<String, usize>,
     taken: BTreeSet<String>,
-    ragged: Option<Ragged>,
+    ragged: Option<RaggedRow>,
 }
 
 /// Whether this is the name of an epoch (`Some(true)`) or of a step (`Some(false)`).
@@ -112,7 +112,7 @@ impl Columns {
     /// Reads a value under a known id.
     pub(super) fn take(&mut self, id: &str, field: Field<'_>, key: Key, rows: &mut Vec<MetricRow>) {
         let Some(column) = self.index.get(id).and_then(|at| self.all.get_mut(*at)) else { return };
-        if let (Some(Number { value, unit }), Some(name)) = (column.read(field, Asked::Any), &column.metric) {
+        if let (Some(Number { value, unit }), Some(name)) = (column.read(field, NumberForm::Any), &column.metric) {
             rows.push(MetricRow { key, name: name.clone(), value, unit });
         }
     }
@@ -124,7 +124,7 @@ impl Columns {
             self.all.len() - 1
         });
         let Some(column) = self.all.get_mut(at) else { return };
-        if let Some(Number { value, .. }) = column.read(field.clone(), Asked::Key)
+        if let Some(Number { value, .. }) = column.read(field.clone(), NumberForm::Key)
             && !key.set(key_name(name) == Some(true), value)
         {
             column.note(&value.to_string(), NotRead::NotANumber);
@@ -133,7 +133,7 @@ impl Columns {
 
     /// Notes a row whose fields do not match the header. Its numbers are ignored.
     pub(super) fn ragged(&mut self, line: u64, expected: usize, found: usize) {
-        self.ragged.get_or_insert(Ragged { line, expected, found, rows: 0 }).rows += 1;
+        self.ragged.get_or_insert(RaggedRow { line, expected, found, rows: 0 }).rows += 1;
     }
 
     /// With `hide` applied to all its texts.
@@ -163,7 +163,7 @@ impl Columns {
             let of = if n == 0 { format!(" of `{file}`") } else { String::new() };
             not_read(&format!("`{}`{of}", column.name), &column.other.0, &column.other.1, column.others, "value")
         });
-        let ragged = self.ragged.as_ref().map(|Ragged { line, expected, found, rows }| {
+        let ragged = self.ragged.as_ref().map(|RaggedRow { line, expected, found, rows }| {
             let more = if *rows == 1 { String::new() } else { format!(" ({rows} such rows)") };
             format!("`{file}`, line {line} is not read: expected {expected} fields, found {found}{more}")
         });
@@ -184,12 +184,12 @@ impl Column {
         }
     }
 
-    fn read(&mut self, field: Field<'_>, asked: Asked<'_>) -> Option<Number> {
+    fn read(&mut self, field: Field<'_>, asked: NumberForm<'_>) -> Option<Number> {
         let read = match &field {
             Field::Number(value, unit) => Ok(Number { value: *value, unit: (*unit).to_owned() }),
             Field::Text(text, _) if text.trim().is_empty() => return None,
             Field::Text(text, "") => number::read(text, asked),
-            Field::Text(text, unit) => number::read(text, Asked::In(unit)),
+            Field::Text(text, unit) => number::read(text, NumberForm::In(unit)),
             Field::Unclear(_) => Err(NotRead::NotANumber),
             Field::List(_) => Err(NotRead::List),
         };

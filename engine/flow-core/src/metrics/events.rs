@@ -24,7 +24,7 @@ struct Scalar {
 
 /// Content of a record.
 #[derive(Clone, Debug, PartialEq)]
-enum Logged {
+enum RecordContent {
     Scalar(Scalar),
     /// The program restarted at this step: later logs, and those at this step, are void.
     Restart(i64),
@@ -40,8 +40,8 @@ impl Runs {
     pub(super) fn read(&mut self, path: &str, bytes: &[u8]) -> Option<u64> {
         let scalars = self.0.entry(run_of(path)).or_default();
         let mut take = |logged| match logged {
-            Logged::Scalar(scalar) => scalars.push(scalar),
-            Logged::Restart(step) => scalars.retain(|scalar| scalar.step < step),
+            RecordContent::Scalar(scalar) => scalars.push(scalar),
+            RecordContent::Restart(step) => scalars.retain(|scalar| scalar.step < step),
         };
         records(bytes, &mut |record| event(record, &mut take)).err()
     }
@@ -100,7 +100,7 @@ impl EventFile {
     pub fn take(&mut self, bytes: &[u8], rows: &mut Vec<MetricRow>) -> Result<usize, u64> {
         let mut scalars = Vec::new();
         let mut take = |logged| {
-            if let Logged::Scalar(scalar) = logged {
+            if let RecordContent::Scalar(scalar) = logged {
                 scalars.push(scalar);
             }
         };
@@ -218,7 +218,7 @@ const START: u64 = 1;
 
 /// `Event { step = 2, summary = 5, session_log = 7 { status = 1 } }`, `Summary { value = 1 }`,
 /// `Value { tag = 1, simple_value = 2, tensor = 8, metadata = 9 }`.
-fn event(record: &[u8], take: &mut dyn FnMut(Logged)) {
+fn event(record: &[u8], take: &mut dyn FnMut(RecordContent)) {
     let (mut step, mut summary, mut restart) = (0, None, false);
     for field in fields(record) {
         match field {
@@ -229,7 +229,7 @@ fn event(record: &[u8], take: &mut dyn FnMut(Logged)) {
         }
     }
     if restart {
-        take(Logged::Restart(step));
+        take(RecordContent::Restart(step));
     }
     for field in fields(summary.unwrap_or_default()) {
         let (1, Field::Bytes(logged)) = field else { continue };
@@ -244,7 +244,7 @@ fn event(record: &[u8], take: &mut dyn FnMut(Logged)) {
             }
         }
         if let (Some(tag), Some(value), false) = (tag, value, foreign) {
-            take(Logged::Scalar(Scalar { tag, step, value }));
+            take(RecordContent::Scalar(Scalar { tag, step, value }));
         }
     }
 }

@@ -307,9 +307,9 @@ fn read_json(
 mod tests {
     use super::{super::tests::shown, *};
 
-    struct One<'a>(&'a str);
+    struct OneFile<'a>(&'a str);
 
-    impl NumberFiles for One<'_> {
+    impl NumberFiles for OneFile<'_> {
         fn text(&mut self, _: &str) -> Result<String, NoMetrics> {
             Ok(self.0.to_owned())
         }
@@ -333,7 +333,7 @@ mod tests {
     fn read(file: &MetricsFile, text: &str, ended: bool) -> Result<Vec<String>, NoMetrics> {
         let mut rows = Vec::new();
         let mut take = |more: Vec<MetricRow>| rows.extend(more);
-        file.read(&mut One(text), ended, &mut take, &mut Columns::default()).map(|()| shown(rows))
+        file.read(&mut OneFile(text), ended, &mut take, &mut Columns::default()).map(|()| shown(rows))
     }
 
     #[test]

@@ -71,7 +71,7 @@ const BELOW: &str = "\0.";
 const EACH: &str = "\0[";
 
 /// A value with its id, its name and its key.
-struct Found<'a> {
+struct NamedValue<'a> {
     id: String,
     name: String,
     field: Field<'a>,
@@ -85,7 +85,7 @@ struct Reading<'a, 'c> {
     alone: bool,
     /// The file is one object without an epoch or step, so a list of numbers is a series.
     series: bool,
-    found: Vec<Found<'a>>,
+    found: Vec<NamedValue<'a>>,
     lists: Vec<(String, String, &'a [Node])>,
 }
 
@@ -97,18 +97,18 @@ fn read_object(object: &Object, alone: bool, columns: &mut Columns, rows: &mut V
     let Reading { columns, found, lists, .. } = reading;
     let mut all = series(&lists, columns);
     all.extend(found);
-    let name = |Found { id, name, .. }: &Found<'_>| Name {
+    let name = |NamedValue { id, name, .. }: &NamedValue<'_>| Name {
         id: id.clone(),
         metric: name.clone(),
         shown: id.replace(BELOW, ".").replace(EACH, "[]"),
     };
     let new: Vec<Name> = all.iter().filter(|found| !columns.knows(&found.id)).map(name).collect();
     columns.name(new.into_iter(), false);
-    all.into_iter().for_each(|Found { id, field, key, .. }| columns.take(&id, field, key, rows));
+    all.into_iter().for_each(|NamedValue { id, field, key, .. }| columns.take(&id, field, key, rows));
 }
 
 /// The n-th values of all lists belong to the n-th epoch, or to that in a list `epoch`.
-fn series<'a>(lists: &[(String, String, &'a [Node])], columns: &mut Columns) -> Vec<Found<'a>> {
+fn series<'a>(lists: &[(String, String, &'a [Node])], columns: &mut Columns) -> Vec<NamedValue<'a>> {
     let (keys, lists): (Vec<_>, Vec<_>) = lists.iter().partition(|(id, ..)| key_name(id).is_some());
     let longest = lists.iter().map(|(.., list)| list.len()).max().unwrap_or(0);
     let mut all = Vec::new();
@@ -124,7 +124,7 @@ fn series<'a>(lists: &[(String, String, &'a [Node])], columns: &mut Columns) -> 
         }
         for (id, name, list) in &lists {
             let Some(field) = list.get(n).and_then(field) else { continue };
-            all.push(Found { id: id.clone(), name: name.clone(), field, key });
+            all.push(NamedValue { id: id.clone(), name: name.clone(), field, key });
         }
     }
     all
@@ -198,7 +198,7 @@ impl<'a> Reading<'a, '_> {
                 }
                 _ => {
                     let Some(field) = field(node) else { continue };
-                    self.found.push(Found { id, name: full, field, key });
+                    self.found.push(NamedValue { id, name: full, field, key });
                 }
             }
         }
@@ -211,7 +211,7 @@ impl<'a> Reading<'a, '_> {
             (Some(Node::Text(text)), Some(Node::Text(unit))) => Field::Text(text, unit),
             _ => return self.object(inner, &id, &name, key, false),
         };
-        self.found.push(Found { id, name, field, key });
+        self.found.push(NamedValue { id, name, field, key });
     }
 }
 

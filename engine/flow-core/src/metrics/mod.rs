@@ -24,7 +24,7 @@ pub(crate) use nearest::Nearest;
 pub(crate) use number::NotRead;
 pub use pattern::Pattern;
 pub(crate) use units::convert;
-pub(crate) use unread::Unread;
+pub(crate) use unread::UnreadTexts;
 
 /// Version of the number reader. Increase it when a change reads another number from the same text.
 const READER: u32 = 1;

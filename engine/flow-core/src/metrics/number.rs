@@ -8,7 +8,7 @@ use super::units::Unit;
 
 /// What a text should be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Asked<'a> {
+pub(super) enum NumberForm<'a> {
     /// A number with any unit.
     Any,
     /// An epoch or a step, without a unit; `3/10` is the third of ten.
@@ -84,22 +84,23 @@ pub(super) fn is_like_number(text: &str) -> bool {
 }
 
 /// Reads a text that is one number.
-pub(super) fn read(text: &str, asked: Asked<'_>) -> Result<Number, NotRead> {
+pub(super) fn read(text: &str, asked: NumberForm<'_>) -> Result<Number, NotRead> {
     let (number, rest) = read_start(text.trim(), asked)?;
-    let of_all = asked == Asked::Key && rest.strip_prefix('/').is_some_and(|all| all.trim().parse::<u64>().is_ok());
+    let of_all =
+        asked == NumberForm::Key && rest.strip_prefix('/').is_some_and(|all| all.trim().parse::<u64>().is_ok());
     if rest.trim().is_empty() || of_all { Ok(number) } else { Err(NotRead::NotANumber) }
 }
 
 /// Reads the number at the start of a text. Returns it and the rest.
-pub(super) fn read_start<'t>(text: &'t str, asked: Asked<'_>) -> Result<(Number, &'t str), NotRead> {
-    let label = if let Asked::In(label) = asked { label } else { "" };
+pub(super) fn read_start<'t>(text: &'t str, asked: NumberForm<'_>) -> Result<(Number, &'t str), NotRead> {
+    let label = if let NumberForm::In(label) = asked { label } else { "" };
     let wanted = Unit::new(label);
     let is_time = wanted.as_ref().is_some_and(Unit::is_time);
     let seconds = |seconds: f64| {
         let value = super::units::convert(seconds, "s", label).ok_or(NotRead::Duration)?;
         Ok(Number { value, unit: label.to_owned() })
     };
-    if let Some(clock) = CLOCK.captures(text).filter(|_| asked != Asked::Key) {
+    if let Some(clock) = CLOCK.captures(text).filter(|_| asked != NumberForm::Key) {
         let rest = &text[clock[0].len()..];
         // `1:30 h` is not 90 s, and `12:30 PM` is a time of the day.
         let has_unit =
@@ -125,11 +126,11 @@ pub(super) fn read_start<'t>(text: &'t str, asked: Asked<'_>) -> Result<(Number,
         return bare().map(|(number, _)| (number, behind));
     }
     let Some(word) = WORD.captures(rest) else {
-        return if goes_on(rest, asked == Asked::Key) { Err(NotRead::NotANumber) } else { bare() };
+        return if goes_on(rest, asked == NumberForm::Key) { Err(NotRead::NotANumber) } else { bare() };
     };
     let (printed, behind) = (&word[1], &rest[word[0].len()..]);
     let names_next = !is_attached && NAMES.is_match(behind);
-    if asked == Asked::Key {
+    if asked == NumberForm::Key {
         let unsure = Unit::is_unsure(None, printed) && ends(behind) && !names_next;
         return match (is_attached, unsure) {
             (true, _) => Err(NotRead::NotANumber),
@@ -254,7 +255,7 @@ fn goes_on(behind: &str, is_key: bool) -> bool {
 mod tests {
     use super::*;
 
-    fn shown(text: &str, asked: Asked<'_>) -> String {
+    fn shown(text: &str, asked: NumberForm<'_>) -> String {
         match read(text, asked) {
             Ok(Number { value, unit }) if unit.is_empty() => value.to_string(),
             Ok(Number { value, unit }) => format!("{value} {unit}"),
@@ -287,7 +288,7 @@ mod tests {
             ("12 seconds", "12 s"),
             ("350 mW", "350 mW"),
         ] {
-            assert_eq!(shown(text, Asked::Any), expected, "{text}");
+            assert_eq!(shown(text, NumberForm::Any), expected, "{text}");
         }
         let long = ["2026-11-26", "2026/11/26", "1\u{a0}234", "1\u{202f}234"];
         let short = [
@@ -297,15 +298,15 @@ mod tests {
             "2_x", "1_", "infox", "nano",
         ];
         for text in long.into_iter().chain(short) {
-            assert_eq!(shown(text, Asked::Any), format!("`{text}` is not a number"));
+            assert_eq!(shown(text, NumberForm::Any), format!("`{text}` is not a number"));
         }
         for text in ["12K", "12 M", "12G", "12 T", "12k", "5 m", "512 mb", "512Mb"] {
-            assert_eq!(shown(text, Asked::Any), format!("the unit of `{text}` is ambiguous"));
+            assert_eq!(shown(text, NumberForm::Any), format!("the unit of `{text}` is ambiguous"));
         }
         for text in ["0:01:23", "01:55", "2 h 3 m", "2m3.5s", "1h 2m 3s", "1 day, 0:01:23"] {
             let expected = NotRead::Duration.words(text);
-            assert_eq!(shown(text, Asked::Any), expected);
-            assert_eq!(shown(text, Asked::In("MiB")), expected, "{text}");
+            assert_eq!(shown(text, NumberForm::Any), expected);
+            assert_eq!(shown(text, NumberForm::In("MiB")), expected, "{text}");
         }
     }
 
@@ -351,7 +352,7 @@ mod tests {
             ("kg", "12kg", "12 kg"),
             ("x", "1.5x", "1.5 x"),
         ] {
-            assert_eq!(shown(text, Asked::In(unit)), expected, "{text} in {unit}");
+            assert_eq!(shown(text, NumberForm::In(unit)), expected, "{text} in {unit}");
         }
         for (unit, text, expected) in [
             ("MiB", "12G", NotRead::Unsure),
@@ -375,7 +376,7 @@ mod tests {
             ("min", "5 min, 3 s per step", NotRead::NotANumber),
             ("h", "2 h 30 s/step", NotRead::NotANumber),
         ] {
-            assert_eq!(read(text, Asked::In(unit)), Err(expected), "{text} in {unit}");
+            assert_eq!(read(text, NumberForm::In(unit)), Err(expected), "{text} in {unit}");
         }
     }
 
@@ -392,7 +393,7 @@ mod tests {
             ("1:30", None),
             ("5-7", None),
         ] {
-            let read = read_start(text, Asked::Key).ok().map(|(number, _)| number.value);
+            let read = read_start(text, NumberForm::Key).ok().map(|(number, _)| number.value);
             assert_eq!(read, expected, "{text}");
         }
     }
@@ -419,7 +420,7 @@ mod tests {
             ("1.3 GB)", "1.3 GB"),
             ("1.3 GB, 5", "1.3 GB"),
         ] {
-            let read = read_start(text, Asked::Any)
+            let read = read_start(text, NumberForm::Any)
                 .map(|(Number { value, unit }, _)| format!("{value} {unit}").trim().to_owned());
             assert_eq!(read.unwrap_or_default(), expected, "{text}");
         }
@@ -436,7 +437,9 @@ mod tests {
         let rows = page.split("| text | `{x}` reads |").nth(1).expect("the table").lines().skip(2);
         for row in rows.take_while(|row| row.starts_with('|')) {
             let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-            for (asked, expected) in [Asked::Any, Asked::In("s"), Asked::In("MiB")].into_iter().zip(&cells[1..]) {
+            for (asked, expected) in
+                [NumberForm::Any, NumberForm::In("s"), NumberForm::In("MiB")].into_iter().zip(&cells[1..])
+            {
                 for text in cells[0].split('`').skip(1).step_by(2) {
                     let first = expected.split(',').next().unwrap_or_default();
                     let number = first.parse::<f64>().ok().filter(|number| !number.is_nan());
@@ -458,7 +461,7 @@ mod tests {
         /// A number is read up to a blank or to a character that cannot be part of it.
         #[test]
         fn nothing_of_a_number_is_left_behind(text in r"[-+]?[0-9.,_'’:/eExXGMKBisn%²½ -]{1,14}") {
-            for asked in [Asked::Any, Asked::In("s"), Asked::In("MiB"), Asked::In("%")] {
+            for asked in [NumberForm::Any, NumberForm::In("s"), NumberForm::In("MiB"), NumberForm::In("%")] {
                 if let Ok((number, rest)) = read_start(&text, asked) {
                     let is_word = number.value.is_nan() || number.value.is_infinite();
                     proptest::prop_assert!(is_word || !number.value.is_nan());

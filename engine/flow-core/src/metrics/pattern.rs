@@ -6,9 +6,9 @@ use regex::{Regex, escape};
 
 use super::{
     Key, MetricRow,
-    number::{self, Asked, NUMBER, NotRead, Number},
+    number::{self, NUMBER, NotRead, Number, NumberForm},
     units,
-    unread::Unread,
+    unread::UnreadTexts,
 };
 
 /// A compiled `stdout:` pattern: `Epoch {epoch}: loss {train_loss}, acc {top1:%}`. Each `{name}` is a number, anywhere
@@ -40,11 +40,11 @@ impl Capture {
         self.name == EPOCH || self.name == STEP
     }
 
-    fn asked(&self) -> Asked<'_> {
+    fn asked(&self) -> NumberForm<'_> {
         match &self.unit {
-            _ if self.is_key() => Asked::Key,
-            Some(unit) => Asked::In(unit),
-            None => Asked::Any,
+            _ if self.is_key() => NumberForm::Key,
+            Some(unit) => NumberForm::In(unit),
+            None => NumberForm::Any,
         }
     }
 
@@ -161,7 +161,7 @@ impl Pattern {
     }
 
     /// Reads the numbers of a line without colours. Notes texts that should have been numbers.
-    pub(crate) fn read(&self, line: &str, rows: &mut Vec<MetricRow>, unread: &mut Unread) {
+    pub(crate) fn read(&self, line: &str, rows: &mut Vec<MetricRow>, unread: &mut UnreadTexts) {
         for numbers in self.found(line) {
             for (capture, text, read) in &numbers {
                 if let Err(why) = read {
@@ -311,7 +311,7 @@ mod tests {
             let (pattern, mut rows) = (Pattern::new(pattern).expect("a pattern"), Vec::new());
             text.lines()
                 .flat_map(|line| line.split('\r'))
-                .for_each(|line| pattern.read(line, &mut rows, &mut Unread::default()));
+                .for_each(|line| pattern.read(line, &mut rows, &mut UnreadTexts::default()));
             assert_eq!(shown(rows), expected, "{}", pattern.text());
         }
     }
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn what_is_not_read_is_noted_once() {
         let (pattern, mut rows, mut unread) =
-            (Pattern::new("peak {peak:MiB} acc {acc}").unwrap(), Vec::new(), Unread::default());
+            (Pattern::new("peak {peak:MiB} acc {acc}").unwrap(), Vec::new(), UnreadTexts::default());
         for line in ["peak 12G acc 0,85", "peak 13G acc 0.5", "peak none acc 1"] {
             pattern.read(line, &mut rows, &mut unread);
         }

@@ -5,7 +5,7 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use super::{
     Key, MetricRow,
     columns::{Columns, Field, Name, key_name},
-    number::{self, Asked},
+    number::{self, NumberForm},
 };
 
 /// Maximum bytes of a line or a table row, in a file that is read line by line.
@@ -122,7 +122,8 @@ impl Table {
             return;
         }
         let Some(header) = &self.header else {
-            let is_number = |field: &&&str| number::read(field, Asked::Any).is_ok() || number::is_like_number(field);
+            let is_number =
+                |field: &&&str| number::read(field, NumberForm::Any).is_ok() || number::is_like_number(field);
             if fields.iter().filter(|field| !field.is_empty()).all(|field| is_number(&field)) {
                 // `numpy.savetxt` writes the names after a `#`.
                 let comment = self.comment.take().unwrap_or_default();

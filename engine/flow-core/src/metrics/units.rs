@@ -65,7 +65,7 @@ const LETTERS: &str = "kmgtpbKMGTP";
 
 /// The group within which units convert.
 #[derive(Clone, Debug, PartialEq)]
-enum Of {
+enum UnitGroup {
     Kind(&'static str),
     /// A unit that is not in the table.
     Word(String),
@@ -76,7 +76,7 @@ enum Of {
 pub(super) struct Unit {
     /// In flow's notation.
     pub(super) name: String,
-    of: Of,
+    of: UnitGroup,
     /// The denominator: `s` for any time, else the text itself.
     per: Option<String>,
     factor: f64,
@@ -95,8 +95,8 @@ impl Unit {
         let known = find(base);
         let time = per.and_then(find).filter(|(kind, ..)| *kind == "time");
         let (of, name, factor) = match known {
-            Some((kind, name, factor)) => (Of::Kind(kind), name, factor),
-            None if time.is_some() && !base.is_empty() => (Of::Word(base.to_owned()), base, 1.0),
+            Some((kind, name, factor)) => (UnitGroup::Kind(kind), name, factor),
+            None if time.is_some() && !base.is_empty() => (UnitGroup::Word(base.to_owned()), base, 1.0),
             None => return None,
         };
         let (per, per_factor) = match time {
@@ -125,17 +125,17 @@ impl Unit {
     }
 
     pub(super) fn is_time(&self) -> bool {
-        self.of == Of::Kind("time") && self.per.is_none()
+        self.of == UnitGroup::Kind("time") && self.per.is_none()
     }
 
     /// Whether it is a word per time that is not in the table, such as `images/s`.
     pub(super) fn is_word(&self) -> bool {
-        matches!(self.of, Of::Word(_))
+        matches!(self.of, UnitGroup::Word(_))
     }
 
     /// Whether this text could be one of several units when this one is requested.
     pub(super) fn is_unsure(asked: Option<&Unit>, text: &str) -> bool {
-        let is_size = asked.is_some_and(|unit| unit.of == Of::Kind("size"));
+        let is_size = asked.is_some_and(|unit| unit.of == UnitGroup::Kind("size"));
         AMBIGUOUS.contains(&text) || is_size && text.len() == 1 && LETTERS.contains(text)
     }
 }

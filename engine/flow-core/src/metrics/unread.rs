@@ -11,7 +11,7 @@ const SHOWN: usize = 8;
 
 /// The unread texts, by place.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Unread {
+pub(crate) struct UnreadTexts {
     places: BTreeMap<String, First>,
 }
 
@@ -22,7 +22,7 @@ struct First {
     times: usize,
 }
 
-impl Unread {
+impl UnreadTexts {
     /// Notes one more unread text.
     pub(crate) fn note(&mut self, place: &str, text: &str, why: &NotRead) {
         if let Some(first) = self.places.get_mut(place) {
@@ -33,7 +33,7 @@ impl Unread {
     }
 
     /// Adds the unread texts of another list.
-    pub(crate) fn join(&mut self, others: Unread) {
+    pub(crate) fn join(&mut self, others: UnreadTexts) {
         for (place, other) in others.places {
             match self.places.get_mut(&place) {
                 Some(first) => first.times += other.times,

@@ -6,12 +6,12 @@ use super::force::named;
 use super::{Context, Decision, Force, Lookup, unfit};
 use crate::fingerprint::{PartKind, Parts};
 use crate::reason::Cause;
-use crate::why::{Reason, Unfit, compare};
-use crate::{Diagnostic, Instance, InstanceId, Kept, StepResult};
+use crate::why::{Reason, UnfitReason, compare};
+use crate::{Diagnostic, Instance, InstanceId, KeptOutput, StepResult};
 
 /// Answer for one instance that should be accepted.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Accepted {
+pub enum AcceptAnswer {
     /// To be stored: an earlier result under the present fingerprint.
     Kept {
         id: InstanceId,
@@ -35,7 +35,7 @@ pub enum NotAccepted {
     /// Its last attempt has no result.
     NoResult,
     /// The result may not be reused for the instance.
-    Unfit(Unfit),
+    Unfit(UnfitReason),
     /// The only results are of another command, parameter or variable.
     OtherSettings(Vec<Reason>),
     /// These must run first: labels, or a step's name for several of its instances.
@@ -77,7 +77,7 @@ pub fn accept(
     reason: &str,
     kind: AcceptedDifferences,
     lookup: &mut dyn Lookup,
-) -> Result<Vec<Accepted>, Vec<Diagnostic>> {
+) -> Result<Vec<AcceptAnswer>, Vec<Diagnostic>> {
     let ids = if names.is_empty() { wanted.iter().copied().collect() } else { named(context.expansion, names)? };
     let mut accepted = Vec::new();
     let (plan, _) = fold(context, wanted, lookup, &Force::Nothing, &mut |lookup, instance, decision| match decision {
@@ -90,10 +90,10 @@ pub fn accept(
             });
             match nearest {
                 Ok((result, changed)) => {
-                    let kept = result.kept.map(|kept| Kept { attempt, ..kept });
+                    let kept = result.kept.map(|kept| KeptOutput { attempt, ..kept });
                     let result = StepResult { fingerprint, kept, accepted: Some(reason.to_owned()), ..result };
                     let result = Box::new(result);
-                    accepted.push(Accepted::Kept {
+                    accepted.push(AcceptAnswer::Kept {
                         id: instance.id,
                         result: result.clone(),
                         parts: parts.clone(),
@@ -103,14 +103,14 @@ pub fn accept(
                 }
                 Err(why) => {
                     if kind != AcceptedDifferences::Environments {
-                        accepted.push(Accepted::Not(instance.id, why));
+                        accepted.push(AcceptAnswer::Not(instance.id, why));
                     }
                     Decision::Run { fingerprint, attempt, parts, reasons }
                 }
             }
         }
         Decision::Reuse { .. } if ids.contains(&instance.id) => {
-            accepted.push(Accepted::Cached(instance.id));
+            accepted.push(AcceptAnswer::Cached(instance.id));
             decision
         }
         other => other,
@@ -122,7 +122,7 @@ pub fn accept(
             _ => continue,
         };
         if ids.contains(&item.id) && kind != AcceptedDifferences::Environments {
-            accepted.push(Accepted::Not(item.id, why));
+            accepted.push(AcceptAnswer::Not(item.id, why));
         }
     }
     Ok(accepted)

@@ -1,9 +1,11 @@
 //! Whether to run a repetition that was planned for a verdict. [`crate::verdict`] has the rule itself.
 
-use crate::{ConditionalRepetition, InstanceId, Settled, StepResult, reason::Cause, verdict::groups, why::Reason};
+use crate::{
+    ConditionalRepetition, InstanceId, SettledResults, StepResult, reason::Cause, verdict::groups, why::Reason,
+};
 
 /// Why it runs, or why it is not needed.
-pub(super) fn again(again: &ConditionalRepetition, settled: &dyn Settled) -> Result<Reason, Cause> {
+pub(super) fn again(again: &ConditionalRepetition, settled: &dyn SettledResults) -> Result<Reason, Cause> {
     let of = |ids: &[InstanceId]| -> Vec<&StepResult> {
         ids.iter().filter_map(|id| settled.result(*id)).filter(|result| result.was_tried()).collect()
     };

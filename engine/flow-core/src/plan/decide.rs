@@ -4,13 +4,13 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
-use super::{Context, Force, Lookup, Sought, Standing, again::again, standing_for, unfit};
+use super::{Context, Force, Lookup, LookupKeys, ReusableResult, again::again, standing_for, unfit};
 use crate::fingerprint::{Parts, Provider, Subject, walk};
 use crate::reason::{Cause, Fault};
-use crate::why::{Reason, Unfit, compare, name_accepted};
+use crate::why::{Reason, UnfitReason, compare, name_accepted};
 use crate::{
-    Body, BuiltinInput, DeclaredEnvironment, Digest, Instance, InstanceId, Metrics, Outcome, Render, Resolved, Settled,
-    StepResult, Uses,
+    Body, BuiltinInput, DeclaredEnvironment, Digest, Instance, InstanceId, Metrics, Outcome, Render, ResolvedInstance,
+    SettledResults, StepResult, Uses,
 };
 
 /// Decision for an instance whose needs are settled.
@@ -26,7 +26,7 @@ pub enum Decision {
     },
     /// An earlier run of the workflow used this result, and it is still valid.
     Stands {
-        standing: Standing,
+        standing: ReusableResult,
         /// Its result, if something reads it.
         result: Option<Arc<StepResult>>,
     },
@@ -69,17 +69,17 @@ impl Decision {
 pub fn decide(
     context: &Context<'_>,
     ids: &[InstanceId],
-    settled: &dyn Settled,
+    settled: &dyn SettledResults,
     lookup: &mut dyn Lookup,
     force: &Force,
 ) -> Vec<Decision> {
-    match Fingerprinted::of(context, ids, settled, lookup, force) {
+    match FingerprintedUnit::of(context, ids, settled, lookup, force) {
         Ok(unit) => {
             lookup.ahead(&unit.sought().collect::<Vec<_>>());
             unit.decide(lookup)
         }
-        Err(Undecided::As(decisions)) => decisions,
-        Err(Undecided::Gone(label)) => {
+        Err(MissingFingerprint::As(decisions)) => decisions,
+        Err(MissingFingerprint::Gone(label)) => {
             let error = Fault::from(format!(
                 "the store no longer has the result of {label}, which was cached before; run it again"
             ));
@@ -90,7 +90,7 @@ pub fn decide(
 }
 
 /// Why instances have no fingerprints.
-pub(super) enum Undecided {
+pub(super) enum MissingFingerprint {
     /// These decisions need no fingerprint.
     As(Vec<Decision>),
     /// They read the result of the instance with this label, which was valid before and is missing.
@@ -98,7 +98,7 @@ pub(super) enum Undecided {
 }
 
 /// One instance, or one co-run group, whose fingerprints are known, and nothing else yet.
-pub(super) struct Fingerprinted<'a> {
+pub(super) struct FingerprintedUnit<'a> {
     context: &'a Context<'a>,
     members: Vec<Member<'a>>,
     forced: bool,
@@ -115,22 +115,22 @@ struct Member<'a> {
     accepted: BTreeSet<String>,
 }
 
-impl<'a> Fingerprinted<'a> {
+impl<'a> FingerprintedUnit<'a> {
     /// Computes the fingerprints of instances as for [`decide`]. Results are read lazily: the first request for one
     /// loads all that the instances need, at once.
     pub(super) fn of(
         context: &'a Context<'a>,
         ids: &[InstanceId],
-        settled: &dyn Settled,
+        settled: &dyn SettledResults,
         lookup: &mut dyn Lookup,
         force: &Force,
-    ) -> Result<Fingerprinted<'a>, Undecided> {
+    ) -> Result<FingerprintedUnit<'a>, MissingFingerprint> {
         let instances = &context.expansion.instances;
         loop {
-            let unit = Fingerprinted::of_read(context, ids, settled, lookup, force);
+            let unit = FingerprintedUnit::of_read(context, ids, settled, lookup, force);
             let asked = settled.asked();
             if asked.is_empty() {
-                return unit.map_err(Undecided::As);
+                return unit.map_err(MissingFingerprint::As);
             }
             let needs = ids.iter().flat_map(|id| &instances[id.index()].needs).map(|need| need.on);
             let unread: BTreeSet<InstanceId> = asked.into_iter().chain(needs).collect();
@@ -139,7 +139,7 @@ impl<'a> Fingerprinted<'a> {
             for (instance, result) in unread.into_iter().zip(lookup.stood(&fingerprints)) {
                 match result.filter(|result| unfit(result, instance).is_none()) {
                     Some(result) => settled.read(instance.id, standing_for(result, instance)),
-                    None => return Err(Undecided::Gone(instance.label.to_string())),
+                    None => return Err(MissingFingerprint::Gone(instance.label.to_string())),
                 }
             }
         }
@@ -149,10 +149,10 @@ impl<'a> Fingerprinted<'a> {
     fn of_read(
         context: &'a Context<'a>,
         ids: &[InstanceId],
-        settled: &dyn Settled,
+        settled: &dyn SettledResults,
         lookup: &mut dyn Lookup,
         force: &Force,
-    ) -> Result<Fingerprinted<'a>, Vec<Decision>> {
+    ) -> Result<FingerprintedUnit<'a>, Vec<Decision>> {
         let instances: Vec<&Instance> = ids.iter().map(|id| &context.expansion.instances[id.index()]).collect();
         let mut undecided = None;
         if let Some(planned) = instances.iter().find_map(|instance| instance.again.as_deref()) {
@@ -179,7 +179,7 @@ impl<'a> Fingerprinted<'a> {
             parts,
             accepted: accepted(context, instance, settled),
         });
-        Ok(Fingerprinted { context, members: members.collect(), forced, undecided })
+        Ok(FingerprintedUnit { context, members: members.collect(), forced, undecided })
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = InstanceId> {
@@ -187,8 +187,8 @@ impl<'a> Fingerprinted<'a> {
     }
 
     /// The lookups that it needs; none if it is forced.
-    pub(super) fn sought(&self) -> impl Iterator<Item = Sought<'_>> {
-        self.members.iter().filter(|_| !self.forced).map(|Member { instance, fingerprint, attempt, .. }| Sought {
+    pub(super) fn sought(&self) -> impl Iterator<Item = LookupKeys<'_>> {
+        self.members.iter().filter(|_| !self.forced).map(|Member { instance, fingerprint, attempt, .. }| LookupKeys {
             fingerprint: *fingerprint,
             attempt: *attempt,
             label: &instance.label,
@@ -197,7 +197,7 @@ impl<'a> Fingerprinted<'a> {
 
     /// Looks for results and decides. The answers are in the order of the instances.
     pub(super) fn decide(self, lookup: &mut dyn Lookup) -> Vec<Decision> {
-        let Fingerprinted { context, members, forced, undecided } = self;
+        let FingerprintedUnit { context, members, forced, undecided } = self;
         let instances: Vec<&Instance> = members.iter().map(|member| member.instance).collect();
         let mut found = Vec::with_capacity(members.len());
         for member in members {
@@ -350,7 +350,7 @@ pub(super) fn difference(earlier: &Parts, now: &Parts) -> (usize, usize) {
 }
 
 /// Labels of results that a built-in step sees and that `flow accept` kept.
-fn accepted(context: &Context<'_>, instance: &Instance, settled: &dyn Settled) -> BTreeSet<String> {
+fn accepted(context: &Context<'_>, instance: &Instance, settled: &dyn SettledResults) -> BTreeSet<String> {
     let step = &context.expansion.steps[instance.step.index()];
     let needs = instance.needs.iter().filter(|_| matches!(step.uses, Uses::Builtin(_)));
     let results = needs.filter_map(|need| settled.result(need.on)).filter(|result| result.accepted.is_some());
@@ -378,7 +378,7 @@ fn nearest(last: Parts, now: &Parts, recorded: &mut dyn FnMut() -> Vec<Parts>) -
 fn parts(
     context: &Context<'_>,
     instance: &Instance,
-    settled: &dyn Settled,
+    settled: &dyn SettledResults,
     lookup: &mut dyn Lookup,
 ) -> Result<Parts, Refusal> {
     if let Some((outcome, cause)) = instance.settled() {
@@ -435,7 +435,7 @@ fn no_environment(declared: &DeclaredEnvironment, error: Fault) -> Refusal {
 
 fn provider<'a>(
     context: &Context<'a>,
-    resolved: &Resolved,
+    resolved: &ResolvedInstance,
     input: Option<&'a BuiltinInput>,
 ) -> Result<Provider<'a>, Refusal> {
     let missing = |uses: String| Refusal { outcome: Outcome::Failed, cause: Cause::NotProvided { uses } };
@@ -455,8 +455,8 @@ fn provider<'a>(
     }
 }
 
-impl From<Unfit> for Reason {
-    fn from(unfit: Unfit) -> Self {
+impl From<UnfitReason> for Reason {
+    fn from(unfit: UnfitReason) -> Self {
         Reason::NotReusable(unfit)
     }
 }

@@ -7,16 +7,16 @@ use std::{
 };
 
 use super::{
-    Context, Decision, Force, Lookup, Standing,
-    decide::{Fingerprinted, Undecided},
+    Context, Decision, Force, Lookup, ReusableResult,
+    decide::{FingerprintedUnit, MissingFingerprint},
     without_attempt,
 };
 use crate::fingerprint::Parts;
 use crate::reason::Cause;
-use crate::why::{Reason, Why};
+use crate::why::{Reason, RunReasons};
 use crate::{
-    AskedResults, Digest, Expansion, Instance, InstanceId, LateResult, Need, Outcome, Planned, RunId, Settled, StepId,
-    StepResult, Uses,
+    AskedResults, Digest, Expansion, Instance, InstanceId, LateResult, Need, Outcome, PlannedAction, RunId,
+    SettledResults, StepId, StepResult, Uses,
 };
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,8 +76,8 @@ pub enum State {
     },
 }
 
-impl From<&Standing> for State {
-    fn from(standing: &Standing) -> Self {
+impl From<&ReusableResult> for State {
+    fn from(standing: &ReusableResult) -> Self {
         State::Cached {
             fingerprint: standing.fingerprint,
             outcome: standing.outcome,
@@ -102,16 +102,18 @@ impl State {
     }
 }
 
-impl From<&State> for Planned {
+impl From<&State> for PlannedAction {
     fn from(state: &State) -> Self {
         match state {
-            State::Cached { .. } => Planned::Cached,
-            State::Run(reasons) => Planned::Run { why: Why::of(reasons), goes_on: None },
-            State::GoesOn { reasons, since } => Planned::Run { why: Why::of(reasons), goes_on: Some(since.clone()) },
-            State::After(steps) => Planned::After { steps: steps.clone() },
-            State::MayRepeat { .. } => Planned::MayRepeat,
-            State::NotNeeded { cause } => Planned::NotNeeded { cause: cause.clone() },
-            State::Refused { cause, .. } => Planned::Skipped { cause: cause.clone() },
+            State::Cached { .. } => PlannedAction::Cached,
+            State::Run(reasons) => PlannedAction::Run { why: RunReasons::of(reasons), goes_on: None },
+            State::GoesOn { reasons, since } => {
+                PlannedAction::Run { why: RunReasons::of(reasons), goes_on: Some(since.clone()) }
+            }
+            State::After(steps) => PlannedAction::After { steps: steps.clone() },
+            State::MayRepeat { .. } => PlannedAction::MayRepeat,
+            State::NotNeeded { cause } => PlannedAction::NotNeeded { cause: cause.clone() },
+            State::Refused { cause, .. } => PlannedAction::Skipped { cause: cause.clone() },
         }
     }
 }
@@ -171,7 +173,7 @@ pub(super) fn fold(
     lookup: &mut dyn Lookup,
     force: &Force,
     adjust: &mut Adjust<'_>,
-) -> (Plan, Known) {
+) -> (Plan, PlanResults) {
     let mut fold = Fold::new(context, wanted, force, false);
     wanted.iter().for_each(|&id| _ = fold.decide(id, lookup, adjust));
     fold.look_up(lookup, adjust);
@@ -187,11 +189,11 @@ struct Fold<'a> {
     force: &'a Force,
     /// Whether to trust unchanged results.
     trusting: bool,
-    known: Known,
+    known: PlanResults,
     states: Vec<Option<State>>,
     programs: BTreeMap<StepId, Digest>,
     /// The next units to look up. None of them needs another.
-    next: Vec<Fingerprinted<'a>>,
+    next: Vec<FingerprintedUnit<'a>>,
     /// Their instances.
     is_next: BTreeSet<InstanceId>,
 }
@@ -199,12 +201,12 @@ struct Fold<'a> {
 impl<'a> Fold<'a> {
     fn new(context: &'a Context<'a>, wanted: &[InstanceId], force: &'a Force, trusting: bool) -> Self {
         let states = vec![None; context.expansion.instances.len()];
-        let known = Known::new(context.expansion, wanted);
+        let known = PlanResults::new(context.expansion, wanted);
         let (programs, next, is_next) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
         Fold { context, force, trusting, known, states, programs, next, is_next }
     }
 
-    fn end(mut self, wanted: &[InstanceId]) -> (Plan, Known) {
+    fn end(mut self, wanted: &[InstanceId]) -> (Plan, PlanResults) {
         let items = wanted.iter().filter_map(|id| self.states[id.index()].take().map(|state| Item { id: *id, state }));
         (Plan { items: items.collect(), programs: self.programs }, self.known)
     }
@@ -260,13 +262,13 @@ impl<'a> Fold<'a> {
             }
             return true;
         }
-        match Fingerprinted::of(self.context, &together, &self.known, lookup, self.force) {
+        match FingerprintedUnit::of(self.context, &together, &self.known, lookup, self.force) {
             Ok(unit) => {
                 self.is_next.extend(together);
                 self.next.push(unit);
             }
-            Err(Undecided::As(decisions)) => self.take(&together, decisions, lookup, adjust),
-            Err(Undecided::Gone(_)) => return false,
+            Err(MissingFingerprint::As(decisions)) => self.take(&together, decisions, lookup, adjust),
+            Err(MissingFingerprint::Gone(_)) => return false,
         }
         true
     }
@@ -274,7 +276,7 @@ impl<'a> Fold<'a> {
     /// Looks up the collected units.
     fn look_up(&mut self, lookup: &mut dyn Lookup, adjust: &mut Adjust<'_>) {
         let next = std::mem::take(&mut self.next);
-        lookup.ahead(&next.iter().flat_map(Fingerprinted::sought).collect::<Vec<_>>());
+        lookup.ahead(&next.iter().flat_map(FingerprintedUnit::sought).collect::<Vec<_>>());
         for unit in next {
             let ids: Vec<InstanceId> = unit.ids().collect();
             let decisions = unit.decide(lookup);
@@ -308,7 +310,7 @@ impl<'a> Fold<'a> {
     }
 
     /// The unchanged result of an instance: each of its needs is also unchanged, or settled by the workflow itself.
-    fn stands(&self, instance: &Instance, lookup: &mut dyn Lookup) -> Option<Standing> {
+    fn stands(&self, instance: &Instance, lookup: &mut dyn Lookup) -> Option<ReusableResult> {
         let expansion = self.context.expansion;
         // Built-in results are published, and quickly made.
         let step = &expansion.steps[instance.step.index()];
@@ -372,14 +374,14 @@ fn names(expansion: &Expansion, ids: &BTreeSet<InstanceId>) -> Vec<String> {
 }
 
 /// Results so far, if something reads them.
-pub(super) struct Known {
+pub(super) struct PlanResults {
     read: Vec<bool>,
     results: Vec<OnceCell<Arc<StepResult>>>,
-    standing: Vec<Option<Standing>>,
+    standing: Vec<Option<ReusableResult>>,
     asked: AskedResults,
 }
 
-impl Known {
+impl PlanResults {
     fn new(expansion: &Expansion, wanted: &[InstanceId]) -> Self {
         let mut read = vec![false; expansion.instances.len()];
         for id in wanted {
@@ -388,7 +390,7 @@ impl Known {
             }
         }
         let count = expansion.instances.len();
-        Known {
+        PlanResults {
             read,
             results: vec![OnceCell::new(); count],
             standing: vec![None; count],
@@ -434,7 +436,7 @@ impl Known {
     }
 }
 
-impl Settled for Known {
+impl SettledResults for PlanResults {
     fn result(&self, id: InstanceId) -> Option<&StepResult> {
         if self.unread(id).is_some() {
             self.asked.ask(id);

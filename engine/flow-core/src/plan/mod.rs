@@ -15,16 +15,16 @@ mod without;
 #[cfg(test)]
 mod tests;
 
-pub use accept::{Accepted, AcceptedDifferences, NotAccepted, accept};
+pub use accept::{AcceptAnswer, AcceptedDifferences, NotAccepted, accept};
 pub use decide::{Decision, decide};
 pub use fold::{Item, Plan, State, parts, plan, plan_of_run};
 pub use force::Force;
-pub use reuse::{Standing, standing_for, unfit};
+pub use reuse::{ReusableResult, standing_for, unfit};
 pub use without::without_attempt;
 
 use crate::fingerprint::{Parts, Tree};
 use crate::reason::Fault;
-use crate::why::Listed;
+use crate::why::ListContent;
 use crate::{Catalogue, DeclaredEnvironment, Digest, Expansion, Input, Instance, Metrics, RunId, StepResult};
 
 /// Context of the decisions.
@@ -38,7 +38,7 @@ pub struct Context<'a> {
 
 /// Keys of one instance for the lookup: of its result, of its attempt's result, and of its last fingerprint.
 #[derive(Clone, Copy, Debug)]
-pub struct Sought<'a> {
+pub struct LookupKeys<'a> {
     pub fingerprint: Digest,
     pub attempt: Digest,
     pub label: &'a str,
@@ -71,12 +71,12 @@ pub trait Lookup {
     /// The result that the last run of this workflow used for the instance, if its inputs are unchanged and nothing was
     /// recorded since. It is reused without a new fingerprint if everything the instance needs is reused in the same
     /// way.
-    fn stands(&mut self, _instance: &Instance) -> Option<Standing> {
+    fn stands(&mut self, _instance: &Instance) -> Option<ReusableResult> {
         None
     }
 
     /// Announces the following lookups, so that they can be made on several threads.
-    fn ahead(&mut self, _of: &[Sought<'_>]) {}
+    fn ahead(&mut self, _of: &[LookupKeys<'_>]) {}
 
     /// The result stored under a fingerprint, if all its artifacts still exist.
     ///
@@ -148,5 +148,5 @@ pub trait Lookup {
     }
 
     /// The list behind a digest of a fingerprint, if it is stored.
-    fn listed(&mut self, digest: &Digest) -> Option<Listed>;
+    fn listed(&mut self, digest: &Digest) -> Option<ListContent>;
 }

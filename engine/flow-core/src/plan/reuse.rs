@@ -1,12 +1,12 @@
 //! Which results may be reused for an instance. Knows no fingerprints: the caller has found the result under the right
 //! one.
 
-use crate::why::Unfit;
+use crate::why::UnfitReason;
 use crate::{Digest, Instance, Outcome, RunId, StepResult};
 
 /// A result that an earlier run used for an instance and that is still valid, without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct ReusableResult {
     /// Its key.
     pub fingerprint: Digest,
     /// Its outcome.
@@ -21,23 +21,23 @@ pub struct Standing {
 /// not longer. A lack of memory: without foreign processes and other steps on the GPU (a co-run group counts as one
 /// step), and under the same memory limits. It is never reusable if the kernel killed the step for lack of host memory,
 /// because the use by others is unknown. Neither are disturbed measurements, or any other outcome.
-pub fn unfit(result: &StepResult, instance: &Instance) -> Option<Unfit> {
+pub fn unfit(result: &StepResult, instance: &Instance) -> Option<UnfitReason> {
     if !result.spoiled.is_empty() {
-        return Some(Unfit::Spoiled(result.spoiled.clone()));
+        return Some(UnfitReason::Spoiled(result.spoiled.clone()));
     }
     let outcome = result.outcome;
     let seen = &result.circumstances;
     match outcome {
         Outcome::Ok => None,
         Outcome::TimedOut | Outcome::OutOfMemory if !instance.record.contains(&outcome) => {
-            Some(Unfit::NotRecorded(outcome))
+            Some(UnfitReason::NotRecorded(outcome))
         }
         Outcome::TimedOut => {
             let (was, is) = (seen.timeout, instance.limit());
             let no_longer = matches!((was, is), (Some(was), Some(is)) if is <= was);
-            (!no_longer).then_some(Unfit::LongerLimit { was, is })
+            (!no_longer).then_some(UnfitReason::LongerLimit { was, is })
         }
-        Outcome::OutOfMemory if seen.oom_killed => Some(Unfit::HostMemory),
+        Outcome::OutOfMemory if seen.oom_killed => Some(UnfitReason::HostMemory),
         Outcome::OutOfMemory => {
             let own_group = seen.corun.as_ref().map_or(0, |window| window.members.saturating_sub(1) as usize);
             let mut others: Vec<String> = seen.strangers.iter().map(|stranger| stranger.name.clone()).collect();
@@ -46,12 +46,14 @@ pub fn unfit(result: &StepResult, instance: &Instance) -> Option<Unfit> {
             }
             let limits = (seen.gpu_memory, seen.memory);
             if !others.is_empty() {
-                Some(Unfit::NotAlone(others))
+                Some(UnfitReason::NotAlone(others))
             } else {
-                (limits != (instance.request.gpu_memory, instance.request.memory)).then_some(Unfit::MemoryLimit)
+                (limits != (instance.request.gpu_memory, instance.request.memory)).then_some(UnfitReason::MemoryLimit)
             }
         }
-        Outcome::DoesNotFit | Outcome::Failed | Outcome::Cancelled | Outcome::Skipped => Some(Unfit::Outcome(outcome)),
+        Outcome::DoesNotFit | Outcome::Failed | Outcome::Cancelled | Outcome::Skipped => {
+            Some(UnfitReason::Outcome(outcome))
+        }
     }
 }
 

@@ -4,14 +4,14 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Context, Decision, Force, Lookup, Reading, Sought, Standing, State, decide, plan, plan_of_run};
+use super::{Context, Decision, Force, Lookup, LookupKeys, Reading, ReusableResult, State, decide, plan, plan_of_run};
 use crate::fingerprint::{Parts, Tree, tests::instance};
 use crate::plan::unfit;
-use crate::reason::{Cause, Fault, Spoiled};
-use crate::why::{FileChange, InputChange, Listed, Reason, Unfit};
+use crate::reason::{Cause, Disturbance, Fault};
+use crate::why::{FileChange, InputChange, ListContent, Reason, UnfitReason};
 use crate::{
-    AskedResults, Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, Expansion, Input, Instance, InstanceId,
-    LateResult, Machine, Metrics, Outcome, RunId, Settled, Span, StepResult, Stranger, Usage,
+    AskedResults, Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, Expansion, ForeignProcess, Input, Instance,
+    InstanceId, LateResult, Machine, Metrics, Outcome, RunId, SettledResults, Span, StepResult, Usage,
 };
 
 fn result(outcome: Outcome) -> StepResult {
@@ -51,14 +51,14 @@ fn which_outcomes_are_reused() {
     assert_eq!(of(Outcome::Ok), None);
     assert_eq!(of(Outcome::OutOfMemory), None);
     for never in [Outcome::DoesNotFit, Outcome::Failed, Outcome::Cancelled, Outcome::Skipped] {
-        assert_eq!(of(never), Some(Unfit::Outcome(never)));
+        assert_eq!(of(never), Some(UnfitReason::Outcome(never)));
     }
-    let why = vec![Spoiled::InputChanged { path: "photos".into(), differences: vec![] }];
+    let why = vec![Disturbance::InputChanged { path: "photos".into(), differences: vec![] }];
     let spoiled = StepResult { spoiled: why.clone(), ..result(Outcome::Ok) };
-    assert_eq!(unfit(&spoiled, &recording()), Some(Unfit::Spoiled(why)));
+    assert_eq!(unfit(&spoiled, &recording()), Some(UnfitReason::Spoiled(why)));
     assert_eq!(
         unfit(&result(Outcome::OutOfMemory), &instance("solo")),
-        Some(Unfit::NotRecorded(Outcome::OutOfMemory)),
+        Some(UnfitReason::NotRecorded(Outcome::OutOfMemory)),
         "a failure is tried again"
     );
 }
@@ -101,13 +101,13 @@ fn out_of_memory_is_reused_if_it_happened_alone_under_the_same_limits() {
         interference: None,
     };
     assert_eq!(of(|_| {}), None);
-    assert_eq!(of(|c| c.gpu_memory = Some(1 << 30)), Some(Unfit::MemoryLimit));
-    assert_eq!(of(|c| c.memory = Some(1 << 30)), Some(Unfit::MemoryLimit));
-    assert_eq!(of(|c| c.oom_killed = true), Some(Unfit::HostMemory));
-    assert_eq!(of(|c| c.corunners = vec!["other".into()]), Some(Unfit::NotAlone(vec!["other".into()])));
+    assert_eq!(of(|c| c.gpu_memory = Some(1 << 30)), Some(UnfitReason::MemoryLimit));
+    assert_eq!(of(|c| c.memory = Some(1 << 30)), Some(UnfitReason::MemoryLimit));
+    assert_eq!(of(|c| c.oom_killed = true), Some(UnfitReason::HostMemory));
+    assert_eq!(of(|c| c.corunners = vec!["other".into()]), Some(UnfitReason::NotAlone(vec!["other".into()])));
     assert_eq!(
-        of(|c| c.strangers = vec![Stranger { pid: 1, name: "python".into(), gpu: "GPU-0".into(), memory: 1 }]),
-        Some(Unfit::NotAlone(vec!["python".into()]))
+        of(|c| c.strangers = vec![ForeignProcess { pid: 1, name: "python".into(), gpu: "GPU-0".into(), memory: 1 }]),
+        Some(UnfitReason::NotAlone(vec!["python".into()]))
     );
     let mut group = result(Outcome::OutOfMemory);
     group.circumstances.corun = Some(window(2));
@@ -140,13 +140,14 @@ impl Lookup for World {
         Ok(Tree { digest: Digest::of(self.content[&*input.path].as_bytes()), manifest: None })
     }
 
-    fn stands(&mut self, instance: &Instance) -> Option<Standing> {
+    fn stands(&mut self, instance: &Instance) -> Option<ReusableResult> {
         let from = RunId("20260208-153012-3f2a".into());
-        let standing = Standing { fingerprint: Digest::of(instance.label.as_bytes()), outcome: Outcome::Ok, from };
+        let standing =
+            ReusableResult { fingerprint: Digest::of(instance.label.as_bytes()), outcome: Outcome::Ok, from };
         self.standing.contains(&&*instance.label).then_some(standing)
     }
 
-    fn ahead(&mut self, of: &[Sought<'_>]) {
+    fn ahead(&mut self, of: &[LookupKeys<'_>]) {
         self.announced += u32::from(!of.is_empty());
         self.ahead = of.iter().map(|sought| sought.fingerprint).collect();
     }
@@ -168,7 +169,7 @@ impl Lookup for World {
         self.parts.get(label).cloned()
     }
 
-    fn listed(&mut self, _: &Digest) -> Option<Listed> {
+    fn listed(&mut self, _: &Digest) -> Option<ListContent> {
         None
     }
 }
@@ -259,12 +260,12 @@ fn many_are_looked_up_at_once_but_for_what_needs_another_of_them() {
 
 /// Unchanged results of a run: none was read yet, and a store has them or not.
 #[derive(Default)]
-struct Unread {
+struct UnreadResults {
     read: OnceCell<StepResult>,
     asked: AskedResults,
 }
 
-impl Settled for Unread {
+impl SettledResults for UnreadResults {
     fn result(&self, id: InstanceId) -> Option<&StepResult> {
         if self.unread(id).is_some() {
             self.asked.ask(id);
@@ -299,7 +300,8 @@ fn an_unread_result_is_read_where_it_is_asked_for_and_refuses_who_asks_where_it_
     let (expansion, catalogue) = (expanded(text), Catalogue::default());
     let context = Context { expansion: &expansion, catalogue: &catalogue };
     let decided = |id: u32, is_there: bool| {
-        let (unread, mut world) = (Unread::default(), World { there_from: is_there.then_some(0), ..World::default() });
+        let (unread, mut world) =
+            (UnreadResults::default(), World { there_from: is_there.then_some(0), ..World::default() });
         let decided = decide(&context, &[InstanceId(id)], &unread, &mut world, &Force::Nothing).remove(0);
         (decided, unread.read.get().is_some())
     };

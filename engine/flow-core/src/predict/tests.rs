@@ -13,7 +13,7 @@ fn curve(points: &[(f64, f64)]) -> Vec<(Vec<Coordinate>, f64)> {
 }
 
 /// Each point with what the others say of it, as far as it is not too far from them.
-fn left_out(measured: &[(Vec<Coordinate>, f64)]) -> Vec<(f64, Predicted)> {
+fn left_out(measured: &[(Vec<Coordinate>, f64)]) -> Vec<(f64, PredictedValue)> {
     let one = |(n, (at, is)): (usize, &(Vec<Coordinate>, f64))| {
         let others = [&measured[..n], &measured[n + 1..]].concat();
         Some((*is, Fit::of(&others)?.at(at).filter(|predicted| !predicted.far)?))
@@ -22,9 +22,9 @@ fn left_out(measured: &[(Vec<Coordinate>, f64)]) -> Vec<(f64, Predicted)> {
 }
 
 /// Of those inside the measured range, or beyond it: the median error, the share inside the interval, the median of its half-width.
-fn quality(all: &[(f64, Predicted)], beyond: bool) -> (f64, f64, f64) {
+fn quality(all: &[(f64, PredictedValue)], beyond: bool) -> (f64, f64, f64) {
     let of: Vec<_> = all.iter().filter(|(_, predicted)| predicted.beyond == beyond).collect();
-    let median = |value: &dyn Fn(&(f64, Predicted)) -> f64| {
+    let median = |value: &dyn Fn(&(f64, PredictedValue)) -> f64| {
         let mut values: Vec<f64> = of.iter().map(|one| value(one)).collect();
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]
@@ -39,7 +39,7 @@ fn quality(all: &[(f64, Predicted)], beyond: bool) -> (f64, f64, f64) {
 
 /// What a prediction is to be worth: within the range at most 6 % off, an octave beyond at most 12 %; nine of ten inside the interval,
 /// and that within the range not wider than ±15 %.
-fn holds(what: &str, all: &[(f64, Predicted)]) {
+fn holds(what: &str, all: &[(f64, PredictedValue)]) {
     let (error, inside, width) = quality(all, false);
     assert!(error <= 0.06 && inside >= 0.9 && width <= 0.15, "{what}: {error:.3}, {inside:.2} inside, ±{width:.3}");
     let (error, inside, _) = quality(all, true);
@@ -207,7 +207,7 @@ fn what_scatters_more_than_is_believed_has_wider_intervals() {
     for (n, (at, is)) in measured.iter().enumerate() {
         let mut fit = Fit::of(&[&measured[..n], &measured[n + 1..]].concat()).unwrap();
         let holds = |fit: &Fit| {
-            let Predicted { low, high, .. } = fit.at(at).unwrap();
+            let PredictedValue { low, high, .. } = fit.at(at).unwrap();
             usize::from((low..=high).contains(is))
         };
         inside += holds(&fit);
@@ -270,7 +270,7 @@ fn little_is_said_of_little() {
 
 #[test]
 fn parts_that_follow_one_another_are_as_sure_as_their_sum() {
-    let part = |value: f64, off: f64| Predicted {
+    let part = |value: f64, off: f64| PredictedValue {
         value,
         low: value - off,
         high: value + off,
@@ -278,12 +278,12 @@ fn parts_that_follow_one_another_are_as_sure_as_their_sum() {
         beyond: false,
         far: false,
     };
-    let sum = Predicted::sum([(part(10.0, 3.0), 1.0), (part(2.0, 0.2), 20.0)]).unwrap();
+    let sum = PredictedValue::sum([(part(10.0, 3.0), 1.0), (part(2.0, 0.2), 20.0)]).unwrap();
     assert_eq!((sum.value, sum.low, sum.high), (50.0, 45.0, 55.0));
-    let far = |part: Predicted| Predicted { beyond: true, far: true, ..part };
-    let with = |small: Predicted| Predicted::sum([(part(10.0, 1.0), 1.0), (far(small), 1.0)]).unwrap().far;
+    let far = |part: PredictedValue| PredictedValue { beyond: true, far: true, ..part };
+    let with = |small: PredictedValue| PredictedValue::sum([(part(10.0, 1.0), 1.0), (far(small), 1.0)]).unwrap().far;
     assert!(!with(part(0.2, 0.1)) && with(part(0.5, 0.3)), "start-up of a blink is no reason to doubt the whole");
-    assert_eq!(Predicted::sum([]), None);
+    assert_eq!(PredictedValue::sum([]), None);
 }
 
 proptest! {
@@ -298,7 +298,7 @@ proptest! {
         };
         let measured: Vec<_> = measured.iter().map(|(at, value)| (point(at), *value)).collect();
         let Some(fit) = Fit::of(&measured) else { return Ok(()) };
-        if let Some(Predicted { value, low, high, .. }) = fit.at(&point(&asked)) {
+        if let Some(PredictedValue { value, low, high, .. }) = fit.at(&point(&asked)) {
             prop_assert!(low > 0.0 && low <= value && value <= high && high.is_finite(), "{} {} {}", low, value, high);
         }
     }

@@ -18,7 +18,7 @@ pub enum BatchEnd {
     TimeLimit {
         /// Why no other job resumes it. Absent if one does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        stopped: Option<Stopped>,
+        stopped: Option<NoResumeReason>,
     },
     /// It used more memory than it requested.
     Memory,
@@ -59,7 +59,7 @@ pub enum BatchEnd {
 /// Why no other job resumes a step that exceeded Slurm's time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Stopped {
+pub enum NoResumeReason {
     /// It left no checkpoint.
     NoCheckpoint,
     /// Its checkpoint did not advance: another job would get no further.
@@ -70,7 +70,7 @@ pub enum Stopped {
     Group,
 }
 
-without!(Stopped);
+without!(NoResumeReason);
 texts! {
     BatchEnd {
         NodeLost { node }, TimeLimit { stopped }, Memory {}, Cancelled {}, Preempted {}, NotLaunched {},

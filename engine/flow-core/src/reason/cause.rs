@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BatchEnd, Fault, Filling, Lack, NoMetrics, Refusal,
+    BatchEnd, Fault, FolderFault, Lack, NoMetrics, Refusal,
     texts::{Texts, texts, without},
 };
 use crate::{Outcome, Span, verdict::Call};
@@ -105,7 +105,7 @@ pub enum Cause {
     /// Its folder could not be prepared.
     NotFilled {
         /// The part that failed.
-        what: Filling,
+        what: FolderFault,
     },
     /// A built-in step failed.
     Builtin { error: Fault },

@@ -13,7 +13,7 @@ use crate::Difference;
 /// Why the folder of an attempt could not be prepared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
-pub enum Filling {
+pub enum FolderFault {
     /// One of its own files or folders could not be made.
     Own {
         path: String,
@@ -98,13 +98,13 @@ pub enum NoMetrics {
     /// No printed line matches these patterns.
     NoneMatches {
         /// In declared order.
-        patterns: Vec<Unmatched>,
+        patterns: Vec<UnmatchedPattern>,
     },
 }
 
 /// A pattern that no line matches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Unmatched {
+pub struct UnmatchedPattern {
     pub pattern: String,
     /// The most similar line, if one has any of its words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ pub struct Unmatched {
 impl NoMetrics {
     /// The same for another instance, whose lines may have other numbers.
     pub fn without_lines(&self) -> NoMetrics {
-        let plain = |of: &Unmatched| Unmatched { pattern: of.pattern.clone(), nearest: None };
+        let plain = |of: &UnmatchedPattern| UnmatchedPattern { pattern: of.pattern.clone(), nearest: None };
         match self {
             NoMetrics::NoneMatches { patterns } => {
                 NoMetrics::NoneMatches { patterns: patterns.iter().map(plain).collect() }
@@ -124,7 +124,7 @@ impl NoMetrics {
     }
 }
 
-impl Texts for Unmatched {
+impl Texts for UnmatchedPattern {
     fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
         self.pattern.texts(each);
         self.nearest.texts(each);
@@ -174,10 +174,10 @@ pub enum Refusal {
     },
 }
 
-crate::compiled_once::compiled_once!(Filling, NoMetrics, Refusal);
+crate::compiled_once::compiled_once!(FolderFault, NoMetrics, Refusal);
 
 texts! {
-    Filling {
+    FolderFault {
         Own { path, error }, Input { path, error }, InputInInput { path, folder }, InputChanged { path },
         EnvironmentChanged { name, differences },
         Artifact { error }, NoPlugin { plugin },

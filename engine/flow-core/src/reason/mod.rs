@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
 
-pub use batch::{BatchEnd, Stopped};
+pub use batch::{BatchEnd, NoResumeReason};
 pub use builtin_fault::{AxesHint, BuiltinFault, Expected, Hint, TraceFault, Unit};
 pub use cause::{Cause, ExitHint, Memory, ProcessEnd};
 pub use caveat::Caveat;
@@ -28,13 +28,13 @@ pub use fault::{
     BodyFault, ExprFault, Fault, FileFault, FileKind, FoundValue, GpuFault, NameList, ParameterFault, Several,
     StartFault, StoreFault, VariableFault,
 };
-pub use files::{Filling, NoMetrics, Refusal, Unmatched};
+pub use files::{FolderFault, NoMetrics, Refusal, UnmatchedPattern};
 pub use lack::Lack;
-pub use publish::Withheld;
-pub use spoiled::{Damage, Spoiled};
+pub use publish::WithheldReason;
+pub use spoiled::{Damage, Disturbance};
 pub use store_action::StoreAction;
 pub use texts::Texts;
-pub use waits::{Labels, Occupant, Resource, Rivalry, Scarce, Waits};
+pub use waits::{Labels, Occupant, PeerConflict, Resource, ResourceShortage, Waits};
 
 /// The member of a co-run group that closed its window without succeeding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

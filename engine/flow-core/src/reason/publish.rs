@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Why a published report or entry was not replaced. The run's version is written elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
-pub enum Withheld {
+pub enum WithheldReason {
     /// Publishing was turned off.
     Asked,
     /// The run has parameter values that differ from the file.
@@ -34,4 +34,4 @@ pub enum Withheld {
     Edited,
 }
 
-crate::compiled_once::compiled_once!(Withheld);
+crate::compiled_once::compiled_once!(WithheldReason);

@@ -12,7 +12,7 @@ use crate::Difference;
 /// Why a measurement is unreliable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
-pub enum Spoiled {
+pub enum Disturbance {
     /// A foreign process computed on a GPU of its placement.
     Stranger {
         /// The foreign process.
@@ -83,21 +83,21 @@ pub enum Spoiled {
     Said { text: String },
 }
 
-impl Spoiled {
+impl Disturbance {
     /// True if the step may have read other content than its fingerprint says. Then its result is not kept, and the run
     /// ends with exit code 1. Otherwise only its times are unreliable.
     pub fn is_of_content(&self) -> bool {
         match self {
-            Spoiled::InputChanged { .. }
-            | Spoiled::InputRewritten { .. }
-            | Spoiled::InputWritten { .. }
-            | Spoiled::ArtifactChanged { .. }
-            | Spoiled::ArtifactUnseen { .. } => true,
-            Spoiled::Stranger { .. }
-            | Spoiled::GpuSilent { .. }
-            | Spoiled::OtherRuns { .. }
-            | Spoiled::OtherHardware { .. }
-            | Spoiled::Said { .. } => false,
+            Disturbance::InputChanged { .. }
+            | Disturbance::InputRewritten { .. }
+            | Disturbance::InputWritten { .. }
+            | Disturbance::ArtifactChanged { .. }
+            | Disturbance::ArtifactUnseen { .. } => true,
+            Disturbance::Stranger { .. }
+            | Disturbance::GpuSilent { .. }
+            | Disturbance::OtherRuns { .. }
+            | Disturbance::OtherHardware { .. }
+            | Disturbance::Said { .. } => false,
         }
     }
 }
@@ -117,10 +117,10 @@ pub enum Damage {
     Content,
 }
 
-crate::compiled_once::compiled_once!(Spoiled);
+crate::compiled_once::compiled_once!(Disturbance);
 
 texts! {
-    Spoiled {
+    Disturbance {
         Stranger { pid, name, gpu }, GpuSilent { gpu, seconds }, OtherRuns { attempts }, InputChanged { path, differences },
         InputRewritten { path, seconds }, InputWritten { path, folder, itself },
         ArtifactChanged { path, damage }, ArtifactUnseen { path, error },

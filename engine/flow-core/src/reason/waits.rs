@@ -10,14 +10,14 @@ use crate::RunId;
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Waits {
     /// Less is available than it requests.
-    Resources { short: Vec<Scarce> },
+    Resources { short: Vec<ResourceShortage> },
     /// It wants the machine for itself, and these run.
     Others { running: Labels },
     /// These have the machine to themselves.
     Exclusive { running: Labels },
     /// Other runs on the machine keep it from starting.
     OtherRuns {
-        how: Rivalry,
+        how: PeerConflict,
         /// These runs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         runs: Option<Labels>,
@@ -49,7 +49,7 @@ crate::compiled_once::compiled_once!(Waits);
 /// How other runs on the machine keep an instance from starting, whatever room there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rivalry {
+pub enum PeerConflict {
     /// One of their steps has the machine to itself.
     Exclusive,
     /// It wants the machine for itself, and their steps run.
@@ -75,7 +75,7 @@ impl Labels {
 
 /// A resource of which less is available than requested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Scarce {
+pub struct ResourceShortage {
     pub resource: Resource<u32>,
     pub requested: u64,
     pub available: u64,

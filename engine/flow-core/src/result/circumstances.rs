@@ -106,7 +106,7 @@ pub struct Circumstances {
     pub corun: Option<CorunWindow>,
     /// Foreign compute processes on the GPUs of the placement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub strangers: Vec<Stranger>,
+    pub strangers: Vec<ForeignProcess>,
     /// Mean share of the multiprocessors that others used on a GPU of the placement, in their own time slices:
     /// co-runners and foreign processes. Absent if there were none, or the driver does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -209,7 +209,7 @@ pub enum CorunGpus {
 
 /// A foreign compute process on a GPU of the placement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stranger {
+pub struct ForeignProcess {
     /// Its process id, from NVML.
     pub pid: u32,
     /// Its name, if readable.

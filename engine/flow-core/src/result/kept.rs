@@ -9,7 +9,7 @@ use crate::Digest;
 /// Stored data of an attempt for reading its numbers again, wherever `metrics:` places them. Only the owner can read the
 /// objects, as with the attempt's folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct KeptOutput {
     /// The fingerprint of the attempt: that of the result without `metrics:`.
     pub attempt: Digest,
     /// The object with its log, the times at which parts of it were read, and its usage
@@ -43,7 +43,7 @@ pub struct KeptInput {
     pub text: bool,
 }
 
-impl Kept {
+impl KeptOutput {
     /// Every object of the store that it names.
     pub fn objects(&self) -> impl Iterator<Item = Digest> {
         let texts = self.inputs.values().filter(|input| input.text).map(|input| &input.digest);

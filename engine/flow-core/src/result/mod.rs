@@ -14,15 +14,15 @@ use serde_json::Value;
 
 use crate::{
     Digest, Outcome, RunId,
-    reason::{Cause, Caveat, Spoiled},
+    reason::{Cause, Caveat, Disturbance},
 };
 
-pub use circumstances::{Circumstances, CorunGpus, CorunWindow, GpuSharing, Mode, Revision, Stranger};
-pub use kept::{Kept, KeptInput};
+pub use circumstances::{Circumstances, CorunGpus, CorunWindow, ForeignProcess, GpuSharing, Mode, Revision};
+pub use kept::{KeptInput, KeptOutput};
 pub(crate) use numbers::not_finite;
 pub use numbers::{Metric, Point, Series, TimedEpoch};
 pub(crate) use usage::Phases;
-pub use usage::{Earlier, GpuUsage, Usage};
+pub use usage::{EarlierUsage, GpuUsage, Usage};
 
 /// The result of an instance, as stored under its fingerprint. Its JSON stays under 64 KB: series are a separate
 /// artifact.
@@ -46,7 +46,7 @@ pub struct StepResult {
     pub cause: Option<Cause>,
     /// Why the measurement is unreliable; empty for a sound one. Disturbed results are never reused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub spoiled: Vec<Spoiled>,
+    pub spoiled: Vec<Disturbance>,
     /// Why its metrics may not cover the whole attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<Caveat>,
@@ -79,7 +79,7 @@ pub struct StepResult {
     pub series: Option<Digest>,
     /// Stored data of a plain program's attempt, so that its metrics can be read again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<Kept>,
+    pub kept: Option<KeptOutput>,
     /// Set by `flow accept`, which keeps an old result for a changed fingerprint: the user's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<String>,
@@ -129,7 +129,7 @@ impl StepResult {
 
     /// Every object of the store that it references.
     pub fn objects(&self) -> impl Iterator<Item = Digest> {
-        let kept = self.kept.iter().flat_map(Kept::objects);
+        let kept = self.kept.iter().flat_map(KeptOutput::objects);
         self.outputs.values().map(|artifact| artifact.digest).chain(self.series).chain(kept)
     }
 }

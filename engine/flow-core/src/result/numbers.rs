@@ -49,7 +49,7 @@ pub(crate) mod not_finite {
 
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Written {
+    enum WrittenNumber {
         Number(f64),
         Text(String),
         Nothing(()),
@@ -57,12 +57,12 @@ pub(crate) mod not_finite {
 
     impl<'de> Deserialize<'de> for Number {
         fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Number, D::Error> {
-            match Written::deserialize(from)? {
-                Written::Number(number) => Ok(Number(number)),
-                Written::Nothing(()) => Ok(Number(f64::NAN)),
-                Written::Text(text) if text == INFINITY => Ok(Number(f64::INFINITY)),
-                Written::Text(text) if text == MINUS_INFINITY => Ok(Number(f64::NEG_INFINITY)),
-                Written::Text(text) => Err(D::Error::custom(format!("`{text}` is not a number"))),
+            match WrittenNumber::deserialize(from)? {
+                WrittenNumber::Number(number) => Ok(Number(number)),
+                WrittenNumber::Nothing(()) => Ok(Number(f64::NAN)),
+                WrittenNumber::Text(text) if text == INFINITY => Ok(Number(f64::INFINITY)),
+                WrittenNumber::Text(text) if text == MINUS_INFINITY => Ok(Number(f64::NEG_INFINITY)),
+                WrittenNumber::Text(text) => Err(D::Error::custom(format!("`{text}` is not a number"))),
             }
         }
     }
@@ -96,7 +96,7 @@ pub(crate) mod not_finite {
 
 /// A value of a metric, with its position in the training run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
+#[serde(from = "StoredPoint", into = "StoredPoint")]
 pub struct Point {
     /// From 0. A new part begins when the epoch decreases within one attempt, as in a second `fit`.
     pub part: u32,
@@ -105,16 +105,16 @@ pub struct Point {
 }
 
 /// How a point is stored: part, epoch, step, value.
-type Written = (u32, Option<f64>, Option<f64>, not_finite::Number);
+type StoredPoint = (u32, Option<f64>, Option<f64>, not_finite::Number);
 
-impl From<Written> for Point {
-    fn from((part, epoch, step, value): Written) -> Point {
+impl From<StoredPoint> for Point {
+    fn from((part, epoch, step, value): StoredPoint) -> Point {
         Point { part, key: Key { epoch, step }, value: value.0 }
     }
 }
 
-impl From<Point> for Written {
-    fn from(point: Point) -> Written {
+impl From<Point> for StoredPoint {
+    fn from(point: Point) -> StoredPoint {
         (point.part, point.key.epoch, point.key.step, not_finite::Number(point.value))
     }
 }

@@ -51,12 +51,12 @@ pub struct Usage {
     pub phases: Option<Phases>,
     /// Usage of the interrupted attempts before it resumed; the totals and peaks above include it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub earlier: Option<Earlier>,
+    pub earlier: Option<EarlierUsage>,
 }
 
 /// Usage of interrupted attempts, from whose checkpoint another one resumed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Earlier {
+pub struct EarlierUsage {
     pub jobs: u32,
     /// Number of attempts with unknown usage, because they were killed together with flow.
     #[serde(default, skip_serializing_if = "super::is_zero")]
@@ -81,11 +81,11 @@ pub struct Earlier {
     pub gpu_memory_peak: Vec<Option<u64>>,
 }
 
-impl Earlier {
+impl EarlierUsage {
     /// Adds an attempt, whose usage already includes the earlier ones.
-    pub fn and(usage: &Usage) -> Earlier {
+    pub fn and(usage: &Usage) -> EarlierUsage {
         let earlier = usage.earlier.as_ref();
-        Earlier {
+        EarlierUsage {
             jobs: earlier.map_or(0, |earlier| earlier.jobs) + 1,
             unmeasured: earlier.map_or(0, |earlier| earlier.unmeasured),
             wall_s: usage.wall_s,
@@ -116,7 +116,7 @@ impl Usage {
     }
 
     /// Totals of an attempt that resumes earlier ones, before its own samples are read.
-    pub fn after(self, earlier: Option<Earlier>) -> Usage {
+    pub fn after(self, earlier: Option<EarlierUsage>) -> Usage {
         // Unmeasured attempts add nothing.
         let Some(before) = earlier.as_ref().filter(|earlier| earlier.jobs > earlier.unmeasured) else {
             return Usage { earlier, ..self };
@@ -212,13 +212,13 @@ mod tests {
         let own =
             Usage { wall_s: Some(2.0), cpu_s: Some(1.0), rss_peak: Some(7), disk_read: Some(1), ..Usage::default() };
         let after = |earlier| own.clone().after(Some(earlier));
-        let before = Earlier { jobs: 1, wall_s: Some(3.0), rss_peak: Some(9), ..Earlier::default() };
+        let before = EarlierUsage { jobs: 1, wall_s: Some(3.0), rss_peak: Some(9), ..EarlierUsage::default() };
         let both = after(before.clone());
         assert_eq!((both.wall_s, both.cpu_s, both.rss_peak, both.disk_read), (Some(5.0), None, Some(9), None));
         // It was killed together with flow: the totals lack its usage, and report that.
-        let killed = after(Earlier { jobs: 1, unmeasured: 1, ..Earlier::default() });
+        let killed = after(EarlierUsage { jobs: 1, unmeasured: 1, ..EarlierUsage::default() });
         assert_eq!((killed.wall_s, killed.cpu_s, killed.lacks_a_part()), (Some(2.0), Some(1.0), true));
-        let one_of_two = after(Earlier { jobs: 2, unmeasured: 1, ..before });
+        let one_of_two = after(EarlierUsage { jobs: 2, unmeasured: 1, ..before });
         assert_eq!((one_of_two.wall_s, one_of_two.cpu_s), (Some(5.0), None));
     }
 

@@ -5,12 +5,12 @@ use super::demand::Demand;
 use super::machine::Scheduler;
 use super::resources::Allocations;
 use super::state::{Class, Core, Ending, TaskState, Window};
-use crate::reason::{Resource, Rivalry};
+use crate::reason::{PeerConflict, Resource};
 use crate::{AttemptId, CorunGpus, GpuId, InstanceId, Outcome, Time};
 
 /// The state of an instance and what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum WaitState {
     /// It has not arrived.
     Arrival,
     /// It waits for these unsettled instances. In a co-run group: the needs of all members.
@@ -23,7 +23,7 @@ pub enum Waiting {
     /// It waits for these to end, which have the machine to themselves.
     Exclusive(Vec<InstanceId>),
     /// It waits for other runs on the machine.
-    OtherRuns(Rivalry),
+    OtherRuns(PeerConflict),
     /// There is room, but it would delay this unit, which has a reservation.
     Reserved(InstanceId),
     /// There is room, but the policy prefers this unit, the first in its order. `None`: the next decision starts it.
@@ -101,21 +101,21 @@ impl Shortage {
 
 impl Scheduler {
     /// What an instance waits for at this instant.
-    pub fn explain(&self, now: Time, id: InstanceId) -> Waiting {
+    pub fn explain(&self, now: Time, id: InstanceId) -> WaitState {
         let core = self.core();
-        let Some(node) = core.nodes.get(id.index()) else { return Waiting::Arrival };
+        let Some(node) = core.nodes.get(id.index()) else { return WaitState::Arrival };
         match node.state {
-            TaskState::Pending => Waiting::Needs(core.unmet_needs(node.unit)),
-            TaskState::Asked => Waiting::LookUp,
+            TaskState::Pending => WaitState::Needs(core.unmet_needs(node.unit)),
+            TaskState::Asked => WaitState::LookUp,
             TaskState::Waiting { .. } => core.explain_queue(now, node.unit),
-            TaskState::Paused { until } => Waiting::Retry { at: until, failures: core.node(node.unit).failures },
+            TaskState::Paused { until } => WaitState::Retry { at: until, failures: core.node(node.unit).failures },
             TaskState::Running { attempt } => core.explain_running(now, id, attempt),
             TaskState::Ended { .. } => {
                 let runs = |m: &InstanceId| matches!(core.node(*m).state, TaskState::Running { .. });
-                Waiting::Group(core.members(node.unit).iter().copied().filter(runs).collect())
+                WaitState::Group(core.members(node.unit).iter().copied().filter(runs).collect())
             }
-            TaskState::Recording { .. } => Waiting::Recording,
-            TaskState::Settled { outcome, blame, .. } => Waiting::Settled { outcome, because: blame },
+            TaskState::Recording { .. } => WaitState::Recording,
+            TaskState::Settled { outcome, blame, .. } => WaitState::Settled { outcome, because: blame },
         }
     }
 }
@@ -129,10 +129,10 @@ impl Core {
         unmet
     }
 
-    fn explain_running(&self, now: Time, id: InstanceId, attempt: AttemptId) -> Waiting {
+    fn explain_running(&self, now: Time, id: InstanceId, attempt: AttemptId) -> WaitState {
         let live = &self.live[&attempt];
         if let Some(outcome) = live.killed {
-            return Waiting::Killed { attempt, outcome };
+            return WaitState::Killed { attempt, outcome };
         }
         match self.group(self.node(id).unit) {
             Some(group) if group.window == Window::Ahead => {
@@ -141,25 +141,25 @@ impl Core {
                     _ => false,
                 };
                 let missing = group.members.iter().copied().filter(|m| live.ready && late(m)).collect();
-                Waiting::Barrier { attempt, missing }
+                WaitState::Barrier { attempt, missing }
             }
-            _ => Waiting::Running { attempt, since: live.since, expected_end: self.expected_end_at(live, now) },
+            _ => WaitState::Running { attempt, since: live.since, expected_end: self.expected_end_at(live, now) },
         }
     }
 
-    fn explain_queue(&self, now: Time, unit: InstanceId) -> Waiting {
+    fn explain_queue(&self, now: Time, unit: InstanceId) -> WaitState {
         let ledger = &self.feasibility.now;
         let running: Vec<InstanceId> = ledger.holders.values().map(|held| held.instance).collect();
         let class = self.class(unit);
         let batch = self.node(unit).demand.batch;
         if ledger.closed() && !batch {
-            return Waiting::Exclusive(running);
+            return WaitState::Exclusive(running);
         }
         if !running.is_empty() && !batch && (matches!(class, Class::Group(_)) || self.node(unit).demand.machine_alone) {
-            return Waiting::Others(running);
+            return WaitState::Others(running);
         }
         if let Some(elsewhere) = self.kept_elsewhere(class) {
-            return Waiting::OtherRuns(elsewhere);
+            return WaitState::OtherRuns(elsewhere);
         }
         if !self.class_fits(ledger, class) {
             let demands: Vec<Demand> = self.members(unit).iter().map(|&m| self.node(m).demand).collect();
@@ -173,13 +173,13 @@ impl Core {
                 let lacks = self.shortages(now, ledger, &Demand { gpus, ..demand });
                 short.extend(lacks.into_iter().filter(|one| !short.contains(one)).collect::<Vec<_>>());
             }
-            return Waiting::Resources(short);
+            return WaitState::Resources(short);
         }
         match &self.reservation {
-            Some(reserved) if self.admit(unit).is_none() => Waiting::Reserved(reserved.unit),
+            Some(reserved) if self.admit(unit).is_none() => WaitState::Reserved(reserved.unit),
             _ => {
                 let first = self.queue.order.first().map(|key| key.2).filter(|&first| first != unit);
-                Waiting::Turn(first.filter(|_| self.ending == Ending::No))
+                WaitState::Turn(first.filter(|_| self.ending == Ending::No))
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::{AttemptId, GpuId, InstanceId, Outcome, Span, Time};
 
 /// Expected start and end of an instance that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expected {
+pub struct StartForecast {
     pub instance: InstanceId,
     /// The GPUs that it is expected to get; none if it needs none.
     pub gpus: Vec<GpuId>,
@@ -22,7 +22,7 @@ impl Scheduler {
     /// The next starts, at most `most`, the earliest first. `ends` has the expected ends of running attempts that report
     /// their progress; others end by their estimates. An attempt without an estimate keeps its resources and is not
     /// listed, nor are jobs of a batch system, whose start is not this scheduler's decision.
-    pub fn forecast(&self, now: Time, ends: &BTreeMap<AttemptId, Time>, most: usize) -> Vec<Expected> {
+    pub fn forecast(&self, now: Time, ends: &BTreeMap<AttemptId, Time>, most: usize) -> Vec<StartForecast> {
         if self.core().unsettled <= self.core().live.len() {
             // All that is left runs.
             return Vec::new();
@@ -63,7 +63,7 @@ struct Future {
     now: Time,
     /// Expected ends of the attempts that run.
     ends: BTreeSet<(Time, AttemptId)>,
-    found: Vec<Expected>,
+    found: Vec<StartForecast>,
     /// Nothing is known about the time after this.
     is_over: bool,
 }
@@ -111,7 +111,7 @@ impl Future {
                 Action::Start { attempt, instance, placement } => {
                     let Some(to) = self.expected_end(attempt) else { continue };
                     self.ends.insert((to, attempt));
-                    self.found.push(Expected { instance, gpus: placement.gpus, from: self.now, to });
+                    self.found.push(StartForecast { instance, gpus: placement.gpus, from: self.now, to });
                 }
                 // Its time limit passes, and nobody knows what fails with it.
                 Action::Kill { .. } => self.is_over = true,

@@ -52,7 +52,7 @@ pub use api::{
     Action, Answer, Capacity, Distance, Estimate, EstimateSource, Event, GpuState, Limits, OtherParameter, Placement,
     Sharing, Task,
 };
-pub use explain::{Holder, Shortage, Waiting};
-pub use forecast::Expected;
+pub use explain::{Holder, Shortage, WaitState};
+pub use forecast::StartForecast;
 pub use machine::Scheduler;
-pub use others::{BlockedUnit, CardHolders, Head, Holding, PeerLoad, PeerRun, QueuePosition, Shift};
+pub use others::{BlockedUnit, CardHolders, Head, MachineShare, PeerLoad, PeerRun, QueuePosition, Shift};

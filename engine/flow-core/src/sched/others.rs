@@ -23,7 +23,7 @@ use crate::{GpuId, InstanceId, Span, Time};
 
 /// An amount of the machine that a run holds or asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holding {
+pub struct MachineShare {
     /// Thousandths of a CPU.
     pub cpu_milli: u64,
     /// Host memory, bytes.
@@ -42,9 +42,9 @@ fn none(amount: &u32) -> bool {
     *amount == 0
 }
 
-impl Holding {
+impl MachineShare {
     /// What both hold.
-    pub fn add(&mut self, more: &Holding) {
+    pub fn add(&mut self, more: &MachineShare) {
         self.cpu_milli = self.cpu_milli.saturating_add(more.cpu_milli);
         self.memory = self.memory.saturating_add(more.memory);
         self.attempts = self.attempts.saturating_add(more.attempts);
@@ -61,7 +61,7 @@ pub struct Head {
     /// Higher goes first.
     pub priority: i64,
     /// Its request.
-    pub asks: Holding,
+    pub asks: MachineShare,
     /// The GPUs of ours that it may have.
     pub cards: Vec<GpuId>,
 }
@@ -96,7 +96,7 @@ pub struct PeerRun {
     /// Distinguishes runs.
     pub run: u32,
     /// Holdings of its attempts.
-    pub holds: Holding,
+    pub holds: MachineShare,
     /// Its head, if something of it waits.
     pub head: Option<Head>,
 }
@@ -113,9 +113,9 @@ impl PeerRun {
 pub struct PeerLoad {
     /// Number of other runs.
     pub runs: u32,
-    pub holds: Holding,
+    pub holds: MachineShare,
     /// The sum of what the heads before ours ask for.
-    pub ahead: Holding,
+    pub ahead: MachineShare,
     /// GPUs of ours that other flows have.
     pub gpus: Vec<GpuId>,
     /// GPUs on which nothing of ours may start, because they are kept for heads before ours.
@@ -139,7 +139,7 @@ impl PeerLoad {
         }
         ahead.sort_by_key(|(turn, _)| *turn);
         for (_, head) in ahead {
-            others.ahead.add(&Holding { attempts: 1, ..head.asks });
+            others.ahead.add(&MachineShare { attempts: 1, ..head.asks });
             others.keep(head, &cards.ours);
         }
         others
@@ -160,7 +160,7 @@ impl PeerLoad {
 
     /// Lets `room` of `all` start before the heads that are ahead, while we hold `holds`. A head that wants the machine for itself
     /// stays first.
-    pub fn leave(&mut self, room: &Holding, holds: &Holding, all: &Holding) {
+    pub fn leave(&mut self, room: &MachineShare, holds: &MachineShare, all: &MachineShare) {
         if self.ahead.exclusive || room.cpu_milli == 0 {
             return;
         }
@@ -197,12 +197,12 @@ const SHIFT: Span = Span::from_millis(100);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shift {
     until: Time,
-    held: Holding,
+    held: MachineShare,
 }
 
 impl Shift {
     /// A unit of this run started; `holds` includes it.
-    pub fn started(&mut self, now: Time, holds: Holding) {
+    pub fn started(&mut self, now: Time, holds: MachineShare) {
         if now >= self.until {
             *self = Shift { until: now + SHIFT, held: holds };
         } else {
@@ -212,15 +212,15 @@ impl Shift {
     }
 
     /// How much this run may start before the heads ahead, given its holdings.
-    pub fn room(&self, now: Time, holds: &Holding) -> Holding {
+    pub fn room(&self, now: Time, holds: &MachineShare) -> MachineShare {
         if now >= self.until {
-            return Holding::default();
+            return MachineShare::default();
         }
         let (cpu_milli, memory) = (self.held.cpu_milli, self.held.memory);
-        Holding {
+        MachineShare {
             cpu_milli: cpu_milli.saturating_sub(holds.cpu_milli),
             memory: memory.saturating_sub(holds.memory),
-            ..Holding::default()
+            ..MachineShare::default()
         }
     }
 }
@@ -234,5 +234,5 @@ pub struct BlockedUnit {
     /// The highest priority of its members.
     pub priority: i64,
     /// Its request.
-    pub asks: Holding,
+    pub asks: MachineShare,
 }

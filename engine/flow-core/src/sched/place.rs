@@ -11,7 +11,7 @@ use crate::{CorunGpus, GpuId, InstanceId};
 
 /// How a demand joins others on their GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Joins {
+enum SharingKind {
     /// Nothing else is on them, or sharing is expected to pay.
     Well,
     /// To measure whether sharing pays.
@@ -111,9 +111,9 @@ impl Allocations {
     }
 
     /// How a demand may join the holders of these GPUs, if it may.
-    fn joins(&self, demand: &Demand, gpus: &[GpuId]) -> Option<Joins> {
+    fn joins(&self, demand: &Demand, gpus: &[GpuId]) -> Option<SharingKind> {
         if gpus.iter().all(|gpu| self.gpus[gpu.index()].is_empty()) {
-            return Some(Joins::Well);
+            return Some(SharingKind::Well);
         }
         let mut work: Vec<Work<'_>> = self.holders.values().map(Work::of).collect();
         let before = JointSpeed::of(&work, self, &self.sharing.devices);
@@ -124,12 +124,12 @@ impl Allocations {
         let bearable = after.slowest + within >= 1.0 / self.sharing.slowdown;
         let gains = |before: JointSpeed, after: JointSpeed| after.sum - before.sum + within >= self.sharing.gain;
         if bearable && gains(before, after) {
-            return Some(Joins::Well);
+            return Some(SharingKind::Well);
         }
         let hoped = self.hoped(demand, gpus).filter(|_| bearable)?;
         let after = JointSpeed::of(&work, self, &hoped);
         work.pop();
-        gains(JointSpeed::of(&work, self, &hoped), after).then_some(Joins::OnTrial)
+        gains(JointSpeed::of(&work, self, &hoped), after).then_some(SharingKind::OnTrial)
     }
 
     /// The coefficients for a trial, if a trial would be conclusive: the two have the GPUs to themselves, both show the
@@ -210,7 +210,7 @@ impl Allocations {
             return None;
         }
         let gpus = self.choose(demand)?;
-        let trial = self.joins(demand, &gpus)? == Joins::OnTrial;
+        let trial = self.joins(demand, &gpus)? == SharingKind::OnTrial;
         let cards = || gpus.iter().map(|gpu| &self.gpus[gpu.index()]);
         let room = cards().map(Gpu::free).min().unwrap_or(0);
         let gpu_memory = match demand.gpu_memory {

@@ -23,7 +23,7 @@ pub(super) enum Exclusivity {
 
 /// Facts about a placement that are kept after its release.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(super) struct PlacementFacts {
     /// One of its GPUs no longer responds.
     pub(super) lost: bool,
     /// The most memory that was reserved or used on one of its GPUs.
@@ -219,8 +219,8 @@ impl Allocations {
     }
 
     /// Facts about an attempt's placement for after its end.
-    pub(super) fn held(&self, attempt: AttemptId) -> Held {
-        Held { lost: self.lost_under(attempt), peak: self.peak(attempt) }
+    pub(super) fn held(&self, attempt: AttemptId) -> PlacementFacts {
+        PlacementFacts { lost: self.lost_under(attempt), peak: self.peak(attempt) }
     }
 
     /// The most memory that an attempt reserved or used on one GPU.

@@ -2,16 +2,16 @@
 //! runs appear here only as totals.
 
 use super::machine::Scheduler;
-use super::others::{BlockedUnit, Holding, PeerLoad};
+use super::others::{BlockedUnit, MachineShare, PeerLoad};
 use super::state::{Class, Core};
-use crate::reason::Rivalry;
+use crate::reason::PeerConflict;
 use crate::{CorunGpus, InstanceId};
 
 impl Scheduler {
     /// Holdings of the running attempts.
-    pub fn holding(&self) -> Holding {
+    pub fn holding(&self) -> MachineShare {
         let ledger = &self.core().feasibility.now;
-        Holding {
+        MachineShare {
             cpu_milli: ledger.held_cpus,
             memory: ledger.held_memory,
             attempts: ledger.holders.len() as u32,
@@ -21,9 +21,9 @@ impl Scheduler {
     }
 
     /// Total capacity, ignoring other runs.
-    pub fn all(&self) -> Holding {
+    pub fn all(&self) -> MachineShare {
         let capacity = &self.core().capacity;
-        Holding { cpu_milli: u64::from(capacity.cpus) * 1_000, memory: capacity.memory, ..Holding::default() }
+        MachineShare { cpu_milli: u64::from(capacity.cpus) * 1_000, memory: capacity.memory, ..MachineShare::default() }
     }
 
     /// The first unit of this run that other runs keep from starting. It stays the same until it starts, so it keeps its
@@ -110,9 +110,9 @@ impl Core {
         self.members(unit).iter().map(|&m| self.node(m).task.priority).max().unwrap_or(0)
     }
 
-    fn asks(&self, unit: InstanceId) -> Holding {
+    fn asks(&self, unit: InstanceId) -> MachineShare {
         let class = self.class(unit);
-        let mut asks = Holding { exclusive: self.wants_alone(class), ..Holding::default() };
+        let mut asks = MachineShare { exclusive: self.wants_alone(class), ..MachineShare::default() };
         let same = self.group(unit).is_some_and(|group| group.mode != CorunGpus::Own);
         for &member in self.members(unit) {
             let demand = &self.node(member).demand;
@@ -129,15 +129,15 @@ impl Core {
     }
 
     /// How other runs keep units of a class from starting, whatever room there is.
-    pub(super) fn kept_elsewhere(&self, class: Class) -> Option<Rivalry> {
+    pub(super) fn kept_elsewhere(&self, class: Class) -> Option<PeerConflict> {
         let PeerLoad { holds, ahead, .. } = &self.feasibility.now.others;
         let alone = self.wants_alone(class);
         if holds.exclusive {
-            Some(Rivalry::Exclusive)
+            Some(PeerConflict::Exclusive)
         } else if alone && holds.attempts > 0 {
-            Some(Rivalry::Running)
+            Some(PeerConflict::Running)
         } else if ahead.exclusive || alone && ahead.attempts > 0 {
-            Some(Rivalry::Ahead)
+            Some(PeerConflict::Ahead)
         } else {
             None
         }

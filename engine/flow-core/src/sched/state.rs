@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::{Answer, Capacity, Limits, Task};
 use super::demand::Demand;
-use super::resources::{Feasibility, Held};
+use super::resources::{Feasibility, PlacementFacts};
 use crate::{AttemptId, CorunGpus, GroupId, InstanceId, Outcome, Span, Time};
 
 /// Resources held back for a unit that could not start.
@@ -146,7 +146,7 @@ pub(super) struct RunningAttempt {
     /// Its processes are gone; its outputs are being collected.
     pub(super) collecting: bool,
     /// It has released its placement; facts about it.
-    pub(super) freed: Option<Held>,
+    pub(super) freed: Option<PlacementFacts>,
 }
 
 impl RunningAttempt {

@@ -15,20 +15,20 @@ pub(crate) enum Seg {
 
 /// A path into a file of the workflow, shared by its tail, so that every value can carry one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct At {
+pub(crate) struct YamlPath {
     /// The file: 0 is the workflow itself, the others are included.
     file: usize,
-    link: Option<Arc<(At, Seg)>>,
+    link: Option<Arc<(YamlPath, Seg)>>,
 }
 
-impl At {
+impl YamlPath {
     /// The workflow's own file.
     pub(crate) fn root() -> Self {
-        At::default()
+        YamlPath::default()
     }
 
     pub(crate) fn of(file: usize) -> Self {
-        At { file, link: None }
+        YamlPath { file, link: None }
     }
 
     /// The file that it is a place of.
@@ -48,7 +48,7 @@ impl At {
 
     /// A part below it.
     pub(crate) fn seg(&self, seg: Seg) -> Self {
-        At { file: self.file, link: Some(Arc::new((self.clone(), seg))) }
+        YamlPath { file: self.file, link: Some(Arc::new((self.clone(), seg))) }
     }
 
     /// The parts from the top.
@@ -66,7 +66,7 @@ impl At {
 
 /// The part of a place that a problem is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum On {
+pub(crate) enum PlacePart {
     Key,
     Value,
     /// This excerpt of the value's text.
@@ -84,8 +84,8 @@ pub(crate) enum On {
 /// A diagnostic whose place is not looked up yet: spans are only made when there is something to show.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
-    pub(crate) at: At,
-    pub(crate) on: On,
+    pub(crate) at: YamlPath,
+    pub(crate) on: PlacePart,
     pub(crate) what: Diagnostic,
 }
 
@@ -94,12 +94,12 @@ pub(crate) struct Problem {
 pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 impl Problems {
-    pub(crate) fn value(&mut self, at: &At, what: Diagnostic) {
-        self.add(at, On::Value, what);
+    pub(crate) fn value(&mut self, at: &YamlPath, what: Diagnostic) {
+        self.add(at, PlacePart::Value, what);
     }
 
-    pub(crate) fn key(&mut self, at: &At, what: Diagnostic) {
-        self.add(at, On::Key, what);
+    pub(crate) fn key(&mut self, at: &YamlPath, what: Diagnostic) {
+        self.add(at, PlacePart::Key, what);
     }
 
     /// Candidates for the nearest name. Empty after many problems, because nobody reads that many.
@@ -112,7 +112,7 @@ impl Problems {
     }
 
     /// About whatever it is.
-    pub(crate) fn add(&mut self, at: &At, on: On, what: Diagnostic) {
+    pub(crate) fn add(&mut self, at: &YamlPath, on: PlacePart, what: Diagnostic) {
         self.0.push(Problem { at: at.clone(), on, what });
     }
 }

@@ -3,7 +3,7 @@
 use serde_yaml::Value as Yaml;
 
 use super::{
-    at::{At, Problems},
+    at::{Problems, YamlPath},
     keys,
     raw::{File, RawEnvironment},
     read::Reader,
@@ -16,7 +16,7 @@ use crate::{Diagnostic, EnvironmentProvider, expr::Template};
 pub(crate) const REQUIRED: &str = "required";
 
 impl Reader<'_> {
-    pub(super) fn environments(&mut self, yaml: &Yaml, at: &At, file: &mut File) {
+    pub(super) fn environments(&mut self, yaml: &Yaml, at: &YamlPath, file: &mut File) {
         for (name, value, at) in self.mapping(yaml, at, "`environments`") {
             if name == REQUIRED {
                 let required = self.plain(value, &at, REQUIRED).and_then(|v| self.typed(&at, typed::boolean(&v)));
@@ -28,7 +28,7 @@ impl Reader<'_> {
         }
     }
 
-    fn environment(&mut self, name: String, yaml: &Yaml, at: &At) -> Option<RawEnvironment> {
+    fn environment(&mut self, name: String, yaml: &Yaml, at: &YamlPath) -> Option<RawEnvironment> {
         let before = self.problems.0.len();
         let mut found = Vec::new();
         for (key, value, at) in self.entries(yaml, at, keys::ENVIRONMENT, "an environment") {

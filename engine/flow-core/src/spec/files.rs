@@ -6,7 +6,10 @@ use minijinja::value::{Value, ValueKind};
 
 use super::{
     at::{Problems, Seg},
-    typed::{Below, Typed, What, Wrong, all, expected, identifier, known, list, mapping, other, seg, text, texts},
+    typed::{
+        MistakeKind, PrependPath, TypedResult, ValueMistake, all, expected, identifier, known, list, mapping, other,
+        seg, text, texts,
+    },
 };
 use crate::{
     Diagnostic, Input, Output,
@@ -14,7 +17,7 @@ use crate::{
     paths::{normal, within},
 };
 
-pub(crate) fn inputs(value: &Value) -> Typed<Vec<Input>> {
+pub(crate) fn inputs(value: &Value) -> TypedResult<Vec<Input>> {
     const WHAT: &str = "a list of paths, or a mapping of names and paths";
     let input = |name: Option<String>, value: &Value| {
         let (path, by_listing, copy) = match value.kind() {
@@ -64,8 +67,8 @@ pub(super) fn check_placed(inputs: &Template, problems: &mut Problems) {
     for (n, (place, member)) in placed.iter().enumerate() {
         let problem = if let Err(wrong) = inside(if place.is_empty() { "." } else { place }, "the place") {
             wrong.into_iter().find_map(|wrong| match wrong.what {
-                What::Other(what) => Some(what),
-                What::Type { .. } => None,
+                MistakeKind::Other(what) => Some(what),
+                MistakeKind::Type { .. } => None,
             })
         } else if placed[..n].iter().any(|(twin, _)| place == twin) {
             Some(Diagnostic::new(format!("two outputs would be at `{place}` in the work folder")))
@@ -102,8 +105,8 @@ pub(crate) fn relation(path: &str, other: &str) -> Option<&'static str> {
 }
 
 /// Adds what to write instead of a path as the key of a file.
-fn for_outputs_only(mut wrong: Vec<Wrong>, key: &str, value: &Value) -> Vec<Wrong> {
-    if let (true, Some(What::Other(what))) = (key.contains(['/', '.']), wrong.first_mut().map(|w| &mut w.what)) {
+fn for_outputs_only(mut wrong: Vec<ValueMistake>, key: &str, value: &Value) -> Vec<ValueMistake> {
+    if let (true, Some(MistakeKind::Other(what))) = (key.contains(['/', '.']), wrong.first_mut().map(|w| &mut w.what)) {
         let path = value.as_str().unwrap_or(key);
         what.help.push(format!(
             "write a name as the key, `file: {path}`, or a list, `inputs: [{path}]`; \
@@ -114,7 +117,7 @@ fn for_outputs_only(mut wrong: Vec<Wrong>, key: &str, value: &Value) -> Vec<Wron
 }
 
 /// No two inputs lie in the same place of the work folder, and those that are inside one another there do so where they are, too.
-fn apart(inputs: &[(Seg, Input)]) -> Typed<()> {
+fn apart(inputs: &[(Seg, Input)]) -> TypedResult<()> {
     if inputs.len() < 2 {
         return Ok(());
     }
@@ -162,7 +165,7 @@ fn apart(inputs: &[(Seg, Input)]) -> Typed<()> {
 }
 
 /// An input whose place in the work folder is its own.
-fn placed(input: Input) -> Typed<Input> {
+fn placed(input: Input) -> TypedResult<Input> {
     let here = input.place();
     if here.is_empty() {
         let what = Diagnostic::new(format!("the input `{}` is the workflow's whole folder", input.path));
@@ -172,7 +175,7 @@ fn placed(input: Input) -> Typed<Input> {
 }
 
 /// The path of `{path: PATH, by: listing, copy: true}`, and whether each of both is said.
-fn detailed(value: &Value) -> Typed<(String, bool, bool)> {
+fn detailed(value: &Value) -> TypedResult<(String, bool, bool)> {
     const KEYS: [&str; 3] = ["path", "by", "copy"];
     let entries = mapping(value, "`{path: PATH, by: listing}` or `{path: PATH, copy: true}`")?;
     for (key, _) in &entries {
@@ -201,7 +204,7 @@ fn detailed(value: &Value) -> Typed<(String, bool, bool)> {
 
 /// `outputs:`. The only one of a list is named `out`. Several are named by their files, without suffix; if two would have
 /// the same name, by their whole paths, with `_` for all other characters.
-pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
+pub(crate) fn outputs(value: &Value) -> TypedResult<Vec<Output>> {
     const WHAT: &str = "a list of paths, or a mapping of names and paths";
     let found: Vec<(Seg, Output)> = match value.kind() {
         ValueKind::Seq => {
@@ -232,12 +235,12 @@ pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
     let mut clean: Vec<Output> = Vec::new();
     // By path and by name.
     let (mut paths, mut names): (BTreeMap<String, usize>, BTreeMap<String, usize>) = Default::default();
-    let mut wrong: Vec<Wrong> = Vec::new();
+    let mut wrong: Vec<ValueMistake> = Vec::new();
     let has_several = found.len() > 1;
     for (place, output) in found {
         let path = inside(&output.path, "the output").and_then(|path| {
             identifier(&output.name, "an output").map_err(|mut wrong| {
-                if let Some(What::Other(what)) = wrong.first_mut().map(|w| &mut w.what) {
+                if let Some(MistakeKind::Other(what)) = wrong.first_mut().map(|w| &mut w.what) {
                     what.help.push(NAMES.to_owned());
                 }
                 wrong
@@ -273,7 +276,7 @@ pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
             None
         };
         match clash {
-            Some(what) => wrong.push(Wrong { path: vec![place], key: false, what: What::Other(what) }),
+            Some(what) => wrong.push(ValueMistake { path: vec![place], key: false, what: MistakeKind::Other(what) }),
             None => {
                 paths.insert(path.clone(), clean.len());
                 names.insert(output.name.clone(), clean.len());
@@ -290,7 +293,7 @@ pub(super) fn is_pattern(path: &str) -> bool {
 }
 
 /// A path in the work folder, cleaned of `.` and doubled slashes.
-fn inside(path: &str, what: &str) -> Typed<String> {
+fn inside(path: &str, what: &str) -> TypedResult<String> {
     let parts = || path.split('/').filter(|p| !p.is_empty() && *p != ".");
     let first = parts().next();
     if path.starts_with('/') || parts().any(|part| part == "..") || first.is_none() {

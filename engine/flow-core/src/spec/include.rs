@@ -7,7 +7,7 @@ use indexmap::{IndexMap, map};
 use serde_yaml::Value as Yaml;
 
 use super::{
-    at::{At, On, Problem, Problems},
+    at::{PlacePart, Problem, Problems, YamlPath},
     document, locate,
     raw::File,
     read::Reader,
@@ -37,11 +37,11 @@ pub(super) fn files(
     let stem = source.path.rsplit('/').next().unwrap_or("").trim_end_matches(".yaml").trim_end_matches(".yml");
     let mut whole = File::default();
     for (file, yaml) in read_in {
-        let part = Reader { problems }.file(&yaml, &At::of(file), stem);
+        let part = Reader { problems }.file(&yaml, &YamlPath::of(file), stem);
         add(&mut whole, part, &sources, problems);
     }
     if whole.steps.is_empty() && problems.0.is_empty() {
-        problems.key(&At::root(), Diagnostic::new("neither the file nor what it includes has `steps`"));
+        problems.key(&YamlPath::root(), Diagnostic::new("neither the file nor what it includes has `steps`"));
     }
     Ok((whole, sources))
 }
@@ -51,7 +51,7 @@ struct Files<'a> {
     read: &'a mut dyn FnMut(&str) -> Result<String, Diagnostic>,
     problems: &'a mut Problems,
     /// From the workflow's own file down to the one at hand: where each includes the next.
-    chain: Vec<At>,
+    chain: Vec<YamlPath>,
     /// The files that were read, included ones first.
     read_in: Vec<(usize, Yaml)>,
     /// Something that is to be included is not.
@@ -63,11 +63,11 @@ impl Files<'_> {
     fn load(&mut self, file: usize) -> Result<(), Vec<Diagnostic>> {
         let source = Arc::clone(&self.sources[file]);
         let included = (file > 0).then(|| Arc::clone(&source));
-        let yaml = document(&source, &At::of(file), self.problems).map_err(|found| {
+        let yaml = document(&source, &YamlPath::of(file), self.problems).map_err(|found| {
             let of = |what| Diagnostic { source: included.clone(), ..what };
             found.into_iter().map(of).collect::<Vec<_>>()
         })?;
-        for (path, at) in self.includes(&yaml, &At::of(file).key("include")) {
+        for (path, at) in self.includes(&yaml, &YamlPath::of(file).key("include")) {
             let path = match source.path.rsplit_once('/') {
                 Some((folder, _)) => normal(&format!("{folder}/{path}")),
                 None => normal(&path),
@@ -96,7 +96,7 @@ impl Files<'_> {
     }
 
     /// The paths that a file names, with their places.
-    fn includes(&mut self, yaml: &Yaml, at: &At) -> Vec<(String, At)> {
+    fn includes(&mut self, yaml: &Yaml, at: &YamlPath) -> Vec<(String, YamlPath)> {
         let Some(value) = yaml.get("include") else { return Vec::new() };
         let mut reader = Reader { problems: self.problems };
         let Some(value) = reader.plain(value, at, "include") else { return Vec::new() };
@@ -117,7 +117,7 @@ impl Files<'_> {
     }
 
     /// A file that is known already is not read again. One that is still being read includes itself, through those behind it.
-    fn circle(&mut self, known: usize, at: &At) {
+    fn circle(&mut self, known: usize, at: &YamlPath) {
         let whole = || self.chain.iter().chain([at]);
         let Some(from) = whole().position(|at| at.file() == known) else { return };
         self.incomplete = true;
@@ -130,7 +130,7 @@ impl Files<'_> {
 
 /// Adds the parts of a file. A part whose name another file has is a problem and is left out.
 fn add(whole: &mut File, part: File, sources: &[Arc<Source>], problems: &mut Problems) {
-    let mut twice = |what: &str, name: &str, at: &At, other: &At| {
+    let mut twice = |what: &str, name: &str, at: &YamlPath, other: &YamlPath| {
         let said = Diagnostic::new(format!("{what} `{name}` is in two files: here and at {}", place(sources, other)));
         problems.key(at, said.help("rename or remove one of them: no file overrides another"));
     };
@@ -185,9 +185,9 @@ fn add(whole: &mut File, part: File, sources: &[Arc<Source>], problems: &mut Pro
 }
 
 /// `common.yaml:12`.
-fn place(sources: &[Arc<Source>], at: &At) -> String {
+fn place(sources: &[Arc<Source>], at: &YamlPath) -> String {
     let source = &sources[at.file()];
-    let found = locate(sources, vec![Problem { at: at.clone(), on: On::Key, what: Diagnostic::new("") }]);
+    let found = locate(sources, vec![Problem { at: at.clone(), on: PlacePart::Key, what: Diagnostic::new("") }]);
     match found.first().and_then(|found| found.line_column(&source.text)) {
         Some((line, _)) => format!("{}:{line}", source.path),
         None => source.path.clone(),

@@ -2,7 +2,7 @@
 
 /// The names that expressions of a key may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sees {
+pub(crate) struct VisibleNames {
     pub(crate) params: bool,
     pub(crate) machine: bool,
     pub(crate) axes: bool,
@@ -10,18 +10,18 @@ pub(crate) struct Sees {
     pub(crate) steps: bool,
 }
 
-const fn sees(params: bool, machine: bool, axes: bool, steps: bool) -> Option<Sees> {
-    Some(Sees { params, machine, axes, steps })
+const fn sees(params: bool, machine: bool, axes: bool, steps: bool) -> Option<VisibleNames> {
+    Some(VisibleNames { params, machine, axes, steps })
 }
 
-const ALL: Option<Sees> = sees(true, true, true, true);
-const PARAMS: Option<Sees> = sees(true, false, false, false);
-const PARAMS_MACHINE: Option<Sees> = sees(true, true, false, false);
-const PARAMS_AXES: Option<Sees> = sees(true, false, true, false);
-const PARAMS_MACHINE_AXES: Option<Sees> = sees(true, true, true, false);
-const MACHINE: Option<Sees> = sees(false, true, false, false);
+const ALL: Option<VisibleNames> = sees(true, true, true, true);
+const PARAMS: Option<VisibleNames> = sees(true, false, false, false);
+const PARAMS_MACHINE: Option<VisibleNames> = sees(true, true, false, false);
+const PARAMS_AXES: Option<VisibleNames> = sees(true, false, true, false);
+const PARAMS_MACHINE_AXES: Option<VisibleNames> = sees(true, true, true, false);
+const MACHINE: Option<VisibleNames> = sees(false, true, false, false);
 /// No expression at all.
-const PLAIN: Option<Sees> = None;
+const PLAIN: Option<VisibleNames> = None;
 
 /// The form of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,10 +99,10 @@ pub(crate) struct Key {
     /// The form of its value.
     pub(crate) kind: Kind,
     /// The names that its expressions see. `None` if it takes no expressions.
-    pub(crate) sees: Option<Sees>,
+    pub(crate) sees: Option<VisibleNames>,
 }
 
-const fn key(name: &'static str, kind: Kind, sees: Option<Sees>, about: &'static str) -> Key {
+const fn key(name: &'static str, kind: Kind, sees: Option<VisibleNames>, about: &'static str) -> Key {
     Key { name, about, kind, sees }
 }
 

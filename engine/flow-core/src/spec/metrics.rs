@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use minijinja::value::Value;
 use serde_yaml::Value as Yaml;
 
-use super::{at::At, files, read::Reader, typed};
+use super::{at::YamlPath, files, read::Reader, typed};
 use crate::{
     Diagnostic,
     metrics::{Metrics, MetricsFile, Pattern, Summary, SummaryError, metric_name},
 };
 
 impl Reader<'_> {
-    pub(super) fn metrics(&mut self, yaml: &Yaml, at: &At) -> Option<Metrics> {
+    pub(super) fn metrics(&mut self, yaml: &Yaml, at: &YamlPath) -> Option<Metrics> {
         const KEYS: [&str; 7] = ["json", "jsonl", "csv", "tensorboard", "stdout", "summary", "required"];
         let what = "places of numbers, `{stdout: PATTERN}`, `{json: FILE}`, `{jsonl: FILE}`, `{csv: FILE}`, \
                     `{tensorboard: FOLDER}`";
@@ -70,7 +70,7 @@ impl Reader<'_> {
     }
 
     /// One text, or several, each with its place.
-    fn places(&mut self, value: &Value, at: &At) -> Vec<(String, At)> {
+    fn places(&mut self, value: &Value, at: &YamlPath) -> Vec<(String, YamlPath)> {
         if value.as_str().is_some() {
             return self.typed(at, typed::text(value)).map(|text| (text, at.clone())).into_iter().collect();
         }
@@ -78,7 +78,7 @@ impl Reader<'_> {
         texts.into_iter().enumerate().map(|(n, text)| (text, at.index(n))).collect()
     }
 
-    fn summary(&mut self, value: &Value, at: &At) -> BTreeMap<String, Summary> {
+    fn summary(&mut self, value: &Value, at: &YamlPath) -> BTreeMap<String, Summary> {
         const WHAT: &str = "`last`, `min`, `max`, `best`, `at min NAME`, `at max NAME` or `at best NAME`";
         let mut all = BTreeMap::new();
         for (name, value) in self.typed(at, typed::mapping(value, "metrics, each with its value")).unwrap_or_default() {
@@ -100,7 +100,7 @@ impl Reader<'_> {
     }
 
     /// Metrics that `summary` names and no pattern does.
-    fn known(&mut self, summary: &BTreeMap<String, Summary>, known: &[String], at: &At) {
+    fn known(&mut self, summary: &BTreeMap<String, Summary>, known: &[String], at: &YamlPath) {
         let names: BTreeSet<&str> = known.iter().map(String::as_str).collect();
         for (name, summary) in summary {
             let of = match summary {

@@ -29,7 +29,7 @@ use std::{
 use minijinja::value::Value;
 
 use self::{
-    at::{At, On, Problem, Problems},
+    at::{PlacePart, Problem, Problems, YamlPath},
     raw::{File, Part},
     step::{Action, Step},
 };
@@ -76,12 +76,12 @@ pub fn parse_with(
 }
 
 /// The mapping that a file is.
-fn document(source: &Source, root: &At, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
+fn document(source: &Source, root: &YamlPath, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
     let (text, shift) = source.body();
     mapping(text, root, problems).map_err(|diagnostics| shifted(diagnostics, shift))
 }
 
-fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
+fn mapping(text: &str, root: &YamlPath, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
     let yaml = parsed(text, root)?;
     if !yaml.is_mapping() {
         let what = match yaml {
@@ -110,7 +110,7 @@ fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml:
 }
 
 /// The value of a YAML text, with its merges applied.
-fn parsed(text: &str, root: &At) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
+fn parsed(text: &str, root: &YamlPath) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
     let mut yaml = serde_yaml::from_str(text).map_err(|e| {
         let repeated = if e.to_string().contains("duplicate entry") { spans::repeated(text) } else { Vec::new() };
         if repeated.is_empty() { hints::no_yaml(text, &e) } else { repeated }
@@ -120,7 +120,7 @@ fn parsed(text: &str, root: &At) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
 }
 
 /// The one error of a text of which nothing can be made.
-fn fatal(text: &str, what: Diagnostic, at: &At) -> Vec<Diagnostic> {
+fn fatal(text: &str, what: Diagnostic, at: &YamlPath) -> Vec<Diagnostic> {
     let mut problems = Problems::default();
     problems.value(at, what);
     spans::locate(text, problems.0)
@@ -245,7 +245,8 @@ impl Workflow {
     ) -> Vec<Diagnostic> {
         let steps: BTreeMap<&str, &Step> = self.steps.iter().map(|step| (&*step.name, step)).collect();
         let place = |(step, text, what): (&str, &str, Diagnostic)| {
-            let (at, on) = steps.get(step).map_or((At::root(), On::Nothing), |found| self::place(found, keys, text));
+            let (at, on) =
+                steps.get(step).map_or((YamlPath::root(), PlacePart::Nothing), |found| self::place(found, keys, text));
             Problem { at, on, what }
         };
         self.locate(all.into_iter().map(place).collect())
@@ -255,11 +256,13 @@ impl Workflow {
     pub fn about_inputs<'a>(&self, all: impl IntoIterator<Item = (&'a str, &'a Input, Diagnostic)>) -> Vec<Diagnostic> {
         let steps: BTreeMap<&str, &Step> = self.steps.iter().map(|step| (&*step.name, step)).collect();
         let place = |(step, input, what): (&str, &Input, Diagnostic)| {
-            let Some(found) = steps.get(step) else { return Problem { at: At::root(), on: On::Nothing, what } };
+            let Some(found) = steps.get(step) else {
+                return Problem { at: YamlPath::root(), on: PlacePart::Nothing, what };
+            };
             let parameter =
                 input.name.as_deref().and_then(|name| name.strip_prefix("with.")).filter(|_| input.in_place);
             let (at, on) = self::place(found, if parameter.is_some() { &["with"] } else { &["inputs"] }, &input.path);
-            let below = |at: At, part: &str| part.parse().map_or_else(|_| at.key(part), |index| at.index(index));
+            let below = |at: YamlPath, part: &str| part.parse().map_or_else(|_| at.key(part), |index| at.index(index));
             Problem { at: parameter.into_iter().flat_map(|name| name.split('.')).fold(at, below), on, what }
         };
         self.locate(all.into_iter().map(place).collect())
@@ -273,7 +276,7 @@ impl Workflow {
         let mut problems = Problems::default();
         for (declared, what) in all {
             let raw = self.file.environments.iter().find(|raw| raw.name == declared.name);
-            problems.value(raw.map_or(&At::root(), |raw| &raw.place.at), what);
+            problems.value(raw.map_or(&YamlPath::root(), |raw| &raw.place.at), what);
         }
         self.locate(problems.0)
     }
@@ -281,7 +284,7 @@ impl Workflow {
     /// The diagnostic, with the place of a key of the workflow's own `slurm:`.
     pub fn about_slurm(&self, key: &str, what: Diagnostic) -> Vec<Diagnostic> {
         let mut problems = Problems::default();
-        problems.value(&At::root().key("slurm").key(key), what);
+        problems.value(&YamlPath::root().key("slurm").key(key), what);
         self.locate(problems.0)
     }
 
@@ -291,11 +294,11 @@ impl Workflow {
 }
 
 /// The place of a text in the first of these keys that a step has.
-fn place(step: &Step, keys: &[&str], text: &str) -> (At, On) {
+fn place(step: &Step, keys: &[&str], text: &str) -> (YamlPath, PlacePart) {
     let mut parts = keys.iter().filter_map(|key| step.parts.get(key));
     match parts.next() {
-        Some(Part::Value(value) | Part::With(value, _)) => (value.at.clone(), On::Text(text.to_owned())),
-        _ => (step.at.clone(), On::Key),
+        Some(Part::Value(value) | Part::With(value, _)) => (value.at.clone(), PlacePart::Text(text.to_owned())),
+        _ => (step.at.clone(), PlacePart::Key),
     }
 }
 

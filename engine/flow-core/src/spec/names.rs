@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    at::{At, On, Problems},
+    at::{PlacePart, Problems, YamlPath},
     files,
-    keys::{self, MACHINE_FIELDS, Sees},
+    keys::{self, MACHINE_FIELDS, VisibleNames},
     raw::{File, Part},
     step::Step,
 };
@@ -90,7 +90,7 @@ fn step_names(step: &Step, names: &Names<'_>, problems: &mut Problems) {
     }
 }
 
-fn known_step(name: &str, at: &At, own: Option<&Step>, names: &Names<'_>, problems: &mut Problems) {
+fn known_step(name: &str, at: &YamlPath, own: Option<&Step>, names: &Names<'_>, problems: &mut Problems) {
     if !names.steps.contains(name) {
         let what = Diagnostic::new(format!("there is no step `{name}`"));
         let others = names.steps.iter().map(|n| &**n).filter(|n| own.is_none_or(|s| *s.name != **n));
@@ -101,18 +101,18 @@ fn known_step(name: &str, at: &At, own: Option<&Step>, names: &Names<'_>, proble
 
 struct Check<'a> {
     key: &'a str,
-    sees: Sees,
+    sees: VisibleNames,
     step: Option<&'a Step>,
     names: &'a Names<'a>,
     problems: &'a mut Problems,
 }
 
 impl Check<'_> {
-    fn add(&mut self, at: &At, expr: &Expr, text: &str, what: Diagnostic) {
-        self.problems.add(at, On::In { expression: expr.text.clone(), text: text.to_owned() }, what);
+    fn add(&mut self, at: &YamlPath, expr: &Expr, text: &str, what: Diagnostic) {
+        self.problems.add(at, PlacePart::In { expression: expr.text.clone(), text: text.to_owned() }, what);
     }
 
-    fn expression(&mut self, expr: &Expr, at: &At) {
+    fn expression(&mut self, expr: &Expr, at: &YamlPath) {
         for name in &expr.variables {
             self.variable(name, expr, at);
         }
@@ -174,7 +174,7 @@ impl Check<'_> {
         }
     }
 
-    fn inputs(&mut self, expr: &Expr, at: &At) {
+    fn inputs(&mut self, expr: &Expr, at: &YamlPath) {
         let Some(step) = self.step else { return };
         let declared: Option<Vec<String>> = match step.parts.value("inputs").map(|t| &t.node) {
             None => Some(Vec::new()),
@@ -201,7 +201,7 @@ impl Check<'_> {
         }
     }
 
-    fn variable(&mut self, name: &str, expr: &Expr, at: &At) {
+    fn variable(&mut self, name: &str, expr: &Expr, at: &YamlPath) {
         let axes: Vec<&str> = self.step.iter().flat_map(|s| s.axes.iter().map(|(n, _)| &**n)).collect();
         let unseen = match name {
             "params" => !self.sees.params,

@@ -6,13 +6,13 @@ use minijinja::value::{Value, ValueKind};
 use serde_yaml::Value as Yaml;
 
 use super::{
-    at::At,
+    at::YamlPath,
     files,
     keys::{self, Key, Kind},
     raw::{Part, RawMatrix, RawPoint, RawStep},
     read::Reader,
     slurm,
-    typed::{self, Typed},
+    typed::{self, TypedResult},
 };
 use crate::{
     Diagnostic,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Reader<'_> {
-    pub(super) fn step(&mut self, name: String, yaml: &Yaml, at: &At) -> RawStep {
+    pub(super) fn step(&mut self, name: String, yaml: &Yaml, at: &YamlPath) -> RawStep {
         let before = self.problems.0.len();
         self.name(&name, at, "a step");
         let entries = match yaml {
@@ -41,7 +41,7 @@ impl Reader<'_> {
         RawStep { name, at: at.clone(), broken: self.problems.0.len() > before, keys }
     }
 
-    fn part(&mut self, key: &'static Key, yaml: &Yaml, at: &At) -> Option<Part> {
+    fn part(&mut self, key: &'static Key, yaml: &Yaml, at: &YamlPath) -> Option<Part> {
         match key.kind {
             Kind::Matrix => {
                 let mut matrix = RawMatrix::default();
@@ -115,7 +115,7 @@ impl Reader<'_> {
     }
 
     /// A value that is known already is checked already.
-    fn check(&mut self, key: &Key, value: &Value, at: &At) {
+    fn check(&mut self, key: &Key, value: &Value, at: &YamlPath) {
         if value.is_none() && nullable(key.kind) {
             return;
         }
@@ -148,7 +148,7 @@ impl Reader<'_> {
     }
 
     /// A script below its `#!` line.
-    fn script(&mut self, yaml: &Yaml, at: &At) {
+    fn script(&mut self, yaml: &Yaml, at: &YamlPath) {
         if yaml.as_str().and_then(script).is_some_and(|script| script.is_empty()) {
             let what = Diagnostic::new("nothing follows the `#!` line");
             let help = "write the script below `run: |`, which keeps its lines; `run: >` joins them";
@@ -204,7 +204,7 @@ impl Reader<'_> {
     }
 
     /// An axis with a valid name. If its values are wrong, its name is known anyway.
-    fn one_axis(&mut self, name: &str, yaml: &Yaml, at: &At) -> Option<(Arc<str>, Template)> {
+    fn one_axis(&mut self, name: &str, yaml: &Yaml, at: &YamlPath) -> Option<(Arc<str>, Template)> {
         let good = self.name(name, at, "an axis") && self.free(name, at, "an axis");
         let before = self.problems.0.len();
         let axis = Template::parse(yaml, at, self.problems);
@@ -215,7 +215,7 @@ impl Reader<'_> {
     }
 
     /// `include:` or `exclude:` of a matrix.
-    fn points(&mut self, key: &str, yaml: &Yaml, at: &At) -> Vec<RawPoint> {
+    fn points(&mut self, key: &str, yaml: &Yaml, at: &YamlPath) -> Vec<RawPoint> {
         let Yaml::Sequence(list) = yaml else {
             let what = Diagnostic::new(format!("`{key}` of a matrix is not a list"));
             self.problems.value(at, what.label("expected a list of points, `[{batch: 8, lr: 0.1}]`"));
@@ -264,7 +264,7 @@ pub(crate) fn nullable(kind: Kind) -> bool {
 }
 
 /// `shell:`.
-pub(crate) fn shell(value: &Value) -> Typed<Shell> {
+pub(crate) fn shell(value: &Value) -> TypedResult<Shell> {
     let named = value.as_str().and_then(Shell::named);
     named.map_or_else(
         || {
@@ -277,7 +277,7 @@ pub(crate) fn shell(value: &Value) -> Typed<Shell> {
     )
 }
 
-pub(crate) fn command(value: &Value) -> Typed<()> {
+pub(crate) fn command(value: &Value) -> TypedResult<()> {
     match value.as_str() {
         Some(text) if text.trim().is_empty() => typed::expected(value, "a command"),
         Some(_) => Ok(()),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use indexmap::IndexMap;
 use minijinja::value::Value;
 
-use super::at::At;
+use super::at::YamlPath;
 use crate::{
     EnvironmentProvider, Place, Slurm,
     expr::{Expr, Template},
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct File {
     pub(crate) name: String,
     pub(crate) title: BTreeMap<String, String>,
-    pub(crate) params: IndexMap<String, (Value, At)>,
+    pub(crate) params: IndexMap<String, (Value, YamlPath)>,
     pub(crate) profiles: Vec<Profile>,
     pub(crate) steps: Vec<RawStep>,
     pub(crate) publish: Vec<Entry>,
@@ -33,17 +33,17 @@ pub(crate) struct File {
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
     pub(crate) name: String,
-    pub(crate) at: At,
-    pub(crate) when: Option<When>,
+    pub(crate) at: YamlPath,
+    pub(crate) when: Option<Condition>,
     pub(crate) gpus: Option<u32>,
-    pub(crate) params: IndexMap<String, (Value, At)>,
+    pub(crate) params: IndexMap<String, (Value, YamlPath)>,
 }
 
 /// An entry of `environments:`.
 #[derive(Clone, Debug)]
 pub(crate) struct RawEnvironment {
     pub(crate) name: String,
-    pub(crate) at: At,
+    pub(crate) at: YamlPath,
     pub(crate) provider: EnvironmentProvider,
     /// The path or image.
     pub(crate) place: Template,
@@ -51,15 +51,15 @@ pub(crate) struct RawEnvironment {
 
 /// A condition, with its place.
 #[derive(Clone, Debug)]
-pub(crate) struct When {
-    pub(crate) at: At,
+pub(crate) struct Condition {
+    pub(crate) at: YamlPath,
     pub(crate) expr: Arc<Expr>,
 }
 
 /// An entry of `publish`.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    pub(crate) from: (String, At),
+    pub(crate) from: (String, YamlPath),
     pub(crate) to: Template,
     pub(crate) whats_new: bool,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct RawStep {
     pub(crate) name: String,
-    pub(crate) at: At,
+    pub(crate) at: YamlPath,
     /// Something in it is wrong; what follows from that is not said again.
     pub(crate) broken: bool,
     pub(crate) keys: Parts,
@@ -153,14 +153,14 @@ pub(crate) enum Part {
     Value(Template),
     With(Template, Arc<serde_json::Map<String, serde_json::Value>>),
     Matrix(RawMatrix),
-    When(When),
-    Names(Vec<(String, At)>),
-    Metrics(Arc<Metrics>, At),
+    When(Condition),
+    Names(Vec<(String, YamlPath)>),
+    Metrics(Arc<Metrics>, YamlPath),
 }
 
 impl Part {
     /// Every expression in it, with its place.
-    pub(crate) fn visit(&self, see: &mut dyn FnMut(&Expr, &At)) {
+    pub(crate) fn visit(&self, see: &mut dyn FnMut(&Expr, &YamlPath)) {
         match self {
             Part::Value(template) | Part::With(template, _) => template.visit(see),
             Part::Matrix(matrix) => {

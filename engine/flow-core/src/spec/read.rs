@@ -7,11 +7,11 @@ use minijinja::value::Value;
 use serde_yaml::Value as Yaml;
 
 use super::{
-    at::{At, On, Problems, Seg},
+    at::{PlacePart, Problems, Seg, YamlPath},
     keys::{self, Key, Kind},
-    raw::{Entry, File, Profile, When},
+    raw::{Condition, Entry, File, Profile},
     slurm,
-    typed::{self, Typed, What, Wrong},
+    typed::{self, MistakeKind, TypedResult, ValueMistake},
 };
 use crate::{
     Diagnostic,
@@ -28,11 +28,11 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     /// Says what is wrong with a typed value.
-    pub(super) fn wrong(&mut self, at: &At, wrong: Vec<Wrong>) {
+    pub(super) fn wrong(&mut self, at: &YamlPath, wrong: Vec<ValueMistake>) {
         report(self.problems, at, wrong);
     }
 
-    pub(super) fn typed<T>(&mut self, at: &At, result: Typed<T>) -> Option<T> {
+    pub(super) fn typed<T>(&mut self, at: &YamlPath, result: TypedResult<T>) -> Option<T> {
         result.map_err(|wrong| self.wrong(at, wrong)).ok()
     }
 
@@ -40,10 +40,10 @@ impl Reader<'_> {
     pub(super) fn entries<'y>(
         &mut self,
         yaml: &'y Yaml,
-        at: &At,
+        at: &YamlPath,
         known: &'static [Key],
         what: &str,
-    ) -> Vec<(&'static Key, &'y Yaml, At)> {
+    ) -> Vec<(&'static Key, &'y Yaml, YamlPath)> {
         let mut found = Vec::new();
         for (name, value, at) in self.mapping(yaml, at, what) {
             match keys::find(known, &name) {
@@ -62,7 +62,12 @@ impl Reader<'_> {
         found
     }
 
-    pub(super) fn mapping<'y>(&mut self, yaml: &'y Yaml, at: &At, what: &str) -> Vec<(Cow<'y, str>, &'y Yaml, At)> {
+    pub(super) fn mapping<'y>(
+        &mut self,
+        yaml: &'y Yaml,
+        at: &YamlPath,
+        what: &str,
+    ) -> Vec<(Cow<'y, str>, &'y Yaml, YamlPath)> {
         let Yaml::Mapping(map) = yaml else {
             let found = match yaml {
                 Yaml::Null => "empty".to_owned(),
@@ -88,7 +93,7 @@ impl Reader<'_> {
     }
 
     /// A value without expressions.
-    pub(super) fn plain(&mut self, yaml: &Yaml, at: &At, key: &str) -> Option<Value> {
+    pub(super) fn plain(&mut self, yaml: &Yaml, at: &YamlPath, key: &str) -> Option<Value> {
         let before = self.problems.0.len();
         let template = Template::parse(yaml, at, self.problems);
         let mut places = Vec::new();
@@ -96,7 +101,7 @@ impl Reader<'_> {
         for (text, at) in places {
             self.problems.add(
                 &at,
-                On::In { text: text.to_string(), expression: text },
+                PlacePart::In { text: text.to_string(), expression: text },
                 Diagnostic::new(format!("`{key}` takes no `${{{{ }}}}`: its value is plain")),
             );
         }
@@ -104,7 +109,7 @@ impl Reader<'_> {
     }
 
     /// Reads a file, except its includes. Keys about the whole workflow are allowed in the workflow's own file only.
-    pub(crate) fn file(&mut self, yaml: &Yaml, root: &At, default_name: &str) -> File {
+    pub(crate) fn file(&mut self, yaml: &Yaml, root: &YamlPath, default_name: &str) -> File {
         let mut file = File { name: default_name.to_owned(), ..File::default() };
         let mut steps_seen = false;
         let included = root.file() > 0;
@@ -167,11 +172,11 @@ impl Reader<'_> {
         file
     }
 
-    pub(super) fn name(&mut self, name: &str, at: &At, what: &str) -> bool {
+    pub(super) fn name(&mut self, name: &str, at: &YamlPath, what: &str) -> bool {
         self.typed(at, typed::identifier(name, what)).is_some()
     }
 
-    fn title(&mut self, yaml: &Yaml, at: &At) -> BTreeMap<String, String> {
+    fn title(&mut self, yaml: &Yaml, at: &YamlPath) -> BTreeMap<String, String> {
         let Some(value) = self.plain(yaml, at, "title") else { return BTreeMap::new() };
         if let Some(text) = value.as_str() {
             return BTreeMap::from([(String::new(), text.to_owned())]);
@@ -187,7 +192,7 @@ impl Reader<'_> {
         title
     }
 
-    fn policy(&mut self, yaml: &Yaml, at: &At) -> Option<String> {
+    fn policy(&mut self, yaml: &Yaml, at: &YamlPath) -> Option<String> {
         let value = self.plain(yaml, at, "policy")?;
         let name = self.typed(at, typed::text(&value))?;
         let known = || policy::POLICIES.iter().filter(|(_, make)| !make().preemptive()).map(|(known, _)| *known);
@@ -203,7 +208,7 @@ impl Reader<'_> {
         None
     }
 
-    fn params(&mut self, yaml: &Yaml, at: &At) -> IndexMap<String, (Value, At)> {
+    fn params(&mut self, yaml: &Yaml, at: &YamlPath) -> IndexMap<String, (Value, YamlPath)> {
         let mut params = IndexMap::new();
         if matches!(yaml, Yaml::Null) {
             return params;
@@ -220,7 +225,7 @@ impl Reader<'_> {
     }
 
     /// The name is not one that expressions have already.
-    pub(super) fn free(&mut self, name: &str, at: &At, what: &str) -> bool {
+    pub(super) fn free(&mut self, name: &str, at: &YamlPath, what: &str) -> bool {
         const WORDS: [&str; 10] = ["true", "false", "none", "and", "or", "not", "in", "is", "if", "else"];
         let why = if ROOTS.contains(&name) {
             "is a name that expressions already have"
@@ -236,7 +241,7 @@ impl Reader<'_> {
         false
     }
 
-    fn profile(&mut self, name: String, yaml: &Yaml, at: &At) -> Profile {
+    fn profile(&mut self, name: String, yaml: &Yaml, at: &YamlPath) -> Profile {
         let mut profile = Profile { name, at: at.clone(), when: None, gpus: None, params: IndexMap::new() };
         for (key, value, at) in self.entries(yaml, at, keys::PROFILE, "a profile") {
             match key.kind {
@@ -255,7 +260,7 @@ impl Reader<'_> {
                         .help("`machine` has gpus, gpu_names, gpu_memory, cpus, memory");
                     self.problems.add(
                         &when.at,
-                        On::In { expression: when.expr.text.clone(), text: name.clone() },
+                        PlacePart::In { expression: when.expr.text.clone(), text: name.clone() },
                         what,
                     );
                 }
@@ -267,7 +272,7 @@ impl Reader<'_> {
         profile
     }
 
-    pub(super) fn when(&mut self, yaml: &Yaml, at: &At) -> Option<When> {
+    pub(super) fn when(&mut self, yaml: &Yaml, at: &YamlPath) -> Option<Condition> {
         let text = match yaml {
             Yaml::Bool(b) => b.to_string(),
             Yaml::String(text) if text.contains("${{") => {
@@ -277,7 +282,7 @@ impl Reader<'_> {
                     self.problems.value(at, what);
                     return None;
                 };
-                return Some(When { at: at.clone(), expr });
+                return Some(Condition { at: at.clone(), expr });
             }
             Yaml::String(text) => text.clone(),
             other => {
@@ -287,7 +292,7 @@ impl Reader<'_> {
             }
         };
         match Expr::new(&text) {
-            Ok(expr) => Some(When { at: at.clone(), expr: Arc::new(expr) }),
+            Ok(expr) => Some(Condition { at: at.clone(), expr: Arc::new(expr) }),
             Err(what) => {
                 self.problems.value(at, what);
                 None
@@ -295,7 +300,7 @@ impl Reader<'_> {
         }
     }
 
-    fn publish(&mut self, yaml: &Yaml, at: &At) -> Vec<Entry> {
+    fn publish(&mut self, yaml: &Yaml, at: &YamlPath) -> Vec<Entry> {
         let Yaml::Sequence(list) = yaml else {
             self.problems.value(
                 at,
@@ -337,15 +342,15 @@ impl Reader<'_> {
 }
 
 /// Adds wrong values to the problems.
-pub(crate) fn report(problems: &mut Problems, at: &At, wrong: Vec<Wrong>) {
+pub(crate) fn report(problems: &mut Problems, at: &YamlPath, wrong: Vec<ValueMistake>) {
     wrong.into_iter().for_each(|wrong| report_one(problems, at, wrong));
 }
 
-fn report_one(problems: &mut Problems, at: &At, wrong: Wrong) {
+fn report_one(problems: &mut Problems, at: &YamlPath, wrong: ValueMistake) {
     let place = wrong.path.iter().fold(at.clone(), |at, seg| at.seg(seg.clone()));
     let what = match wrong.what {
-        What::Other(what) => what,
-        What::Type { found, expected, help } => {
+        MistakeKind::Other(what) => what,
+        MistakeKind::Type { found, expected, help } => {
             let key = |seg: &Seg| if let Seg::Key(key) = seg { Some(format!("`{key}`")) } else { None };
             let subject = match place.segs()[..] {
                 [.., above, &Seg::Index(_)] => key(above).map(|list| format!("a value of {list}")),
@@ -358,10 +363,10 @@ fn report_one(problems: &mut Problems, at: &At, wrong: Wrong) {
             what
         }
     };
-    problems.add(&place, if wrong.key { On::Key } else { On::Value }, what);
+    problems.add(&place, if wrong.key { PlacePart::Key } else { PlacePart::Value }, what);
 }
 
-fn file_name(value: &Value) -> Typed<String> {
+fn file_name(value: &Value) -> TypedResult<String> {
     let name = typed::text(value)?;
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(good) {

@@ -2,7 +2,7 @@
 
 use minijinja::value::Value;
 
-use super::typed::{self, Below, Typed, expected, known, mapping, other, seg};
+use super::typed::{self, PrependPath, TypedResult, expected, known, mapping, other, seg};
 use crate::{Diagnostic, Place, Slurm, SlurmJob, Span, spec::at::Seg};
 
 /// Keys of `slurm:` in a step.
@@ -12,21 +12,21 @@ pub(crate) const JOB_KEYS: [&str; 5] = ["partition", "account", "time", "gpu_typ
 pub(crate) const KEYS: [&str; 9] =
     ["partition", "account", "time", "gpu_type", "options", "poll", "shared", "flow", "jobs"];
 
-pub(crate) fn on(value: &Value) -> Typed<Place> {
+pub(crate) fn on(value: &Value) -> TypedResult<Place> {
     value.as_str().and_then(Place::named).map_or_else(|| expected(value, "`local` or `slurm`"), Ok)
 }
 
 /// `slurm:` of a step.
-pub(crate) fn job(value: &Value) -> Typed<SlurmJob> {
+pub(crate) fn job(value: &Value) -> TypedResult<SlurmJob> {
     read(value, &JOB_KEYS).map(|slurm| slurm.job)
 }
 
 /// `slurm:` of a workflow.
-pub(crate) fn settings(value: &Value) -> Typed<Slurm> {
+pub(crate) fn settings(value: &Value) -> TypedResult<Slurm> {
     read(value, &KEYS)
 }
 
-fn read(value: &Value, keys: &[&'static str]) -> Typed<Slurm> {
+fn read(value: &Value, keys: &[&'static str]) -> TypedResult<Slurm> {
     let mut slurm = Slurm::default();
     for (key, value) in mapping(value, "a mapping, `{partition: gpu, time: 2h}`")? {
         known(&key, keys, "`slurm`")?;
@@ -50,7 +50,7 @@ fn read(value: &Value, keys: &[&'static str]) -> Typed<Slurm> {
 }
 
 /// A word for an option or a table of Slurm.
-fn word(value: &Value) -> Typed<String> {
+fn word(value: &Value) -> TypedResult<String> {
     let text = typed::scalar_text(value)?;
     let good = |c: char| c.is_ascii_alphanumeric() || "_-.,:+".contains(c);
     if !text.is_empty() && text.chars().all(good) && !text.starts_with('-') {
@@ -59,7 +59,7 @@ fn word(value: &Value) -> Typed<String> {
     expected(value, "a Slurm name: letters, digits, `_`, `-` and `.`")
 }
 
-fn options(value: &Value) -> Typed<Vec<String>> {
+fn options(value: &Value) -> TypedResult<Vec<String>> {
     let options = typed::texts(value, "a list of options of `sbatch`, `[--constraint=a100, --qos=long]`")?;
     match options.iter().position(|option| !option.starts_with("--")) {
         None => Ok(options),

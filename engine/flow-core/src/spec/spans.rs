@@ -16,7 +16,7 @@ use serde::{
 use serde_saphyr::{DuplicateKeyPolicy, Spanned, options};
 
 use super::{
-    at::{On, Problem, Seg},
+    at::{PlacePart, Problem, Seg},
     hints,
 };
 use crate::{
@@ -227,7 +227,7 @@ impl<'a> Spans<'a> {
 
     /// The place itself, or the nearest one above it that the text has.
     fn find(&self, problem: &Problem) -> Option<Range<usize>> {
-        if problem.on == On::Nothing {
+        if problem.on == PlacePart::Nothing {
             return None;
         }
         let segs = problem.at.segs();
@@ -261,16 +261,16 @@ impl<'a> Spans<'a> {
             Some(whole.start..whole.start + line)
         };
         match &problem.on {
-            On::Text(excerpt) if exact => {
+            PlacePart::Text(excerpt) if exact => {
                 let word = || self.leaves(here).into_iter().find_map(|leaf| word_in(self.text, leaf, excerpt));
                 self.scalar(here, excerpt).or_else(word).or_else(|| self.range(here))
             }
-            On::In { expression, text } if exact => {
+            PlacePart::In { expression, text } if exact => {
                 let mut leaves = self.leaves(here).into_iter();
                 let within = leaves.find_map(|leaf| self.expression_in(leaf, expression));
                 within.and_then(|e| word_in(self.text, e.clone(), text).or(Some(e))).or_else(|| self.range(here))
             }
-            On::Key if exact => key.or(value).or_else(first_line),
+            PlacePart::Key if exact => key.or(value).or_else(first_line),
             _ => value.or(key).or_else(first_line),
         }
     }
@@ -336,7 +336,7 @@ pub(crate) fn locate(text: &str, problems: Vec<Problem>) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = problems
         .into_iter()
         .map(|problem| {
-            let guess = || (problem.on != On::Nothing).then(|| spans.guess(&problem.at.segs()));
+            let guess = || (problem.on != PlacePart::Nothing).then(|| spans.guess(&problem.at.segs()));
             let span = spans.find(&problem).or_else(guess);
             let mut diagnostic = problem.what;
             if let Some(hint) = span.as_ref().and_then(|s| text.get(s.clone())).and_then(hints::full_width) {

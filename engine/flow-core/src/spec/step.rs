@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Map, Value as Json};
 
 use super::{
-    at::{At, Problems},
+    at::{Problems, YamlPath},
     part,
-    raw::{Part, Parts, RawMatrix, RawStep, When},
+    raw::{Condition, Part, Parts, RawMatrix, RawStep},
     slurm, typed,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) name: Arc<str>,
-    pub(crate) at: At,
+    pub(crate) at: YamlPath,
     /// Nothing in it is wrong, as far as the text tells.
     pub(crate) sound: bool,
     pub(crate) like: Option<String>,
@@ -33,8 +33,8 @@ pub(crate) struct Step {
     /// Every axis that an instance may have.
     pub(crate) axes: Vec<(Arc<str>, Template)>,
     pub(crate) matrix: RawMatrix,
-    pub(crate) needs: Vec<(String, At)>,
-    pub(crate) when: Option<When>,
+    pub(crate) needs: Vec<(String, YamlPath)>,
+    pub(crate) when: Option<Condition>,
     pub(crate) metrics: Option<Arc<Metrics>>,
     pub(crate) measured: Option<bool>,
     pub(crate) record: Arc<[Outcome]>,
@@ -62,7 +62,7 @@ pub(crate) enum Action {
     Uses {
         plugin: String,
         step: String,
-        at: At,
+        at: YamlPath,
     },
     Run(Template),
     /// It could not be told.
@@ -81,7 +81,7 @@ const WHEN_AND_BESIDE_WHOM: [&str; 11] =
 
 /// A step that copies another one.
 #[derive(Clone)]
-struct Merged {
+struct MergedStep {
     /// Its keys with those that were copied.
     keys: Parts,
     /// Something in them is wrong.
@@ -91,8 +91,8 @@ struct Merged {
 }
 
 /// The keys of each step that copies another one.
-fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
-    let mut merged: Vec<Option<Merged>> = vec![None; raw.len()];
+fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<MergedStep>> {
+    let mut merged: Vec<Option<MergedStep>> = vec![None; raw.len()];
     if raw.iter().all(|step| like_of(step).is_none()) {
         return merged;
     }
@@ -118,7 +118,7 @@ fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
                         Diagnostic::new(format!("the steps are copies of each other in a cycle: {}", around(&names)));
                     problems.value(at, what.help("give one of them `uses` or `run`"));
                     for i in &chain[from..] {
-                        merged[*i] = Some(Merged { keys: raw[*i].keys.clone(), broken: true, work_of: *i });
+                        merged[*i] = Some(MergedStep { keys: raw[*i].keys.clone(), broken: true, work_of: *i });
                     }
                     chain.truncate(from);
                     break;
@@ -129,7 +129,7 @@ fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
                     let others = raw.iter().map(|s| s.name.as_str()).filter(|n| *n != raw[here].name);
                     let what = what.nearest(name, problems.offer(others));
                     problems.value(at, what);
-                    merged[here] = Some(Merged { keys: raw[here].keys.clone(), broken: true, work_of: here });
+                    merged[here] = Some(MergedStep { keys: raw[here].keys.clone(), broken: true, work_of: here });
                     break;
                 }
             }
@@ -139,10 +139,10 @@ fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
                 continue;
             }
             let base = like_of(&raw[here]).and_then(|(name, _)| index.get(name)).map(|&base| {
-                let own = || Merged { keys: raw[base].keys.clone(), broken: raw[base].broken, work_of: base };
+                let own = || MergedStep { keys: raw[base].keys.clone(), broken: raw[base].broken, work_of: base };
                 merged[base].clone().unwrap_or_else(own)
             });
-            let mut own = Merged { keys: raw[here].keys.clone(), broken: raw[here].broken, work_of: here };
+            let mut own = MergedStep { keys: raw[here].keys.clone(), broken: raw[here].broken, work_of: here };
             if let Some(base) = base {
                 own.broken |= base.broken;
                 if own.keys.iter().all(|(key, _)| WHEN_AND_BESIDE_WHOM.contains(&key)) {
@@ -156,7 +156,7 @@ fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
     merged
 }
 
-fn like_of(step: &RawStep) -> Option<(&str, &At)> {
+fn like_of(step: &RawStep) -> Option<(&str, &YamlPath)> {
     match step.keys.get("like") {
         Some(Part::Names(names)) => names.first().map(|(name, at)| (name.as_str(), at)),
         _ => None,
@@ -194,14 +194,14 @@ fn is_script(run: &Template) -> bool {
     }
 }
 
-fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Problems) -> Step {
+fn take_apart(own: usize, raw: RawStep, copy: Option<MergedStep>, problems: &mut Problems) -> Step {
     let before = problems.0.len();
     let like = like_of(&raw).map(|(name, _)| name.to_owned());
     // `exclusive: false` says what a member of a group is anyway.
     let exclusive = |part: &Part| !matches!(part, Part::Value(value) if value.as_const() == Some(&false.into()));
     let displaces_itself = raw.keys.has("corun") && raw.keys.get("exclusive").is_some_and(exclusive);
-    let itself = || Merged { keys: raw.keys, broken: raw.broken, work_of: own };
-    let Merged { keys, broken, work_of } = copy.unwrap_or_else(itself);
+    let itself = || MergedStep { keys: raw.keys, broken: raw.broken, work_of: own };
+    let MergedStep { keys, broken, work_of } = copy.unwrap_or_else(itself);
     let mut step = Step {
         name: raw.name.as_str().into(),
         at: raw.at.clone(),

@@ -14,17 +14,17 @@ use crate::{
 
 /// A value that is not what was expected.
 #[derive(Clone, Debug)]
-pub(crate) struct Wrong {
+pub(crate) struct ValueMistake {
     /// Where below the value.
     pub(crate) path: Vec<Seg>,
     /// It is about the key, not its value.
     pub(crate) key: bool,
-    pub(crate) what: What,
+    pub(crate) what: MistakeKind,
 }
 
 /// A mistake in a value.
 #[derive(Clone, Debug)]
-pub(crate) enum What {
+pub(crate) enum MistakeKind {
     /// It is this, and that was expected.
     Type {
         found: FoundValue,
@@ -36,32 +36,32 @@ pub(crate) enum What {
 }
 
 /// A typed value, or everything that is wrong with it.
-pub(crate) type Typed<T> = Result<T, Vec<Wrong>>;
+pub(crate) type TypedResult<T> = Result<T, Vec<ValueMistake>>;
 
 /// A value of another type.
-pub(crate) fn expected<T>(value: &Value, what: &str) -> Typed<T> {
-    let what = What::Type { found: describe(value), expected: what.to_owned(), help: None };
-    Err(vec![Wrong { path: Vec::new(), key: false, what }])
+pub(crate) fn expected<T>(value: &Value, what: &str) -> TypedResult<T> {
+    let what = MistakeKind::Type { found: describe(value), expected: what.to_owned(), help: None };
+    Err(vec![ValueMistake { path: Vec::new(), key: false, what }])
 }
 
-fn advised<T>(value: &Value, what: &str, help: &str) -> Typed<T> {
+fn advised<T>(value: &Value, what: &str, help: &str) -> TypedResult<T> {
     // Advice repeats the value; one that nobody would read to its end needs none.
     const LONG: usize = 200;
     let help = (help.len() <= LONG).then(|| help.to_owned());
-    let what = What::Type { found: describe(value), expected: what.to_owned(), help };
-    Err(vec![Wrong { path: Vec::new(), key: false, what }])
+    let what = MistakeKind::Type { found: describe(value), expected: what.to_owned(), help };
+    Err(vec![ValueMistake { path: Vec::new(), key: false, what }])
 }
 
-pub(super) fn other<T>(what: Diagnostic) -> Typed<T> {
-    Err(vec![Wrong { path: Vec::new(), key: false, what: What::Other(what) }])
+pub(super) fn other<T>(what: Diagnostic) -> TypedResult<T> {
+    Err(vec![ValueMistake { path: Vec::new(), key: false, what: MistakeKind::Other(what) }])
 }
 
-pub(super) trait Below<T> {
-    fn below(self, seg: Seg) -> Typed<T>;
+pub(super) trait PrependPath<T> {
+    fn below(self, seg: Seg) -> TypedResult<T>;
 }
 
-impl<T> Below<T> for Typed<T> {
-    fn below(self, seg: Seg) -> Typed<T> {
+impl<T> PrependPath<T> for TypedResult<T> {
+    fn below(self, seg: Seg) -> TypedResult<T> {
         self.map_err(|mut wrong| {
             wrong.iter_mut().for_each(|w| w.path.insert(0, seg.clone()));
             wrong
@@ -70,7 +70,7 @@ impl<T> Below<T> for Typed<T> {
 }
 
 /// All of them, or everything that is wrong with any.
-pub(super) fn all<T>(results: impl Iterator<Item = Typed<T>>) -> Typed<Vec<T>> {
+pub(super) fn all<T>(results: impl Iterator<Item = TypedResult<T>>) -> TypedResult<Vec<T>> {
     let mut good = Vec::new();
     let mut wrong = Vec::new();
     for result in results {
@@ -86,7 +86,7 @@ pub(super) fn seg(key: &str) -> Seg {
     Seg::Key(key.into())
 }
 
-pub(crate) fn integer(value: &Value) -> Typed<i64> {
+pub(crate) fn integer(value: &Value) -> TypedResult<i64> {
     let number = match value.kind() {
         ValueKind::Number if value.is_integer() => i64::try_from(value.clone()).ok(),
         // Division gives `2.0`.
@@ -99,7 +99,7 @@ pub(crate) fn integer(value: &Value) -> Typed<i64> {
 }
 
 /// A whole number from `least` on.
-pub(crate) fn count(value: &Value, least: u32) -> Typed<u32> {
+pub(crate) fn count(value: &Value, least: u32) -> TypedResult<u32> {
     let what = format!("a whole number, {least} or more");
     match integer(value) {
         Ok(n) if n > i64::from(u32::MAX) => expected(value, &format!("a whole number, at most {}", u32::MAX)),
@@ -108,11 +108,11 @@ pub(crate) fn count(value: &Value, least: u32) -> Typed<u32> {
     }
 }
 
-pub(crate) fn seed(value: &Value) -> Typed<u64> {
+pub(crate) fn seed(value: &Value) -> TypedResult<u64> {
     u64::try_from(integer(value)?).or_else(|_| expected(value, "a whole number, 0 or more"))
 }
 
-pub(crate) fn boolean(value: &Value) -> Typed<bool> {
+pub(crate) fn boolean(value: &Value) -> TypedResult<bool> {
     match value.kind() {
         ValueKind::Bool => Ok(value.is_true()),
         _ => expected(value, "true or false"),
@@ -120,7 +120,7 @@ pub(crate) fn boolean(value: &Value) -> Typed<bool> {
 }
 
 /// A size in bytes; its unit may not be left out.
-pub(crate) fn size(value: &Value) -> Typed<u64> {
+pub(crate) fn size(value: &Value) -> TypedResult<u64> {
     const WHAT: &str = "a size with its unit, such as `4GiB` or `500MB`";
     let Some(text) = value.as_str() else {
         return match value.kind() {
@@ -140,7 +140,7 @@ pub(crate) fn size(value: &Value) -> Typed<u64> {
 }
 
 /// A length of time; its unit may not be left out.
-pub(crate) fn duration(value: &Value) -> Typed<Span> {
+pub(crate) fn duration(value: &Value) -> TypedResult<Span> {
     const WHAT: &str = "a length of time with its unit, such as `90s`, `30min` or `2h`";
     let Some(text) = value.as_str() else {
         return match value.kind() {
@@ -155,7 +155,7 @@ pub(crate) fn duration(value: &Value) -> Typed<Span> {
     }
 }
 
-pub(crate) fn exclusive(value: &Value) -> Typed<Exclusive> {
+pub(crate) fn exclusive(value: &Value) -> TypedResult<Exclusive> {
     match (value.kind(), value.as_str()) {
         (ValueKind::Bool, _) if value.is_true() => Ok(Exclusive::Machine),
         (ValueKind::Bool, _) => Ok(Exclusive::No),
@@ -165,7 +165,7 @@ pub(crate) fn exclusive(value: &Value) -> Typed<Exclusive> {
 }
 
 /// `corun:`: the group's name and where its members run.
-pub(crate) fn corun(value: &Value) -> Typed<(String, CorunGpus)> {
+pub(crate) fn corun(value: &Value) -> TypedResult<(String, CorunGpus)> {
     const KEYS: [&str; 2] = ["group", "gpus"];
     let entries = mapping(value, "a mapping `{group: NAME, gpus: own or shared}`")?;
     for (key, _) in &entries {
@@ -205,7 +205,7 @@ pub(crate) enum Repetitions {
 pub(crate) const REPEAT_KEYS: [&str; 2] = ["until", "at_most"];
 
 /// `repeat:`: a number, or `{until: decided, at_most: 3}`.
-pub(crate) fn repeat(value: &Value) -> Typed<Repetitions> {
+pub(crate) fn repeat(value: &Value) -> TypedResult<Repetitions> {
     const WHAT: &str = "a whole number, 1 or more, or `{until: decided, at_most: 3}`";
     if value.kind() != ValueKind::Map {
         return count(value, 1).map(Repetitions::Times);
@@ -231,26 +231,26 @@ pub(crate) fn repeat(value: &Value) -> Typed<Repetitions> {
 pub(crate) const SCALAR: &str = "a text or a number";
 
 /// A number, a truth value or a text, as text.
-pub(crate) fn scalar_text(value: &Value) -> Typed<String> {
+pub(crate) fn scalar_text(value: &Value) -> TypedResult<String> {
     match value.kind() {
         ValueKind::String | ValueKind::Number | ValueKind::Bool => to_text(value).or_else(|_| expected(value, SCALAR)),
         _ => expected(value, SCALAR),
     }
 }
 
-pub(crate) fn text(value: &Value) -> Typed<String> {
+pub(crate) fn text(value: &Value) -> TypedResult<String> {
     value.as_str().map_or_else(|| expected(value, "a text"), |s| Ok(s.to_owned()))
 }
 
 /// A path that is not empty.
-pub(crate) fn path(value: &Value) -> Typed<String> {
+pub(crate) fn path(value: &Value) -> TypedResult<String> {
     match value.as_str() {
         Some(path) if !path.trim().is_empty() => Ok(path.to_owned()),
         _ => expected(value, "a path"),
     }
 }
 
-pub(crate) fn env(value: &Value) -> Typed<BTreeMap<String, String>> {
+pub(crate) fn env(value: &Value) -> TypedResult<BTreeMap<String, String>> {
     let entries = mapping(value, "a mapping of variables")?.into_iter().map(|(name, value)| {
         variable(&name).below(seg(&name))?;
         Ok((name.clone(), scalar_text(&value).below(seg(&name))?))
@@ -259,14 +259,14 @@ pub(crate) fn env(value: &Value) -> Typed<BTreeMap<String, String>> {
 }
 
 /// Names of environment variables.
-pub(crate) fn variables(value: &Value) -> Typed<Vec<String>> {
+pub(crate) fn variables(value: &Value) -> TypedResult<Vec<String>> {
     let names = texts(value, "a list of names of environment variables")?;
     names.iter().try_for_each(|name| variable(name))?;
     Ok(names)
 }
 
 /// The name of an environment variable; flow's own are not for the taking.
-pub(crate) fn variable(name: &str) -> Typed<()> {
+pub(crate) fn variable(name: &str) -> TypedResult<()> {
     let shape = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();
     if !shape || name.starts_with(|c: char| c.is_ascii_digit()) {
         return other(Diagnostic::new(format!("`{name}` is not a name of an environment variable")));
@@ -278,7 +278,7 @@ pub(crate) fn variable(name: &str) -> Typed<()> {
 }
 
 /// `record:`.
-pub(crate) fn outcomes(value: &Value) -> Typed<Vec<Outcome>> {
+pub(crate) fn outcomes(value: &Value) -> TypedResult<Vec<Outcome>> {
     all(list(value, "a list of outcomes")?.iter().enumerate().map(|(i, value)| {
         let outcome = match value.as_str() {
             Some("out_of_memory") => Some(Outcome::OutOfMemory),
@@ -292,31 +292,31 @@ pub(crate) fn outcomes(value: &Value) -> Typed<Vec<Outcome>> {
 }
 
 /// A list of texts.
-pub(crate) fn texts(value: &Value, what: &str) -> Typed<Vec<String>> {
+pub(crate) fn texts(value: &Value, what: &str) -> TypedResult<Vec<String>> {
     all(list(value, what)?.iter().enumerate().map(|(i, v)| text(v).below(Seg::Index(i))))
 }
 
 /// A name that expressions can say.
-pub(crate) fn identifier(name: &str, what: &str) -> Typed<()> {
+pub(crate) fn identifier(name: &str, what: &str) -> TypedResult<()> {
     let first = name.starts_with(|c: char| c.is_ascii_lowercase());
     if first && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {
         return Ok(());
     }
     let what = Diagnostic::new(format!("`{name}` cannot be the name of {what}"))
         .label("expected small letters, digits and `_`, a letter first");
-    Err(vec![Wrong { path: Vec::new(), key: true, what: What::Other(what) }])
+    Err(vec![ValueMistake { path: Vec::new(), key: true, what: MistakeKind::Other(what) }])
 }
 
-pub(super) fn known(key: &str, keys: &[&'static str], of: &str) -> Typed<()> {
+pub(super) fn known(key: &str, keys: &[&'static str], of: &str) -> TypedResult<()> {
     if keys.contains(&key) {
         return Ok(());
     }
     let what = Diagnostic::new(format!("{of} has no key `{key}`")).nearest(key, keys.iter().copied());
-    Err(vec![Wrong { path: vec![seg(key)], key: true, what: What::Other(what) }])
+    Err(vec![ValueMistake { path: vec![seg(key)], key: true, what: MistakeKind::Other(what) }])
 }
 
 /// The members of a list.
-pub(crate) fn list(value: &Value, what: &str) -> Typed<Vec<Value>> {
+pub(crate) fn list(value: &Value, what: &str) -> TypedResult<Vec<Value>> {
     match value.kind() {
         ValueKind::Seq | ValueKind::Iterable => {
             value.try_iter().map(Iterator::collect).or_else(|_| expected(value, what))
@@ -327,7 +327,7 @@ pub(crate) fn list(value: &Value, what: &str) -> Typed<Vec<Value>> {
 }
 
 /// The entries of a mapping.
-pub(crate) fn mapping(value: &Value, what: &str) -> Typed<Vec<(String, Value)>> {
+pub(crate) fn mapping(value: &Value, what: &str) -> TypedResult<Vec<(String, Value)>> {
     if value.kind() != ValueKind::Map {
         return expected(value, what);
     }

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::{
     Workflow,
-    at::{At, On, Problem, Problems, Seg},
+    at::{PlacePart, Problem, Problems, Seg, YamlPath},
     step::{Action, Step, variables},
 };
 use crate::{
@@ -23,7 +23,7 @@ pub(super) fn check(steps: &mut [Step], problems: &mut Problems) {
         if let Some(written) = placeholder(run, &axis).filter(|_| !sets(&steps[step], &axis)) {
             let what = Diagnostic::new(format!("`{written}` in `run` is not the value of the axis `{axis}`"));
             let what = what.help(format!("write `${{{{ {axis} }}}}`"));
-            wrong.push((step, Problem { at: run.at.clone(), on: On::Text(written), what }));
+            wrong.push((step, Problem { at: run.at.clone(), on: PlacePart::Text(written), what }));
         }
     }
     let mut seen = BTreeSet::new();
@@ -50,7 +50,7 @@ pub(super) fn axes(workflow: &Workflow) -> Vec<Problem> {
                 step.name
             ));
             let what = what.help(format!("write `${{{{ {axis} }}}}` into `{place}`, or `repeat:` for repetitions"));
-            found.push(Problem { at: template.at.clone(), on: On::Key, what });
+            found.push(Problem { at: template.at.clone(), on: PlacePart::Key, what });
         }
     }
     found
@@ -60,15 +60,19 @@ pub(super) fn axes(workflow: &Workflow) -> Vec<Problem> {
 pub(super) fn params(workflow: &Workflow) -> Option<Problem> {
     let read = ReadParams::of(workflow);
     let unread = workflow.file.params.iter().filter(|(name, _)| *name != "seed" && !read.has(&[name]));
-    let unread: Vec<(&String, &At)> = unread.map(|(name, (_, at))| (name, at)).collect();
+    let unread: Vec<(&String, &YamlPath)> = unread.map(|(name, (_, at))| (name, at)).collect();
     let (first, at) = unread.first()?;
     let names: Vec<String> = unread.iter().map(|(name, _)| format!("`{name}`")).collect();
     let noun = if names.len() == 1 { "parameter" } else { "parameters" };
     let what = Diagnostic::new(format!("nothing in the workflow reads the {noun} {}", names.join(", ")));
-    Some(Problem { at: (*at).clone(), on: On::Key, what: what.help(format!("write `${{{{ {first} }}}}` into `run`")) })
+    Some(Problem {
+        at: (*at).clone(),
+        on: PlacePart::Key,
+        what: what.help(format!("write `${{{{ {first} }}}}` into `run`")),
+    })
 }
 
-fn key(at: &At, message: &str) -> (usize, Vec<Seg>, String) {
+fn key(at: &YamlPath, message: &str) -> (usize, Vec<Seg>, String) {
     (at.file(), at.segs().into_iter().cloned().collect(), message.to_owned())
 }
 
@@ -138,7 +142,7 @@ pub(crate) struct ReadParams(BTreeSet<Vec<String>>);
 impl ReadParams {
     pub(crate) fn of(workflow: &Workflow) -> ReadParams {
         let mut all = BTreeSet::new();
-        let mut see = |expr: &crate::expr::Expr, _: &At| {
+        let mut see = |expr: &crate::expr::Expr, _: &YamlPath| {
             let of_params = |path: Vec<String>| if path[0] == "params" { path[1..].to_vec() } else { path };
             all.extend(paths(&expr.text).into_iter().map(of_params));
         };
@@ -178,7 +182,7 @@ pub(super) fn numbers(workflow: &Workflow) -> Vec<Problem> {
     found
 }
 
-fn of_node(node: &Node, at: &At, found: &mut Vec<Problem>) {
+fn of_node(node: &Node, at: &YamlPath, found: &mut Vec<Problem>) {
     match node {
         Node::Const(value) => of_value(value, at, found),
         Node::List(nodes) => nodes.iter().enumerate().for_each(|(n, node)| of_node(node, &at.index(n), found)),
@@ -187,13 +191,13 @@ fn of_node(node: &Node, at: &At, found: &mut Vec<Problem>) {
     }
 }
 
-fn of_value(value: &Value, at: &At, found: &mut Vec<Problem>) {
+fn of_value(value: &Value, at: &YamlPath, found: &mut Vec<Problem>) {
     let items = || value.try_iter().into_iter().flatten();
     match value.kind() {
         // A 0 can be the `0e1` of a commit.
         ValueKind::Number if !value.is_integer() || *value == Value::from(0) => {
             if let Ok(text) = to_text(value) {
-                found.push(Problem { at: at.clone(), on: On::Value, what: Diagnostic::new(text) });
+                found.push(Problem { at: at.clone(), on: PlacePart::Value, what: Diagnostic::new(text) });
             }
         }
         ValueKind::Seq => items().enumerate().for_each(|(n, item)| of_value(&item, &at.index(n), found)),
@@ -234,7 +238,7 @@ mod tests {
     #[test]
     fn placeholders_of_other_languages() {
         let found = |text: &str| {
-            let run = Template { at: At::root(), node: Node::Const(Value::from(text)) };
+            let run = Template { at: YamlPath::root(), node: Node::Const(Value::from(text)) };
             placeholder(&run, "lr")
         };
         for (text, written) in [

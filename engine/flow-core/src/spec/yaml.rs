@@ -4,7 +4,7 @@ use serde_yaml::Value;
 
 use super::{
     DEEPEST,
-    at::{At, Seg},
+    at::{Seg, YamlPath},
     too_deep,
 };
 use crate::{Diagnostic, expr::value::key_text};
@@ -17,7 +17,7 @@ const MERGE: &str = "<<";
 /// # Errors
 /// The place of a `<<` that is not a mapping, or of a value that nests too deep: later code recurses over values, and
 /// journals store them as JSON, whose depth is limited.
-pub(super) fn merge(value: &mut Value, at: &At, depth: usize) -> Result<(), Box<(At, Diagnostic)>> {
+pub(super) fn merge(value: &mut Value, at: &YamlPath, depth: usize) -> Result<(), Box<(YamlPath, Diagnostic)>> {
     if depth > DEEPEST {
         let what = Diagnostic::new(too_deep()).help("move the deeper part into another file");
         return Err(Box::new((at.clone(), what)));

@@ -27,7 +27,7 @@ mod staircases;
 use serde::{Deserialize, Serialize};
 
 use self::{
-    growing::{Growing, Sums},
+    growing::{GrowingModel, Sums},
     model::{LASTS, LINE, Model, Noise, Part, Sweep},
     staircases::multiple,
 };
@@ -248,7 +248,7 @@ impl Sweep {
         let smooth = &self.curves[curve];
         let residuals = white(self.y.clone());
         let sums = Sums::of(&residuals, self, noise);
-        let mut growing = Growing {
+        let mut growing = GrowingModel {
             noise,
             q: Vec::new(),
             adds: noise.parts.iter().map(|(part, length)| (sums.along(*part, self), *length)).collect(),
@@ -344,7 +344,7 @@ impl Sweep {
     }
 
     /// The part that adds most to the likelihood, less its price.
-    fn most(&self, growing: &Growing<'_>, parts: &[Part], jumps: bool) -> Option<Part> {
+    fn most(&self, growing: &GrowingModel<'_>, parts: &[Part], jumps: bool) -> Option<Part> {
         let n = self.x.len() as f64;
         let taken = self.places(parts);
         let free = |place: &usize| taken.iter().all(|other| place.abs_diff(*other) >= LASTS);

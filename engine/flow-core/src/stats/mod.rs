@@ -10,7 +10,7 @@ mod spread;
 pub use distributions::{count_tail, f_tail, t_quantile, t_tail};
 pub use jumps::{Jump, Jumps, Outlier, find_jumps};
 pub use least_squares::Coefficient;
-pub use models::{Choice, Fitted, Model, choose};
+pub use models::{Choice, FittedModel, Model, choose};
 pub use spread::spread_tail;
 
 /// The mean of the middle two of an even number.

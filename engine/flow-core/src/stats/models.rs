@@ -74,7 +74,7 @@ impl Model {
 
 /// One model through the points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Fitted {
+pub struct FittedModel {
     pub model: Model,
     /// The constant first, then by power; of [`Model::Broken`] the constant and the slopes before and after the break. Intervals
     /// are as if `knot` were known.
@@ -90,7 +90,7 @@ pub struct Fitted {
     rss: f64,
 }
 
-impl Fitted {
+impl FittedModel {
     /// Its value at `x`.
     pub fn at(&self, x: f64) -> f64 {
         let columns = self.model.columns(&[x], self.knot.unwrap_or(0.0));
@@ -102,7 +102,7 @@ impl Fitted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
     /// Those that there are points enough for, the simplest first.
-    pub fits: Vec<Fitted>,
+    pub fits: Vec<FittedModel>,
     /// The position of the one that suffices.
     pub chosen: usize,
     /// Errors count relative to what was measured: it scatters in proportion, as times over many batch sizes do.
@@ -128,7 +128,7 @@ pub fn choose(points: &[(f64, f64)]) -> Option<Choice> {
     let mut points = points.to_vec();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let all = |weigh: fn(f64) -> f64| {
-        let fits: Vec<Fitted> = Model::ALL.into_iter().filter_map(|model| fit(model, &points, weigh)).collect();
+        let fits: Vec<FittedModel> = Model::ALL.into_iter().filter_map(|model| fit(model, &points, weigh)).collect();
         let chosen = simplest(&fits, points.len())?;
         Some((fits, chosen))
     };
@@ -143,23 +143,24 @@ pub fn choose(points: &[(f64, f64)]) -> Option<Choice> {
 }
 
 /// The position of the curve with the fewest parameters of all whose criterion is within two of the least.
-fn simplest(fits: &[Fitted], points: usize) -> Option<usize> {
+fn simplest(fits: &[FittedModel], points: usize) -> Option<usize> {
     let least = least(fits, points);
     let close = possible(fits, points).filter(|(_, fit)| fit.aicc <= least + NOTABLE);
-    let order =
-        |a: &Fitted, b: &Fitted| a.model.parameters().cmp(&b.model.parameters()).then(a.aicc.total_cmp(&b.aicc));
+    let order = |a: &FittedModel, b: &FittedModel| {
+        a.model.parameters().cmp(&b.model.parameters()).then(a.aicc.total_cmp(&b.aicc))
+    };
     close.min_by(|(_, a), (_, b)| order(a, b)).map(|(at, _)| at)
 }
 
-fn least(fits: &[Fitted], points: usize) -> f64 {
+fn least(fits: &[FittedModel], points: usize) -> f64 {
     possible(fits, points).map(|(_, fit)| fit.aicc).fold(f64::INFINITY, f64::min)
 }
 
 /// Relative errors fit better than absolute ones: by a clear margin, or as well with a simpler curve. Otherwise the
 /// scatter of the largest values would look like a curve, because a parabola bends to a last point that is far from the
 /// others.
-fn scatters_in_proportion(equal: &(Vec<Fitted>, usize), other: &(Vec<Fitted>, usize), points: usize) -> bool {
-    let best = |(fits, chosen): &(Vec<Fitted>, usize)| (fits[*chosen].model.parameters(), fits[*chosen].aicc);
+fn scatters_in_proportion(equal: &(Vec<FittedModel>, usize), other: &(Vec<FittedModel>, usize), points: usize) -> bool {
+    let best = |(fits, chosen): &(Vec<FittedModel>, usize)| (fits[*chosen].model.parameters(), fits[*chosen].aicc);
     let ((equal_parameters, equal_aicc), (parameters, aicc)) = (best(equal), best(other));
     least(&other.0, points) < least(&equal.0, points) - NOTABLE
         || parameters < equal_parameters && aicc < equal_aicc + DECISIVE
@@ -167,16 +168,16 @@ fn scatters_in_proportion(equal: &(Vec<Fitted>, usize), other: &(Vec<Fitted>, us
 
 /// The models that may be chosen, with their positions. With few points a constant has a high price. Then a line
 /// through zero would win even if it is worse than the mean, or if there clearly is a constant.
-fn possible(fits: &[Fitted], points: usize) -> impl Iterator<Item = (usize, &Fitted)> {
+fn possible(fits: &[FittedModel], points: usize) -> impl Iterator<Item = (usize, &FittedModel)> {
     let of = |model: Model| fits.iter().find(|fit| fit.model == model);
     let constant = of(Model::Proportional).zip(of(Model::Affine)).and_then(|(none, some)| added(none, some, points));
     let through_zero = constant.is_none_or(|p| p >= BY_CHANCE);
-    let may = move |fit: &Fitted| fit.model != Model::Proportional || fit.r2 >= 0.0 && through_zero;
+    let may = move |fit: &FittedModel| fit.model != Model::Proportional || fit.r2 >= 0.0 && through_zero;
     fits.iter().enumerate().filter(move |(_, fit)| may(fit))
 }
 
 /// The p-value of the F-test of what `large` adds to `small`, a case of it, through so many points.
-fn added(small: &Fitted, large: &Fitted, points: usize) -> Option<f64> {
+fn added(small: &FittedModel, large: &FittedModel, points: usize) -> Option<f64> {
     let more = large.model.parameters().checked_sub(small.model.parameters()).filter(|more| *more > 0)? as f64;
     let freedom = points.checked_sub(large.model.parameters()).filter(|freedom| *freedom > 0)? as f64;
     let f = (small.rss - large.rss).max(0.0) / more / (large.rss / freedom);
@@ -185,18 +186,18 @@ fn added(small: &Fitted, large: &Fitted, points: usize) -> Option<f64> {
 
 impl Choice {
     /// By how much the criterion of a curve is above the least of all that may be chosen; `None` of one that may not.
-    pub fn above_least(&self, fit: &Fitted) -> Option<f64> {
+    pub fn above_least(&self, fit: &FittedModel) -> Option<f64> {
         let possible = possible(&self.fits, self.points).any(|(_, one)| one.model == fit.model);
         possible.then(|| fit.aicc - least(&self.fits, self.points))
     }
 
     /// The model that suffices.
-    pub fn best(&self) -> &Fitted {
+    pub fn best(&self) -> &FittedModel {
         &self.fits[self.chosen]
     }
 
     /// The fit of a model.
-    pub fn of(&self, model: Model) -> Option<&Fitted> {
+    pub fn of(&self, model: Model) -> Option<&FittedModel> {
         self.fits.iter().find(|fit| fit.model == model)
     }
 
@@ -207,7 +208,7 @@ impl Choice {
 }
 
 /// Through the points, each of which counts with a weight that goes with its value.
-fn fit(model: Model, points: &[(f64, f64)], weigh: fn(f64) -> f64) -> Option<Fitted> {
+fn fit(model: Model, points: &[(f64, f64)], weigh: fn(f64) -> f64) -> Option<FittedModel> {
     let (n, k) = (points.len(), model.parameters());
     let shares = matches!(model, Model::Inverse | Model::Saturating);
     if n < k + 2 || shares && points.iter().any(|(x, _)| *x <= 0.0) {
@@ -251,7 +252,7 @@ fn fit(model: Model, points: &[(f64, f64)], weigh: fn(f64) -> f64) -> Option<Fit
         let by = unit.powi(*power);
         Coefficient { value: c.value / by, half: c.half / by }
     };
-    Some(Fitted {
+    Some(FittedModel {
         model,
         coefficients: fitted.coefficients().iter().zip(powers).map(back).collect(),
         knot: matches!(model, Model::Saturating | Model::Broken).then_some(knot * unit),

@@ -20,7 +20,7 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use runs::{FOREIGN_CPU, Group, Judged, Refusal, Runs, Verdict, groups};
+pub use runs::{FOREIGN_CPU, Group, GroupJudgement, Refusal, Runs, Verdict, groups};
 
 use crate::stats::t_quantile;
 
@@ -72,7 +72,7 @@ pub enum Call {
 
 /// A call with its figures.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Called {
+pub struct CallFigures {
     pub call: Call,
     /// Whether a member is slower than the tolerance allows, beyond the noise.
     pub slower: bool,
@@ -87,7 +87,7 @@ pub struct Called {
 }
 
 /// Judges a group with these members after look number `look`.
-pub fn call(members: &[Times], look: u32, tolerance: f64) -> Called {
+pub fn call(members: &[Times], look: u32, tolerance: f64) -> CallFigures {
     let speeds: Vec<Speed> = members.iter().map(Speed::of).collect();
     let pooled = pooled(members);
     let bounds = match pooled {
@@ -97,7 +97,7 @@ pub fn call(members: &[Times], look: u32, tolerance: f64) -> Called {
             Bounds::of(&speeds, error, t_quantile(allowed(look), f64::from(freedom)))
         }
     };
-    Called { repeated: pooled.is_some(), ..bounds.call(&speeds, tolerance) }
+    CallFigures { repeated: pooled.is_some(), ..bounds.call(&speeds, tolerance) }
 }
 
 /// The relative standard deviation between runs and its degrees of freedom; `None` if nothing was measured twice.
@@ -127,7 +127,7 @@ pub fn more(members: &[Times], look: u32, tolerance: f64) -> Option<u32> {
             let error = sd * (2.0 / f64::from(runs)).sqrt();
             let freedom = (members.len() as u32 * 2 * (runs - 1)).max(1);
             let bounds = Bounds::of(&speeds, |_| error, t_quantile(allowed(look + more), f64::from(freedom)));
-            let Called { call, gain, half, .. } = bounds.call(&speeds, tolerance);
+            let CallFigures { call, gain, half, .. } = bounds.call(&speeds, tolerance);
             match call {
                 Call::Undecided => false,
                 Call::Parallel => true,
@@ -201,7 +201,7 @@ impl Bounds {
         }
     }
 
-    fn call(&self, speeds: &[Speed], tolerance: f64) -> Called {
+    fn call(&self, speeds: &[Speed], tolerance: f64) -> CallFigures {
         let gain: f64 = speeds.iter().map(|speed| speed.of).sum();
         // A member is slower by 1/speed − 1. The slowest member counts.
         let slow = |sign: f64| {
@@ -221,6 +221,6 @@ impl Bounds {
         } else {
             Call::SlowerThanOneAfterAnother
         };
-        Called { call, slower, gain, half: self.gain, speeds: self.speeds.clone(), repeated: false }
+        CallFigures { call, slower, gain, half: self.gain, speeds: self.speeds.clone(), repeated: false }
     }
 }

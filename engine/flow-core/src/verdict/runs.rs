@@ -4,8 +4,8 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Call, Called, Times, call, more, typical};
-use crate::{CorunGpus, Mode, Outcome, StepResult, likeness, reason::Spoiled, unlike};
+use super::{Call, CallFigures, Times, call, more, typical};
+use crate::{CorunGpus, Mode, Outcome, StepResult, likeness, reason::Disturbance, unlike};
 
 /// If other programs use more than this share of the host's CPU, a measurement decides nothing.
 pub const FOREIGN_CPU: f64 = 0.10;
@@ -30,12 +30,12 @@ pub struct Runs<'r> {
 
 /// The result for a group.
 #[derive(Clone, Debug)]
-pub struct Judged<'r> {
+pub struct GroupJudgement<'r> {
     pub verdict: Verdict,
     /// The compared measure: `epoch_time`, `iteration_time`, or `wall` for programs without epochs.
     pub measure: &'static str,
     /// The call with its figures, if anything could be compared.
-    pub called: Option<Called>,
+    pub called: Option<CallFigures>,
     /// The times behind the call, for each member; empty without a call.
     pub times: Vec<Times>,
     /// For an undecided group: how many more repetitions would decide it, if the number is realistic.
@@ -121,7 +121,7 @@ pub enum Refusal {
     /// One of the two did not end well.
     Ended { label: String, outcome: Outcome },
     /// One of the two measurements was disturbed.
-    Spoiled { label: String, reasons: Vec<Spoiled> },
+    Spoiled { label: String, reasons: Vec<Disturbance> },
     /// There are neither epochs nor a wall time to compare.
     NoTime { label: String },
     /// A program without epochs resumed from a checkpoint, so its wall time covers several starts.
@@ -168,14 +168,14 @@ type Round<'r> = Vec<(&'r StepResult, Option<&'r StepResult>)>;
 
 impl<'r> Group<'r> {
     /// Judges the group by all of its repetitions.
-    pub fn judge(&self, tolerance: f64) -> Judged<'r> {
+    pub fn judge(&self, tolerance: f64) -> GroupJudgement<'r> {
         let looks = self.members.iter().map(|member| member.together.len()).max().unwrap_or(0);
         let rounds: Vec<Round<'r>> = (0..looks).map(|look| self.round(look)).collect();
         // If the first repetition cannot be compared, a later one may be.
         let is_comparable = |round: &&Round<'_>| refused(round, measure(round)).is_none();
         let first = rounds.iter().find(is_comparable).or(rounds.first()).cloned().unwrap_or_default();
         let measure = measure(&first);
-        let mut judged = Judged {
+        let mut judged = GroupJudgement {
             verdict: Verdict::TooNoisy,
             measure,
             called: None,

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{InputChange, Reason, Unfit};
+use super::{InputChange, Reason, UnfitReason};
 use crate::fingerprint::PartKind;
 use crate::reason::Texts;
 
@@ -18,7 +18,7 @@ const LONGEST: usize = 60;
 
 /// Why an instance runs: the first reasons, and how many more there are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Why {
+pub struct RunReasons {
     /// The first reasons, shortened.
     pub first: Vec<Reason>,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -29,12 +29,12 @@ fn is_zero(more: &u32) -> bool {
     *more == 0
 }
 
-impl Why {
+impl RunReasons {
     /// From all reasons, the most telling first.
-    pub fn of(reasons: &[Reason]) -> Why {
+    pub fn of(reasons: &[Reason]) -> RunReasons {
         let reasons = by_parameter(reasons);
         let more = reasons.len().saturating_sub(REASONS) as u32;
-        Why { first: reasons.into_iter().take(REASONS).map(Reason::brief).collect(), more }
+        RunReasons { first: reasons.into_iter().take(REASONS).map(Reason::brief).collect(), more }
     }
 }
 
@@ -63,7 +63,7 @@ fn by_parameter(reasons: &[Reason]) -> Vec<Reason> {
     all
 }
 
-impl Texts for Why {
+impl Texts for RunReasons {
     fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
         self.first.iter_mut().for_each(|reason| reason.texts(each));
     }
@@ -141,13 +141,13 @@ impl Texts for Reason {
             | Reason::Results { of: text, .. }
             | Reason::Said(text) => each(text),
             Reason::NotReusable(unfit) => match unfit {
-                Unfit::Spoiled(reasons) => reasons.texts(each),
-                Unfit::NotAlone(others) => others.texts(each),
-                Unfit::Outcome(_)
-                | Unfit::NotRecorded(_)
-                | Unfit::LongerLimit { .. }
-                | Unfit::HostMemory
-                | Unfit::MemoryLimit => {}
+                UnfitReason::Spoiled(reasons) => reasons.texts(each),
+                UnfitReason::NotAlone(others) => others.texts(each),
+                UnfitReason::Outcome(_)
+                | UnfitReason::NotRecorded(_)
+                | UnfitReason::LongerLimit { .. }
+                | UnfitReason::HostMemory
+                | UnfitReason::MemoryLimit => {}
             },
             Reason::Value { kind: _, name, was, is } => {
                 each(name);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::{FileChange, Files, InputChange, Listed, Reason};
+use super::{FileChange, Files, InputChange, ListContent, Reason};
 use crate::Digest;
 use crate::fingerprint::{Part, PartKind, PartValue, Parts, RUNNER};
 
@@ -25,7 +25,7 @@ pub fn as_run(parts: &Parts) -> (Option<String>, BTreeMap<String, String>) {
 
 /// The differences between the parts of two fingerprints; empty only if the fingerprints are equal. `listed` looks up the
 /// lists behind digests, as far as they are stored.
-pub fn compare(old: &Parts, new: &Parts, listed: &mut dyn FnMut(&Digest) -> Option<Listed>) -> Vec<Reason> {
+pub fn compare(old: &Parts, new: &Parts, listed: &mut dyn FnMut(&Digest) -> Option<ListContent>) -> Vec<Reason> {
     if old.digest() == new.digest() {
         return Vec::new();
     }
@@ -102,7 +102,7 @@ fn differences(
     old: &OfKind<'_>,
     new: &OfKind<'_>,
     artifacts: &Artifacts<'_>,
-    listed: &mut dyn FnMut(&Digest) -> Option<Listed>,
+    listed: &mut dyn FnMut(&Digest) -> Option<ListContent>,
     reasons: &mut Vec<Reason>,
 ) {
     let mut names: Vec<&str> = old.keys().chain(new.keys()).copied().collect();
@@ -203,7 +203,7 @@ fn input_reason(
     name: &str,
     then: Option<&PartValue>,
     now: Option<&PartValue>,
-    listed: &mut dyn FnMut(&Digest) -> Option<Listed>,
+    listed: &mut dyn FnMut(&Digest) -> Option<ListContent>,
 ) -> Option<Reason> {
     let path = |value: Option<&PartValue>| match value {
         Some(PartValue::Tree { path, .. }) => Some(path.clone()),
@@ -229,7 +229,7 @@ fn input_reason(
         return Some(Reason::Value { kind: PartKind::Parameter, name: parameter.to_owned(), was, is });
     }
     let mut look_up = |manifest: &Option<Digest>| match manifest.as_ref().and_then(&mut *listed) {
-        Some(Listed::Files(files)) => Some(files),
+        Some(ListContent::Files(files)) => Some(files),
         _ => None,
     };
     let changes = match (look_up(old_files), look_up(new_files)) {
@@ -247,11 +247,11 @@ fn input_reason(
 fn environment_reason(
     then: Option<&PartValue>,
     now: Option<&PartValue>,
-    listed: &mut dyn FnMut(&Digest) -> Option<Listed>,
+    listed: &mut dyn FnMut(&Digest) -> Option<ListContent>,
 ) -> Reason {
     let mut side = |value: Option<&PartValue>| match value {
         Some(PartValue::Tree { path, digest, .. }) => match listed(digest) {
-            Some(Listed::Packages(packages)) => (Some(path.clone()), Some(packages)),
+            Some(ListContent::Packages(packages)) => (Some(path.clone()), Some(packages)),
             _ => (Some(path.clone()), None),
         },
         _ => (None, None),

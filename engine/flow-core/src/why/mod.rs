@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::fingerprint::PartKind;
-use crate::{Difference, Digest, Outcome, Python, RunId, Span, reason::Spoiled};
+use crate::{Difference, Digest, Outcome, Python, RunId, Span, reason::Disturbance};
 
-pub use brief::Why;
+pub use brief::RunReasons;
 pub(crate) use compare::name_accepted;
 pub use compare::{as_run, compare};
 pub use written::{WrittenChange, WrittenSteps, written_changes};
@@ -27,7 +27,7 @@ pub type Files = BTreeMap<String, Digest>;
 
 /// A list that a fingerprint has only the digest of.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Listed {
+pub enum ListContent {
     /// Of an input folder.
     Files(Files),
     /// Of a declared environment.
@@ -52,7 +52,7 @@ pub enum Reason {
     /// There was a result, but its artifacts have changed: a sentence.
     Damaged(String),
     /// There is a result, but it may not be reused.
-    NotReusable(Unfit),
+    NotReusable(UnfitReason),
     /// The verdict on its co-run group is undecided, for which it was planned.
     Undecided {
         /// The step and its group.
@@ -149,13 +149,13 @@ pub enum FileChange {
 /// Why an existing result may not be reused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "of", rename_all = "snake_case")]
-pub enum Unfit {
+pub enum UnfitReason {
     /// Its outcome is never reused.
     Outcome(Outcome),
     /// The step does not record its outcome.
     NotRecorded(Outcome),
     /// The measurement is unreliable, for these reasons.
-    Spoiled(Vec<Spoiled>),
+    Spoiled(Vec<Disturbance>),
     /// It timed out, and the limit is now longer.
     LongerLimit {
         /// The old limit; absent if unknown.

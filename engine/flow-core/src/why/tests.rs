@@ -63,7 +63,7 @@ fn an_environment_is_compared_by_its_packages() {
     let lists = |digest: &Digest| {
         let version = ["1.26", "2.0"].into_iter().find(|version| Digest::of(version.as_bytes()) == *digest)?;
         let packages = [("numpy".to_owned(), version.to_owned())].into();
-        Some(Listed::Packages(Python { version: Some("3.11".into()), abi: None, packages }))
+        Some(ListContent::Packages(Python { version: Some("3.11".into()), abi: None, packages }))
     };
     let parts = |environment: Option<(&'static str, &str)>| {
         let environment = environment.map(|(name, list)| (name, Digest::of(list.as_bytes())));
@@ -142,9 +142,9 @@ fn changed_files_are_named() {
     };
     let why = |old: &str, new: &str| {
         let reasons = compare(&with(old), &with(new), &mut |digest| {
-            [old, new].into_iter().find(|c| Digest::of(c.as_bytes()) == *digest).map(files).map(Listed::Files)
+            [old, new].into_iter().find(|c| Digest::of(c.as_bytes()) == *digest).map(files).map(ListContent::Files)
         });
-        Why::of(&reasons).first
+        RunReasons::of(&reasons).first
     };
     let (changed, added, removed) = (FileChange::Changed, FileChange::Added, FileChange::Removed);
     let differ = |named: &[(&str, FileChange)], more| {
@@ -203,15 +203,15 @@ fn a_parameter_with_many_changed_parts_is_one_reason() {
     };
     let names = ["sections[0].charts[0]", "sections[0].table", "title", "sections[1].table", "sections[2].table"];
     let reasons = names.map(part).to_vec();
-    let Why { first, more } = Why::of(&reasons);
+    let RunReasons { first, more } = RunReasons::of(&reasons);
     assert_eq!((first, more), (vec![Reason::Seen(PartKind::Parameter, "sections".into()), part("title")], 0));
-    assert_eq!(Why::of(&reasons[..4]).first.len(), 4);
+    assert_eq!(RunReasons::of(&reasons[..4]).first.len(), 4);
 }
 
 #[test]
 fn the_journal_has_a_few_reasons_and_long_values_where_they_differ() {
     let reasons: Vec<Reason> = (0..10).map(|n| Reason::PluginRebuilt(n.to_string())).collect();
-    let why = Why::of(&reasons);
+    let why = RunReasons::of(&reasons);
     assert_eq!((why.first.as_slice(), why.more), (&reasons[..8], 2));
     let long = |word: &str| json!(format!("{} {word} {}", "x ".repeat(40), "y ".repeat(40)));
     let differ = value(PartKind::Command, "", json!("… x x one y y …"), json!("… x x two y y …"));
@@ -224,7 +224,7 @@ fn the_journal_has_a_few_reasons_and_long_values_where_they_differ() {
     };
     assert_eq!((was, is), (json!(format!("…{}1", "x".repeat(15))), json!(format!("…{}2", "x".repeat(15)))));
     let json = serde_json::to_string(&why).unwrap();
-    assert_eq!(serde_json::from_str::<Why>(&json).unwrap(), why);
+    assert_eq!(serde_json::from_str::<RunReasons>(&json).unwrap(), why);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{
-    Artifact, ArtifactKind, Body, Digest, Expansion, InstanceId, Metric, Outcome, Render, Resolved, StepResult,
+    Artifact, ArtifactKind, Body, Digest, Expansion, InstanceId, Metric, Outcome, Render, ResolvedInstance, StepResult,
     plan::without_attempt,
 };
 use indexmap::IndexMap;
@@ -44,7 +44,7 @@ pub(super) fn ended(e: &Expansion) -> Results {
     e.instances.iter().map(|i| (i.id, result(i))).collect()
 }
 
-fn resolve(e: &Expansion, label: &str, settled: &Results) -> Result<Resolved, String> {
+fn resolve(e: &Expansion, label: &str, settled: &Results) -> Result<ResolvedInstance, String> {
     e.resolve(id(e, label), settled, Render::Paths).map_err(|error| error.to_string())
 }
 
@@ -281,7 +281,7 @@ fn what_cannot_be_compared_is_never_the_best() {
     ));
     let mut settled = ended(&e);
     let told = |settled: &Results, label: &str| match resolve(&e, label, settled) {
-        Ok(Resolved { body: Body::Command { line, .. }, .. }) => line,
+        Ok(ResolvedInstance { body: Body::Command { line, .. }, .. }) => line,
         Ok(other) => panic!("{:?}", other.body),
         Err(error) => error,
     };

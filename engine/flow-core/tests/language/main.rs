@@ -11,7 +11,7 @@ mod text;
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use flow_core::{
-    Catalogue, Diagnostic, Digest, ExpandRequest, Expansion, GpuFacts, Machine, PluginFacts, Provided, Source,
+    Catalogue, CatalogueStep, Diagnostic, Digest, ExpandRequest, Expansion, GpuFacts, Machine, PluginFacts, Source,
     Workflow, parse_with,
 };
 use serde::Deserialize;
@@ -19,8 +19,8 @@ use serde::Deserialize;
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
     #[derive(Deserialize)]
     struct File {
-        builtins: BTreeMap<String, Provided>,
-        plugins: BTreeMap<String, BTreeMap<String, Provided>>,
+        builtins: BTreeMap<String, CatalogueStep>,
+        plugins: BTreeMap<String, BTreeMap<String, CatalogueStep>>,
     }
     let file: File = serde_yaml::from_str(include_str!("catalogue.yaml")).expect("a catalogue");
     let facts = |steps| PluginFacts { version: "1".into(), digest: Digest::of(b"plugin"), protocol: 1, steps };

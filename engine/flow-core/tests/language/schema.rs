@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use flow_core::{Diagnostic, Provided, Source, parse, parse_with, schema, schema_with};
+use flow_core::{CatalogueStep, Diagnostic, Source, parse, parse_with, schema, schema_with};
 use serde_json::{Value, json};
 
 /// The keys of a step as people are told them.
@@ -169,8 +169,10 @@ fn what_a_step_takes_is_in_the_schema() {
             {"type": "object", "additionalProperties": false, "properties": {"crop": {"type": "number"}}},
         ]}},
     });
-    let (train, other) =
-        (Provided { with, ..Provided::default() }, Provided { with: json!({"type": "object"}), ..Provided::default() });
+    let (train, other) = (
+        CatalogueStep { with, ..CatalogueStep::default() },
+        CatalogueStep { with: json!({"type": "object"}), ..CatalogueStep::default() },
+    );
     let schema = schema_with([("torch/train".to_owned(), &train), ("flow/table".to_owned(), &other)]);
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     for (step, good) in [
@@ -204,11 +206,11 @@ fn what_a_step_takes_is_in_the_schema() {
 #[expect(clippy::disallowed_methods, reason = "the test looks for workflows in the repository")]
 fn every_workflow_here_is_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut provided: Vec<(String, Provided)> = Vec::new();
+    let mut provided: Vec<(String, CatalogueStep)> = Vec::new();
     for plugin in ["images", "torch"] {
         let manifest = fs::read_to_string(root.join(format!("plugins/{plugin}/plugin.yaml"))).expect("a plugin");
         let steps = serde_yaml::from_value(yaml_of(&manifest)["steps"].clone());
-        let steps: BTreeMap<String, Provided> = steps.expect("steps");
+        let steps: BTreeMap<String, CatalogueStep> = steps.expect("steps");
         provided.extend(steps.into_iter().map(|(step, provided)| (format!("{plugin}/{step}"), provided)));
     }
     let steps = provided.iter().map(|(uses, provided)| (uses.clone(), provided));

@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 
 use flow_core::{
     Catalogue, ExpandRequest, Machine, Metrics, NumberFiles, Source,
-    measure::{LINE_ENDS, Printed, Reported, gather, read_numbers},
+    measure::{EpochPosition, LINE_ENDS, ReportedNumbers, gather, read_numbers},
     parse,
     reason::NoMetrics,
 };
@@ -17,19 +17,19 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 /// What a step printed, and what it left in its work folder, by path.
-struct Left<'a> {
+struct StepOutput<'a> {
     log: &'a str,
     files: &'a [(&'a str, &'a str)],
 }
 
-impl Left<'_> {
+impl StepOutput<'_> {
     fn fixture(&self, path: &str) -> Result<Vec<u8>, NoMetrics> {
         let unread = || NoMetrics::Unread { file: path.to_owned(), error: "it is not there".into() };
         self.files.iter().find(|(at, _)| *at == path).map(|(_, name)| fixture(name)).ok_or_else(unread)
     }
 }
 
-impl NumberFiles for Left<'_> {
+impl NumberFiles for StepOutput<'_> {
     fn text(&mut self, file: &str) -> Result<String, NoMetrics> {
         Ok(String::from_utf8(self.fixture(file)?).expect("a text"))
     }
@@ -67,9 +67,9 @@ fn metrics(written: &serde_yaml::Value) -> Metrics {
 }
 
 /// `name=value` of all that is found, the epochs of the first of them, and what is missing.
-fn read(written: &serde_yaml::Value, left: &mut Left<'_>) -> (String, usize, Option<NoMetrics>) {
+fn read(written: &serde_yaml::Value, left: &mut StepOutput<'_>) -> (String, usize, Option<NoMetrics>) {
     let metrics = metrics(written);
-    let (mut printed, mut reported) = (Printed::default(), Reported::of(Some(&metrics)));
+    let (mut printed, mut reported) = (EpochPosition::default(), ReportedNumbers::of(Some(&metrics)));
     let log = if left.log.is_empty() { Vec::new() } else { fixture(left.log) };
     for (n, line) in log.split(|byte| LINE_ENDS.contains(byte)).enumerate() {
         printed.hear(&metrics.stdout, [line].into_iter(), n as f64, &mut reported);
@@ -117,7 +117,7 @@ fn every_recipe_reads_what_its_logger_writes() {
         let recipe = recipes.iter().find(of_name).unwrap_or_else(|| panic!("no recipe `{name}`"));
         let steps = recipe["steps"].as_mapping().expect("steps");
         let written = &steps.values().next().expect("a step")["metrics"];
-        let (numbers, epochs, problem) = read(written, &mut Left { log, files });
+        let (numbers, epochs, problem) = read(written, &mut StepOutput { log, files });
         assert_eq!(problem, None, "{name}");
         found.push(format!("{name}, {epochs} epochs: {numbers}"));
     }

@@ -15,7 +15,7 @@ use std::{
 };
 
 use flow_core::{
-    Body, Digest, GpuId, Input, Instance, InstanceId, Render, Resolved, StepResult,
+    Body, Digest, GpuId, Input, Instance, InstanceId, Render, ResolvedInstance, StepResult,
     fingerprint::Parts,
     plan::{Force, Plan, State},
     reason::Cause,
@@ -255,7 +255,7 @@ impl Traced<'_> {
     fn fill(
         &self,
         instance: &Instance,
-        resolved: &Resolved,
+        resolved: &ResolvedInstance,
         folder: &Folder,
         captures: &Captures,
     ) -> Result<Result<start::Launch, Cause>, ExecError> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{Difference, RunId, Unfollowed, plan::Force};
+use flow_core::{Difference, RunId, UnreadDependency, plan::Force};
 
 use super::{
     reports::publish::{PublishRequest, PublishedFile, WithheldFile},
@@ -92,7 +92,7 @@ pub struct RunEnd {
     /// Instances of flow's own steps that have a result: tables and reports.
     pub made: Vec<String>,
     /// Reused steps that come `after` a step that ran, without reading anything of it.
-    pub unfollowed: Vec<Unfollowed>,
+    pub unfollowed: Vec<UnreadDependency>,
     /// How programs and packages differ from those of reused results.
     pub environments: Vec<Difference>,
     /// Nothing had changed since that run: no process was started, nothing was opened.

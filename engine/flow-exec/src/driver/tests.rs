@@ -11,8 +11,9 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, BuiltinInput, BuiltinOutput, Builtins, Outcome, Provided, Publication, PublishJob, RunEvent, StepResult,
-    reason::{self, BatchEnd, Cause, Spoiled},
+    AttemptId, BuiltinInput, BuiltinOutput, Builtins, CatalogueStep, Outcome, Publication, PublishJob, RunEvent,
+    StepResult,
+    reason::{self, BatchEnd, Cause, Disturbance},
 };
 use flow_protocol::Exit;
 use nix::sys::signal::{Signal, raise};
@@ -31,7 +32,7 @@ use crate::{ExecError, clock, keeper};
 struct NoBuiltins;
 
 impl Builtins for NoBuiltins {
-    fn provided(&self) -> BTreeMap<String, Provided> {
+    fn provided(&self) -> BTreeMap<String, CatalogueStep> {
         BTreeMap::new()
     }
     fn version(&self) -> &str {
@@ -355,7 +356,7 @@ fn root_that_writes_into_its_input_loses_its_own_result_alone() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("d")).unwrap();
     fs::write(dir.path().join("d/a.txt"), "a").unwrap();
-    let written = Spoiled::InputWritten { path: "d/a.txt".into(), folder: Some("d".into()), itself: true };
+    let written = Disturbance::InputWritten { path: "d/a.txt".into(), folder: Some("d".into()), itself: true };
     // The second run has the result of the reader.
     for attempts in [2, 1] {
         let mut ended = BTreeMap::new();

@@ -6,7 +6,8 @@ use std::{
 };
 
 use flow_core::{
-    Digest, EnvironmentProvider, InstanceId, JournalLine, Outcome, RunEvent, RunId, Settled, StepResult, plan::unfit,
+    Digest, EnvironmentProvider, InstanceId, JournalLine, Outcome, RunEvent, RunId, SettledResults, StepResult,
+    plan::unfit,
 };
 use flow_store::{FinishedRun, PublishedFiles, Snapshot, SnapshotResult, StoreDir};
 use serde::{Deserialize, Serialize};

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::{AttemptId, Digest, GpuFacts, RunId, sched::Holding};
+use flow_core::{AttemptId, Digest, GpuFacts, RunId, sched::MachineShare};
 use flow_store::{Claims, DaemonLock, End, ProcessIdentity, RunDir, StoreDir};
 use nix::{
     fcntl::{FcntlArg, FdFlag, fcntl},
@@ -97,7 +97,7 @@ pub(crate) struct Begin {
     /// Its GPUs.
     pub(crate) cards: Vec<usize>,
     pub(crate) timeout: Option<Duration>,
-    pub(crate) holds: Holding,
+    pub(crate) holds: MachineShare,
 }
 
 /// A message for the engine: the attempt's folder has a new file.
@@ -149,7 +149,7 @@ struct Attempt {
     unit: String,
     claim: Option<Digest>,
     cards: Vec<usize>,
-    holds: Holding,
+    holds: MachineShare,
     timeout: Option<Duration>,
     bound: Bound,
     timed_out: bool,
@@ -346,7 +346,7 @@ impl Daemon {
             }
         }
         let Some(ledger) = &mut self.ledger else { return };
-        let mut holds = Holding::default();
+        let mut holds = MachineShare::default();
         running.for_each(|own| holds.add(&own.holds));
         let process = ProcessIdentity::own();
         let slot = Slot {

@@ -5,7 +5,7 @@ use std::{
     path::{Component, Path},
 };
 
-use flow_core::Provided;
+use flow_core::CatalogueStep;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ pub struct Manifest {
     /// Variables for `start`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    pub steps: BTreeMap<String, Provided>,
+    pub steps: BTreeMap<String, CatalogueStep>,
 }
 
 impl Manifest {
@@ -103,7 +103,7 @@ impl Manifest {
     }
 }
 
-fn check_step(step: &Provided) -> Result<(), String> {
+fn check_step(step: &CatalogueStep) -> Result<(), String> {
     if step.version.is_some() {
         return Err("version: a plugin's steps have none; its content's digest counts".into());
     }

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::{Catalogue, Digest, PluginFacts, Provided};
+use flow_core::{Catalogue, CatalogueStep, Digest, PluginFacts};
 use flow_protocol::PROTOCOL;
 
 use crate::trust;
@@ -135,7 +135,7 @@ impl Plugins {
     pub fn catalogue<'a>(
         &self,
         used: impl IntoIterator<Item = &'a str>,
-        builtins: BTreeMap<String, Provided>,
+        builtins: BTreeMap<String, CatalogueStep>,
         known: &BTreeMap<String, Digest>,
     ) -> Result<Catalogue, PluginError> {
         let mut catalogue = Catalogue { builtins, plugins: BTreeMap::new() };

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use flow_core::{AttemptId, measure::Used};
+use flow_core::{AttemptId, measure::HostUsage};
 use procfs::{CurrentSI, KernelStats, process::Process};
 
 use crate::keeper::tree;
@@ -21,7 +21,7 @@ pub(super) struct Reading {
     /// Share of the host's CPUs that were busy, and the part of it that was not ours.
     pub host: Option<(f64, f64)>,
     /// By attempt, for living attempts.
-    pub attempts: BTreeMap<AttemptId, Used>,
+    pub attempts: BTreeMap<AttemptId, HostUsage>,
     /// The interpreters that attempts run now.
     pub programs: BTreeMap<AttemptId, BTreeSet<String>>,
 }
@@ -106,7 +106,7 @@ impl Meter {
         for (attempt, (sum, rss)) in totals {
             let was = before.get(&attempt).copied().unwrap_or_default();
             let cpu_s = sum.saturating_sub(was) as f64 / self.ticks_per_second;
-            reading.attempts.insert(attempt, Used { cpu_s, rss });
+            reading.attempts.insert(attempt, HostUsage { cpu_s, rss });
         }
         self.ours = now.into_iter().map(|(pid, (seen, _))| (pid, seen)).collect();
         let host = self.host(at, ours_ticks as f64 / self.ticks_per_second);

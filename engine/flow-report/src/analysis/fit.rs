@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use flow_core::Metric;
 use flow_core::reason::BuiltinFault;
-use flow_core::stats::{Choice, Coefficient, Fitted, Model, choose};
+use flow_core::stats::{Choice, Coefficient, FittedModel, Model, choose};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +77,7 @@ impl Fit {
     /// from 0, and the points go up and down. It then does not matter which curve is nearest to the points.
     fn is_flat(&self) -> bool {
         let Some(choice) = &self.choice else { return false };
-        let is_none = |fit: &Fitted| fit.coefficients.get(1).is_some_and(|c| c.value.abs() <= c.half);
+        let is_none = |fit: &FittedModel| fit.coefficients.get(1).is_some_and(|c| c.value.abs() <= c.half);
         choice.of(Model::Affine).is_some_and(is_none)
             && course(&self.points) == "both"
             && matches!(choice.best().model, Model::Affine | Model::Inverse)
@@ -277,7 +277,7 @@ impl Fits {
                 let nothing = std::iter::repeat_n("—".to_owned(), 8);
                 grid.rows.push(scope().into_iter().chain([curve.points.len().to_string()]).chain(nothing).collect());
             }
-            let cells = |fit: &Fitted, points: &[(f64, f64)], title: String| {
+            let cells = |fit: &FittedModel, points: &[(f64, f64)], title: String| {
                 let own = [points.len().to_string(), title, coefficients(fit), r2(fit.r2), r2(fit.adjusted_r2)];
                 scope().into_iter().chain(own).chain([off(fit, points, Format::cell).unwrap_or_else(|| "—".into())])
             };
@@ -340,7 +340,7 @@ impl Fits {
     }
 }
 
-fn drawn(fit: &Fitted, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+fn drawn(fit: &FittedModel, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let ends = (points.first(), points.last());
     let (Some((first, _)), Some((last, _))) = ends else { return Vec::new() };
     // Where a hyperbola is steep, its points are close together.
@@ -381,7 +381,7 @@ fn course(points: &[(f64, f64)]) -> &'static str {
     }
 }
 
-fn coefficients(fit: &Fitted) -> String {
+fn coefficients(fit: &FittedModel) -> String {
     let named: &[&str] = match fit.model {
         Model::Proportional => &["b"],
         _ => &["a", "b", "c", "d"],
@@ -392,7 +392,7 @@ fn coefficients(fit: &Fitted) -> String {
     each.chain(at).collect::<Vec<_>>().join(", ")
 }
 
-fn knot(fit: &Fitted) -> String {
+fn knot(fit: &FittedModel) -> String {
     let knot = fit.knot.unwrap_or_default();
     within(knot, 0.5 * knot.abs()).0
 }
@@ -406,12 +406,12 @@ fn r2(value: f64) -> String {
 }
 
 /// The largest deviation of a point from a curve, as a share of the measured value.
-fn furthest(fit: &Fitted, points: &[(f64, f64)]) -> f64 {
+fn furthest(fit: &FittedModel, points: &[(f64, f64)]) -> f64 {
     points.iter().map(|(x, y)| (fit.at(*x) / y - 1.0).abs()).fold(0.0, f64::max)
 }
 
 /// The largest deviation as text; `None` if a measured value is 0, because it has no share.
-fn off(fit: &Fitted, points: &[(f64, f64)], shown: impl Fn(&Format, f64) -> String) -> Option<String> {
+fn off(fit: &FittedModel, points: &[(f64, f64)], shown: impl Fn(&Format, f64) -> String) -> Option<String> {
     let off = furthest(fit, points);
     off.is_finite().then(|| shown(&Format::for_unit("ratio", [off].into_iter()), off))
 }
@@ -421,7 +421,7 @@ fn p_value(p: f64) -> String {
 }
 
 /// How far its AICc is above the smallest one of the curves that may be chosen.
-fn more(fit: &Fitted, choice: &Choice) -> Option<String> {
+fn more(fit: &FittedModel, choice: &Choice) -> Option<String> {
     let show = Format { decimals: 1, factor: 1.0, unit: "AICc".into(), ..Format::default() };
     choice.above_least(fit).map(|more| show.number(more))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flow_core::reason::BuiltinFault;
 use flow_core::{
     BuiltinInput, Outcome, RunId, Series, StepResult, StepView,
-    reason::{Cause, Spoiled},
+    reason::{Cause, Disturbance},
 };
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ pub(crate) struct Report {
     /// Results that were accepted for a changed fingerprint: label and reason.
     pub(crate) accepted: BTreeMap<String, String>,
     /// Disturbed results: label and reasons.
-    pub(crate) spoiled: BTreeMap<String, Vec<Spoiled>>,
+    pub(crate) spoiled: BTreeMap<String, Vec<Disturbance>>,
     /// Results during which other programs used more than a tenth of the host's CPU: label and share.
     pub(crate) foreign_cpu: BTreeMap<String, f64>,
     /// The result of this workflow among them, or the steps of several.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flow_core::reason::{AxesHint, BuiltinFault};
 use flow_core::{
     BuiltinInput, Interval, Outcome, Point, Series, StepResult,
-    reason::{Cause, NoMetrics, Spoiled},
+    reason::{Cause, Disturbance, NoMetrics},
     stats,
 };
 use indexmap::{IndexMap, IndexSet};
@@ -332,9 +332,10 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
     }
     // A foreign process on the GPU makes a training slower but does not change what it learns.
     let timing = columns::is_timing(name, results);
-    let timed =
-        |why: &Spoiled| matches!(why, Spoiled::Stranger { .. } | Spoiled::GpuSilent { .. } | Spoiled::OtherRuns { .. });
-    let counts = |why: &Spoiled| timing || !timed(why);
+    let timed = |why: &Disturbance| {
+        matches!(why, Disturbance::Stranger { .. } | Disturbance::GpuSilent { .. } | Disturbance::OtherRuns { .. })
+    };
+    let counts = |why: &Disturbance| timing || !timed(why);
     let is_sound = |r: &&StepResult| r.outcome == Outcome::Ok && !r.spoiled.iter().any(counts);
     let sound: Vec<&StepResult> = results.iter().copied().filter(is_sound).collect();
     if sound.is_empty() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flow_core::reason::{BuiltinFault, Hint};
 use flow_core::{
     BuiltinInput, Outcome, StepView, nearest,
-    reason::{Cause, Caveat, NoMetrics, Spoiled},
+    reason::{Cause, Caveat, Disturbance, NoMetrics},
 };
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -271,7 +271,7 @@ pub enum Note {
         other: String,
     },
     /// The reasons why a measurement was disturbed.
-    Spoiled { label: String, reasons: Vec<Spoiled> },
+    Spoiled { label: String, reasons: Vec<Disturbance> },
     /// No numbers were found at their declared source.
     NoMetrics {
         label: String,

@@ -1,7 +1,7 @@
 //! The head of a report: the hardware and the repository of the measurements, without any folder of the machine.
 
 use crate::common::{With, add_table, feb08, input, result, run, text, view};
-use flow_core::reason::Spoiled;
+use flow_core::reason::Disturbance;
 use flow_core::{Builtins, CorunGpus, GpuFacts, PublishJob, PublishWhat, Replace, Revision};
 use serde_json::json;
 
@@ -46,7 +46,7 @@ fn no_folder_of_a_machine_is_published() {
     let mut input = feb08::without_gpus();
     input.set.insert("photos".into(), json!("/home/me/my photos"));
     input.steps["solo"].results[0].spoiled =
-        vec![Spoiled::InputChanged { path: "/home/me/my/photos".into(), differences: vec![] }];
+        vec![Disturbance::InputChanged { path: "/home/me/my/photos".into(), differences: vec![] }];
     let mut with = feb08::with();
     with["setup"] = json!([{"label": "Dataset", "value": {"en": "/home/me/my photos", "zh": "/home/me/my photos"}}]);
     let files = run("report", with, &input).expect("a report").files;

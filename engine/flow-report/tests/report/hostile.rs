@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, sync::LazyLock, thread};
 
 use crate::common::{REPORTS, With, add_table, feb08, input, result, run, text, view};
-use flow_core::reason::{Cause, ProfileReason, Spoiled, Texts};
+use flow_core::reason::{Cause, Disturbance, ProfileReason, Texts};
 use flow_core::{
     BuiltinInput, BuiltinOutput, Builtins, GpuFacts, Machine, PublishJob, PublishWhat, Replace, StepResult,
 };
@@ -131,18 +131,18 @@ fn everything(mut all: BuiltinInput) -> BuiltinInput {
     }
     solo[0].accepted = Some("a comment changed".into());
     solo[1].spoiled = vec![
-        Spoiled::InputChanged { path: "photos".into(), differences: vec![] },
-        Spoiled::InputRewritten { path: "photos".into(), seconds: 12 },
-        Spoiled::InputWritten { path: "photos".into(), folder: None, itself: false },
-        Spoiled::Stranger { pid: 7, name: "python".into(), gpu: "0".into() },
+        Disturbance::InputChanged { path: "photos".into(), differences: vec![] },
+        Disturbance::InputRewritten { path: "photos".into(), seconds: 12 },
+        Disturbance::InputWritten { path: "photos".into(), folder: None, itself: false },
+        Disturbance::Stranger { pid: 7, name: "python".into(), gpu: "0".into() },
     ];
     solo[2].circumstances.foreign_cpu = Some(0.17);
     solo[3].circumstances.strangers =
-        vec![flow_core::Stranger { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 }];
+        vec![flow_core::ForeignProcess { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 }];
     solo[4].circumstances.gpu_shared = Some(0.2);
     solo[4].cause = Some(Cause::Said { text: "it failed".into() });
     solo[5].circumstances.gpu_models = vec!["other".into()];
-    all.steps["together"].results[0].spoiled = vec![Spoiled::Said { text: "disturbed".into() }];
+    all.steps["together"].results[0].spoiled = vec![Disturbance::Said { text: "disturbed".into() }];
     all
 }
 

@@ -1,7 +1,7 @@
 //! `machines:` of a table: results of other machines appear next to the own ones, and are never averaged with them.
 
 use crate::common::{With, add_table, input, reported, result, run, text, view, whole};
-use flow_core::{Digest, Foreign, Kept, KeptInput, Outcome, StepResult, Stranger};
+use flow_core::{Digest, Foreign, ForeignProcess, KeptInput, KeptOutput, Outcome, StepResult};
 use serde_json::{Value, json};
 
 fn own(batch: u32, seconds: f64) -> StepResult {
@@ -145,7 +145,7 @@ fn machines_with_other_programs_are_compared_and_the_answer_says_so() {
         let input = KeptInput { digest: Digest::of(file), bytes: 1, text: true };
         let inputs = [("fit.py".to_owned(), input)].into();
         let attempt = Digest::of(b"the same");
-        let kept = Kept { attempt, record: None, log: None, files: [].into(), absent: [].into(), inputs, cut: 0 };
+        let kept = KeptOutput { attempt, record: None, log: None, files: [].into(), absent: [].into(), inputs, cut: 0 };
         StepResult { kept: Some(kept), ..result }
     };
     let answer = |points: usize| {
@@ -213,7 +213,7 @@ fn a_file_that_is_unknown_there_is_not_said_to_differ() {
         let input = |digest| KeptInput { digest: Digest::of(digest), bytes: 1, text: true };
         let inputs = digest.map(|digest| ("fit.py".to_owned(), input(digest))).into_iter().collect();
         let attempt = Digest::of(b"the same");
-        let kept = Kept { attempt, record: None, log: None, files: [].into(), absent: [].into(), inputs, cut: 0 };
+        let kept = KeptOutput { attempt, record: None, log: None, files: [].into(), absent: [].into(), inputs, cut: 0 };
         StepResult { kept: Some(kept), ..result }
     };
     let said = |theirs: Option<&[u8]>| {
@@ -246,7 +246,7 @@ fn what_was_seen_beside_their_results_is_said_as_of_ones_own() {
     circumstances.unwatched = true;
     circumstances.gpu_shared = Some(0.3);
     // As in a bundle.
-    circumstances.strangers = vec![Stranger { pid: 0, name: String::new(), gpu: String::new(), memory: 1 }];
+    circumstances.strangers = vec![ForeignProcess { pid: 0, name: String::new(), gpu: String::new(), memory: 1 }];
     let mut view = view("torch/train", None, vec![own(16, 8.0), own(32, 4.0)]);
     view.imported = vec![disturbed, on_h200(32, 1.0)];
     let report = |with: Value| {

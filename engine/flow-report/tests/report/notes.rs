@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::common::{With, curve, input, result, run, text, view};
-use flow_core::reason::{Cause, NoMetrics, Spoiled};
-use flow_core::{Earlier, Outcome, Series, StepResult};
+use flow_core::reason::{Cause, Disturbance, NoMetrics};
+use flow_core::{EarlierUsage, Outcome, Series, StepResult};
 use serde_json::json;
 
 /// Rows of epochs belong to one result.
@@ -66,7 +66,7 @@ fn repetitions_that_did_not_end_well_are_said_to_have_failed() {
     let [english, _] = said(vec![of(0), of(1), without]);
     assert!(english.contains("(a) 2 of 3 results count; the rest have no reliable number.  \n"), "{english}");
     let mut spoiled = of(6);
-    spoiled.spoiled = vec![Spoiled::Said { text: "another process on the GPU".into() }];
+    spoiled.spoiled = vec![Disturbance::Said { text: "another process on the GPU".into() }];
     let bad = [(2, Outcome::Failed), (3, Outcome::OutOfMemory), (4, Outcome::Failed), (5, Outcome::TimedOut)];
     let bad = bad.map(|(n, outcome)| ended(n, outcome));
     let [english, chinese] = said([of(0), of(1)].into_iter().chain(bad).chain([spoiled]).collect());
@@ -81,7 +81,7 @@ fn what_went_on_from_a_checkpoint_is_told_where_its_wall_time_is_shown() {
     let of = |batch: u32, unmeasured: u32| {
         let mut one = result("s", &[("batch", json!(batch))], 1).epoch_time(16.0);
         one.usage.wall_s = Some(100.0);
-        one.usage.earlier = Some(Earlier { jobs: 1, unmeasured, ..Earlier::default() });
+        one.usage.earlier = Some(EarlierUsage { jobs: 1, unmeasured, ..EarlierUsage::default() });
         one
     };
     let said = |results: Vec<StepResult>, column: &str| {

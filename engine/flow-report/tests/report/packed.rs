@@ -91,7 +91,8 @@ fn what_went_on_from_a_checkpoint_is_left_out_of_what_was_packed_and_that_is_sai
     let (mut input, with) = twelve(40, |result| result.outcome = Outcome::Failed);
     let alone = &mut input.steps.get_mut("alone").expect("the step").results[9];
     // As measured on an H100: 39 s after 48 s of an interrupted attempt, with two starts.
-    alone.usage.earlier = Some(flow_core::Earlier { jobs: 1, wall_s: Some(48.1), ..flow_core::Earlier::default() });
+    alone.usage.earlier =
+        Some(flow_core::EarlierUsage { jobs: 1, wall_s: Some(48.1), ..flow_core::EarlierUsage::default() });
     alone.usage.wall_s = Some(87.1);
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);

@@ -1,6 +1,6 @@
 //! Errors in a table or a report are reported at plan time, at their place in the file.
 
-use flow_core::{Builtins, Catalogue, ExpandRequest, Machine, Provided, Source, parse};
+use flow_core::{Builtins, Catalogue, CatalogueStep, ExpandRequest, Machine, Source, parse};
 
 /// All messages of planning about these steps, one per line.
 fn told(steps: &str) -> String {
@@ -14,7 +14,10 @@ steps:
     );
     let source = Source { path: "t.yaml".into(), text };
     let mut builtins = flow_report::Reports::new().provided();
-    builtins.insert("simulate".into(), Provided { with: serde_json::json!({"type": "object"}), ..Provided::default() });
+    builtins.insert(
+        "simulate".into(),
+        CatalogueStep { with: serde_json::json!({"type": "object"}), ..CatalogueStep::default() },
+    );
     let catalogue = Catalogue { builtins, ..Catalogue::default() };
     let machine = Machine { cpus: 2, memory: 1 << 30, ..Machine::default() };
     let request = ExpandRequest {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, io};
 
 use crate::common::{add_table, input, result, run, text, view};
 use flow_core::Outcome;
-use flow_core::reason::{Cause, Fault, ProfileReason, Spoiled, StoreAction, StoreFault, Texts};
+use flow_core::reason::{Cause, Disturbance, Fault, ProfileReason, StoreAction, StoreFault, Texts};
 use flow_report::Words;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -154,7 +154,7 @@ fn each_thing_that_the_store_cannot_do_has_words_of_its_own() {
 #[test]
 fn every_reason_has_words_in_every_language() {
     let words = Words::new();
-    let (causes, spoiled, profiles) = (all::<Cause>(), all::<Spoiled>(), all::<ProfileReason>());
+    let (causes, spoiled, profiles) = (all::<Cause>(), all::<Disturbance>(), all::<ProfileReason>());
     assert!(causes.len() > 70 && spoiled.len() > 6, "{} causes, {} spoiled", causes.len(), spoiled.len());
     let say = |lang| {
         let reasons = words.plain_reasons(lang);
@@ -180,7 +180,7 @@ fn a_chinese_report_has_no_english_sentence_whatever_happened() {
     let shown = |cause: &Cause| matches!(cause, Cause::NoInput { .. }) || !holds_error(cause);
     let causes: Vec<Cause> = all().into_iter().filter(shown).collect();
     assert!(causes.len() < 1_100, "{}", causes.len());
-    let spoiled = all::<Spoiled>();
+    let spoiled = all::<Disturbance>();
     for (n, pair) in causes.chunks(2).enumerate() {
         let mut absent = view("torch/train", None, vec![]);
         absent.absent = Some(pair[0].clone());
@@ -224,5 +224,5 @@ fn every_text_of_a_reason_is_looked_at() {
         assert!(found.iter().all(|text| text == "***"), "{found:?}");
     }
     all::<Cause>().into_iter().for_each(check);
-    all::<Spoiled>().into_iter().for_each(check);
+    all::<Disturbance>().into_iter().for_each(check);
 }

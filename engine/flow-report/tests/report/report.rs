@@ -4,7 +4,7 @@ use crate::common::{
     With, add_table, bullets, feb08, honest, input, number, published, remarks, result, run, text, view, whole,
 };
 use flow_core::Outcome;
-use flow_core::reason::{Cause, Spoiled};
+use flow_core::reason::{Cause, Disturbance};
 use serde_json::{Value, json};
 
 #[test]
@@ -259,10 +259,11 @@ fn what_is_not_there_is_said() {
     input.steps["together"].absent = Some(Cause::EmptyAxis { axis: "trio".into() });
     input.steps["solo"].results[0].accepted = Some("a comment changed".into());
     input.steps["solo"].results[4].accepted = Some("a comment changed".into());
-    input.steps["solo"].results[1].spoiled = vec![Spoiled::InputChanged { path: "photos".into(), differences: vec![] }];
+    input.steps["solo"].results[1].spoiled =
+        vec![Disturbance::InputChanged { path: "photos".into(), differences: vec![] }];
     input.steps["solo"].results[1].circumstances.fake_gpus = true;
     input.steps["solo"].results[2].circumstances.foreign_cpu = Some(0.17);
-    let stranger = flow_core::Stranger { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 };
+    let stranger = flow_core::ForeignProcess { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 };
     input.steps["solo"].results[3].circumstances.strangers = vec![stranger];
     let table = input.steps["solo_table"].with.clone();
     add_table(&mut input, "solo_table", Value::Object(table));
@@ -414,7 +415,7 @@ proptest::proptest! {
                 }
                 match end {
                     0 => result.outcome = Outcome::OutOfMemory,
-                    1 => result.spoiled = vec![Spoiled::Said { text: "disturbed".into() }],
+                    1 => result.spoiled = vec![Disturbance::Said { text: "disturbed".into() }],
                     2 => result.outcome = Outcome::TimedOut,
                     _ => {}
                 }

@@ -1,7 +1,7 @@
 //! `flow/table`: published tables have the measured numbers, and numbers that cannot be compared are not compared.
 
 use crate::common::{With, add_table, input, number, published, result, run, text, view};
-use flow_core::reason::{Cause, Memory, Spoiled};
+use flow_core::reason::{Cause, Disturbance, Memory};
 use flow_core::{Digest, Environment, Outcome};
 use serde_json::{Value, json};
 
@@ -188,7 +188,7 @@ fn means_over_seeds_and_medians_of_repetitions() {
     });
     let mut results: Vec<_> = repeated.collect();
     let mut spoiled = results[0].clone();
-    spoiled.spoiled = vec![Spoiled::Said { text: "another process on the GPU".into() }];
+    spoiled.spoiled = vec![Disturbance::Said { text: "another process on the GPU".into() }];
     results.push(spoiled);
     let with = json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]});
     let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
@@ -208,7 +208,7 @@ fn means_over_seeds_and_medians_of_repetitions() {
 fn words_where_there_is_no_number() {
     let at = |batch: u32, outcome: Outcome| result("s", &[("batch", json!(batch))], 1).outcome(outcome);
     let mut spoiled = at(128, Outcome::Ok).epoch_time(9.0);
-    spoiled.spoiled = vec![Spoiled::Said { text: "another process used the GPU".into() }];
+    spoiled.spoiled = vec![Disturbance::Said { text: "another process used the GPU".into() }];
     let mut never = at(256, Outcome::DoesNotFit);
     never.circumstances = flow_core::Circumstances::default();
     let mut kept = at(16, Outcome::Ok).epoch_time(20.0);

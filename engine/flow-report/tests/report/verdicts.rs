@@ -2,7 +2,7 @@
 //! says why.
 
 use crate::common::{With, add_table, feb08, honest, input, number, published, result, run, text, view};
-use flow_core::reason::Spoiled;
+use flow_core::reason::Disturbance;
 use flow_core::{CorunGpus, Outcome};
 use serde_json::json;
 
@@ -185,11 +185,11 @@ fn groups_that_cannot_be_judged_say_why() {
         judge(|m| m[0].circumstances.gpu_models = vec!["NVIDIA H200".into()]),
         judge(|m| m[1].outcome = Outcome::OutOfMemory),
         judge(|m| m[1].outcome = Outcome::TimedOut),
-        judge(|m| m[2].spoiled = vec![Spoiled::Said { text: "another process used the GPU".into() }]),
+        judge(|m| m[2].spoiled = vec![Disturbance::Said { text: "another process used the GPU".into() }]),
         judge(|m| m[2].circumstances.corun.as_mut().expect("a window").epochs = 0),
         judge(|m| {
             m.iter_mut().for_each(|r| r.metrics.clear());
-            m[0].usage.earlier = Some(flow_core::Earlier { jobs: 1, ..flow_core::Earlier::default() });
+            m[0].usage.earlier = Some(flow_core::EarlierUsage { jobs: 1, ..flow_core::EarlierUsage::default() });
         }),
         judge(|m| m[0].axes["batch"] = json!(48)),
         judge(|m| m.truncate(1)),

@@ -4,7 +4,7 @@
 mod workload;
 
 use flow_core::sched::policy;
-use flow_core::sched::{Action, Answer, Capacity, Event, GpuState, Limits, Waiting};
+use flow_core::sched::{Action, Answer, Capacity, Event, GpuState, Limits, WaitState};
 use flow_core::*;
 use flow_sim::*;
 use proptest::prelude::*;
@@ -141,7 +141,7 @@ proptest! {
             if *event == Event::Tick {
                 let idle = (0..load.tasks.len() as u32)
                     .map(InstanceId)
-                    .find(|&id| matches!(scheduler.explain(Time(0), id), Waiting::Turn(_)));
+                    .find(|&id| matches!(scheduler.explain(Time(0), id), WaitState::Turn(_)));
                 left = left.or(idle);
             }
         });

@@ -3,8 +3,8 @@
 use std::{cmp::Reverse, process::ExitCode};
 
 use clap::Args;
-use flow_core::learn::{Checked, Expected, Interference, Length, OnModel, Prediction, Quantity};
-use flow_core::predict::Predicted;
+use flow_core::learn::{HeldOutPoint, Interference, Length, OnModel, PointPrediction, Prediction, Quantity};
+use flow_core::predict::PredictedValue;
 use flow_core::sched::{Estimate, EstimateSource, OtherParameter};
 use flow_core::stats::median;
 use flow_core::{Span, Uses};
@@ -135,9 +135,9 @@ fn show(lines: &[String], output: &mut Output) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn say_checked(checked: &[(String, Vec<Checked>)], output: &mut Output) -> Done {
+fn say_checked(checked: &[(String, Vec<HeldOutPoint>)], output: &mut Output) -> Done {
     for (step, checked) in checked {
-        for Checked { point, quantity, measured, predicted } in checked {
+        for HeldOutPoint { point, quantity, measured, predicted } in checked {
             output.json(&json!({
                 "step": step,
                 "axes": point,
@@ -169,7 +169,7 @@ fn object(prediction: &Prediction) -> serde_json::Value {
         "cpu_work_core_s": cpu_work.map(|(work, _)| work),
         "cpu_work_samples": cpu_work.map(|(_, samples)| samples),
     });
-    let Expected { startup, epoch, end, gpu_memory, gpu_busy, .. } = expected;
+    let PointPrediction { startup, epoch, end, gpu_memory, gpu_busy, .. } = expected;
     let parts = [("startup", "_s", startup), ("epoch", "_s", epoch), ("end", "_s", end)];
     for (name, unit, part) in parts.into_iter().chain([("gpu_memory", "", gpu_memory), ("gpu_busy", "", gpu_busy)]) {
         object[format!("{name}{unit}")] = json!(part.map(|part| part.value));
@@ -188,7 +188,7 @@ pub(crate) fn takes(estimate: &Estimate) -> Option<String> {
 }
 
 /// A row with an unreliable value says so once.
-fn far(row: &[Option<Predicted>]) -> bool {
+fn far(row: &[Option<PredictedValue>]) -> bool {
     row.iter().flatten().any(|of| of.far)
 }
 
@@ -199,7 +199,7 @@ fn money(of: f64) -> String {
 }
 
 /// `5.3 s, 4.5 s to 6.2 s`.
-fn interval(of: Predicted, word: impl Fn(f64) -> String) -> String {
+fn interval(of: PredictedValue, word: impl Fn(f64) -> String) -> String {
     let [value, low, high] = [of.value, of.low, of.high].map(word);
     let far = if of.far { ", too far from the measured points to be reliable" } else { "" };
     if low == high { format!("{value}{far}") } else { format!("{value}, {low} to {high}{far}") }
@@ -225,7 +225,7 @@ fn render(predictions: &[Prediction], devices: &[Interference]) -> Vec<String> {
     for Prediction { label, estimate, expected, cpu_work } in predictions {
         let whole = takes(estimate).unwrap_or_else(|| unknown(estimate));
         out.push(format!("{}: {whole}", styled(STRONG, label)));
-        let time = |what: &str, of: Option<Predicted>| Some(format!("{what} {}", interval(of?, words::duration)));
+        let time = |what: &str, of: Option<PredictedValue>| Some(format!("{what} {}", interval(of?, words::duration)));
         let times = [
             time("start-up", expected.startup.filter(|_| expected.epoch.is_some())),
             time("an epoch", expected.epoch),
@@ -304,7 +304,7 @@ fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m
 }
 
 /// The cost of the GPUs for that time.
-fn cost(on: &OnModel, prices: &[(String, f64)]) -> Option<Predicted> {
+fn cost(on: &OnModel, prices: &[(String, f64)]) -> Option<PredictedValue> {
     let price = price_of(&on.model, prices)?;
     Some(on.wall.scaled(price * f64::from(on.gpus.max(1)) / 3600.0))
 }
@@ -340,8 +340,8 @@ fn render_on_models(points: &[(String, Vec<OnModel>)], images: Option<u64>, pric
         out.push(format!("{}: {epochs}{of}", styled(STRONG, label)));
         let bytes = |bytes: f64| words::bytes(bytes as u64);
         let kilowatt_hours = |joules: f64| format!("{} kWh", words::number(joules / 3.6e6));
-        let cell = |of: Option<Predicted>, word: &dyn Fn(f64) -> String| {
-            of.map_or("?".to_owned(), |of| interval(Predicted { far: false, ..of }, word))
+        let cell = |of: Option<PredictedValue>, word: &dyn Fn(f64) -> String| {
+            of.map_or("?".to_owned(), |of| interval(PredictedValue { far: false, ..of }, word))
         };
         let mut rows = vec![["", "time", "an epoch", "memory on each GPU", "energy"].map(str::to_owned).to_vec()];
         rows.extend(models.iter().map(|on| {
@@ -352,7 +352,7 @@ fn render_on_models(points: &[(String, Vec<OnModel>)], images: Option<u64>, pric
                     (gpus, model) => format!("  {gpus} x {model}"),
                 },
                 interval(
-                    Predicted { far: far(&[Some(on.wall), on.gpu_memory, on.energy]), ..on.wall },
+                    PredictedValue { far: far(&[Some(on.wall), on.gpu_memory, on.energy]), ..on.wall },
                     words::duration,
                 ),
                 cell(Some(on.epoch), &words::duration),
@@ -371,8 +371,8 @@ fn render_on_models(points: &[(String, Vec<OnModel>)], images: Option<u64>, pric
 
 /// The median error of predictions for these measurements, how many are inside their interval, and
 /// the median half-width.
-fn accuracy(of: impl Iterator<Item = (f64, Predicted)>) -> Option<(f64, usize, f64)> {
-    let of: Vec<(f64, Predicted)> = of.collect();
+fn accuracy(of: impl Iterator<Item = (f64, PredictedValue)>) -> Option<(f64, usize, f64)> {
+    let of: Vec<(f64, PredictedValue)> = of.collect();
     let error = median(of.iter().map(|(measured, predicted)| (predicted.value / measured - 1.0).abs()).collect())?;
     let half = median(of.iter().map(|(_, predicted)| (predicted.high / predicted.low).sqrt() - 1.0).collect())?;
     let inside = of.iter().filter(|(measured, predicted)| (predicted.low..=predicted.high).contains(measured)).count();
@@ -413,7 +413,7 @@ fn render_checked(checked: &CheckedSteps) -> Vec<String> {
             vec![["", "", "points", "median error", "in the interval", "half-width"].map(str::to_owned).to_vec()];
         for (quantity, beyond) in Quantity::ALL.into_iter().flat_map(|quantity| [(quantity, false), (quantity, true)]) {
             let of = checked.iter().filter(|one| one.quantity == quantity && one.predicted.beyond == beyond);
-            let of: Vec<&Checked> = of.collect();
+            let of: Vec<&HeldOutPoint> = of.collect();
             if let Some((error, inside, width)) = accuracy(of.iter().map(|one| (one.measured, one.predicted))) {
                 rows.push(vec![
                     format!("  {}", name(quantity)),

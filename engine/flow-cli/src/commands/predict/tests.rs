@@ -26,22 +26,22 @@ fn a_prediction_says_how_sure_it_is() {
         },
     };
     let of = |value: f64, off: f64| {
-        let known = repeated(&[value]).map(|of| Predicted { low: value / off, high: value * off, ..of });
-        known.map(|of| Predicted { value, ..of })
+        let known = repeated(&[value]).map(|of| PredictedValue { low: value / off, high: value * off, ..of });
+        known.map(|of| PredictedValue { value, ..of })
     };
-    let expected = Expected {
+    let expected = PointPrediction {
         startup: of(9.0, 1.1),
         epoch: of(24.3, 1.2),
         end: of(0.02, 1.5),
         gpu_memory: of(f64::from(6 << 20) * 1024.0, 1.25),
         gpu_busy: of(0.81, 1.0),
-        ..Expected::default()
+        ..PointPrediction::default()
     };
     let prediction = Prediction { label: "solo[batch=48]".to_owned(), estimate, expected, cpu_work: Some((58.31, 4)) };
     let never = Prediction {
         label: "other".to_owned(),
         estimate: Estimate::default(),
-        expected: Expected::default(),
+        expected: PointPrediction::default(),
         cpu_work: None,
     };
     let device = |samples| Interference { model: "TITAN Xp".to_owned(), coefficient: 1.0, samples };
@@ -62,8 +62,14 @@ fn plain_text(lines: &[String]) -> String {
 
 #[test]
 fn machines_stand_side_by_side_with_what_they_cost() {
-    let of =
-        |value: f64| Predicted { value, low: 0.9 * value, high: 1.1 * value, points: 4, beyond: false, far: false };
+    let of = |value: f64| PredictedValue {
+        value,
+        low: 0.9 * value,
+        high: 1.1 * value,
+        points: 4,
+        beyond: false,
+        far: false,
+    };
     let on = |model: &str, wall: f64, energy: Option<f64>| OnModel {
         model: model.to_owned(),
         gpus: 2,
@@ -88,7 +94,7 @@ fn machines_stand_side_by_side_with_what_they_cost() {
     let object: serde_json::Value = serde_json::from_str(&objects_on_models(&points, &prices)[0]).unwrap();
     assert_eq!((&object["gpu_model"], &object["cost"]), (&json!("H200"), &json!(3.2)));
     assert_eq!([2.67, 2.704e-4, 0.0048, 0.0].map(money), ["2.67", "0.000270", "0.00480", "0.00"]);
-    let far = |of: Predicted| Predicted { far: true, ..of };
+    let far = |of: PredictedValue| PredictedValue { far: true, ..of };
     let on = OnModel { wall: far(of(60.0)), epoch: far(of(2.0)), ..on("H200", 60.0, None) };
     let row = plain_text(&render_on_models(&[("t".to_owned(), vec![on])], None, &prices));
     assert_eq!(row.matches("too far from the measured points").count(), 1, "{row}");
@@ -112,11 +118,11 @@ fn machines_stand_side_by_side_with_what_they_cost() {
 
 #[test]
 fn a_check_says_how_far_predictions_were_off() {
-    let one = |quantity, measured: f64, beyond| Checked {
+    let one = |quantity, measured: f64, beyond| HeldOutPoint {
         point: std::collections::BTreeMap::new(),
         quantity,
         measured,
-        predicted: Predicted { value: 10.0, low: 9.0, high: 11.1, points: 3, beyond, far: false },
+        predicted: PredictedValue { value: 10.0, low: 9.0, high: 11.1, points: 3, beyond, far: false },
     };
     let checked =
         [one(Quantity::Epoch, 10.2, false), one(Quantity::Epoch, 12.0, true), one(Quantity::GpuBusy, 9.9, false)];

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn reported(times: &[(u32, f64, f64)]) -> Reported {
-    let mut reported = Reported { epochs: timed(times), ..Reported::default() };
+fn reported(times: &[(u32, f64, f64)]) -> ReportedNumbers {
+    let mut reported = ReportedNumbers { epochs: timed(times), ..ReportedNumbers::default() };
     for (e, start, end) in times {
         reported.number(row("epoch_time", end - start, Some(*e), true));
         reported.number(row("loss", 1.0 / f64::from(*e), Some(*e), false));
@@ -21,7 +21,7 @@ fn row(name: &str, value: f64, epoch: Option<u32>, mean: bool) -> Row {
 }
 
 /// Epochs and values of a metric.
-fn curve(gathered: &Gathered, metric: &str) -> Vec<(f64, f64)> {
+fn curve(gathered: &CountedMetrics, metric: &str) -> Vec<(f64, f64)> {
     gathered.series.metrics[metric].iter().map(|point| (point.key.epoch.unwrap_or(-1.0), point.value)).collect()
 }
 
@@ -40,7 +40,7 @@ fn the_first_epoch_is_the_first_that_was_told() {
         let g = gather(&reported(&[(from, 0.0, 5.0), (from + 1, 5.0, 7.0), (from + 2, 7.0, 11.0)]), 0.0, 12.0, None);
         assert_eq!(g.metrics["epoch_time"].value, 3.0, "from {from}");
         assert_eq!(g.spans, [(5.0, 7.0), (7.0, 11.0)], "from {from}");
-        let mut untimed = Reported::default();
+        let mut untimed = ReportedNumbers::default();
         for (n, value) in [(from, 100.0), (from + 1, 2.0), (from + 2, 4.0)] {
             untimed.number(row("step_time", value, Some(n), true));
         }
@@ -50,20 +50,20 @@ fn the_first_epoch_is_the_first_that_was_told() {
 
 #[test]
 fn of_epochs_whose_lines_came_at_once_only_what_is_not_known_is_said() {
-    let mut reported = Reported { at_once: true, ..Reported::default() };
+    let mut reported = ReportedNumbers { at_once: true, ..ReportedNumbers::default() };
     assert!(reported.remarks()[0].starts_with("how long its epochs took is unknown, because several"));
     reported.number(row("epoch_time", 0.2, Some(1), true));
     assert!(reported.remarks()[0].starts_with("when its epochs ran is unknown, because several"));
     let epochs = |seconds| vec![TimedEpoch { part: 0, epoch: 1, began: 5.0, ended: 5.0 + seconds }];
     for (seconds, remarks) in [(0.3, 0), (30.0, 1)] {
-        let reported = Reported { at_once: true, epochs: epochs(seconds), ..Reported::default() };
+        let reported = ReportedNumbers { at_once: true, epochs: epochs(seconds), ..ReportedNumbers::default() };
         assert_eq!(reported.remarks().len(), remarks, "{seconds}");
     }
 }
 
 #[test]
 fn a_metric_comes_to_the_value_that_is_said() {
-    let mut reported = Reported::default();
+    let mut reported = ReportedNumbers::default();
     for (epoch, acc, loss) in [(1, 0.6, 0.9), (2, 0.9, 0.3), (3, f64::NAN, 0.2), (4, 0.9, 0.5), (5, 0.7, 0.4)] {
         // A value that a progress bar overwrote does not count.
         reported.take(row("acc", 1.0, Some(epoch), false), true);
@@ -99,7 +99,7 @@ fn a_metric_comes_to_the_value_that_is_said() {
 
 #[test]
 fn of_an_epoch_the_last_number_counts() {
-    let mut reported = Reported::default();
+    let mut reported = ReportedNumbers::default();
     for (epoch, value) in [(1, 9.0), (2, 5.0), (2, 1.0), (3, 3.0)] {
         reported.number(row("step_time", value, Some(epoch), true));
     }
@@ -110,7 +110,7 @@ fn of_an_epoch_the_last_number_counts() {
 
 #[test]
 fn epochs_without_end_are_not_kept() {
-    let mut reported = Reported::default();
+    let mut reported = ReportedNumbers::default();
     for epoch in 0..=MOST_EPOCHS as u32 {
         let at = f64::from(epoch);
         assert_eq!(
@@ -129,7 +129,10 @@ fn work_is_between_the_first_epoch_and_the_last() {
     let all = reported(&[(1, 1.0, 3.0), (2, 3.0, 4.0), (3, 4.0, 5.0)]);
     assert_eq!((all.at_work(true), all.at_work(false)), (Some((3.0, 5.0)), Some((3.0, f64::INFINITY))));
     assert_eq!(reported(&[(1, 1.0, 3.0)]).at_work(true), Some((1.0, 3.0)));
-    assert_eq!((Reported::default().at_work(true), Reported { at_once: true, ..all }.at_work(true)), (None, None));
+    assert_eq!(
+        (ReportedNumbers::default().at_work(true), ReportedNumbers { at_once: true, ..all }.at_work(true)),
+        (None, None)
+    );
 }
 
 #[test]
@@ -160,7 +163,8 @@ fn only_epochs_wholly_inside_the_window_count() {
 
 #[test]
 fn epochs_are_timed_from_outside_where_the_program_is_silent() {
-    let reported = Reported { epochs: timed(&[(1, 0.0, 3.0), (2, 3.0, 4.0), (3, 4.0, 6.0)]), ..Reported::default() };
+    let reported =
+        ReportedNumbers { epochs: timed(&[(1, 0.0, 3.0), (2, 3.0, 4.0), (3, 4.0, 6.0)]), ..ReportedNumbers::default() };
     let g = gather(&reported, 0.0, 6.0, None);
     assert_eq!((g.metrics["epoch_time"].value, &*g.metrics["epoch_time"].unit), (1.5, "s"));
     assert_eq!(curve(&g, "epoch_time"), [(1.0, 3.0), (2.0, 1.0), (3.0, 2.0)]);
@@ -169,7 +173,7 @@ fn epochs_are_timed_from_outside_where_the_program_is_silent() {
 #[test]
 fn a_program_without_times_of_its_epochs_still_has_means() {
     let gathered = |rows: &[(f64, Option<u32>)]| {
-        let mut reported = Reported::default();
+        let mut reported = ReportedNumbers::default();
         rows.iter().for_each(|(value, epoch)| reported.number(row("images_per_s", *value, *epoch, true)));
         gather(&reported, 0.0, 9.0, None).metrics["images_per_s"].value
     };
@@ -180,7 +184,7 @@ fn a_program_without_times_of_its_epochs_still_has_means() {
 #[test]
 fn times_of_epochs_that_a_buffer_held_back_are_left_out() {
     let epochs = timed(&[(1, 0.0, 9.0), (2, 9.0, 9.0), (3, 9.0, 9.0)]);
-    let mut reported = Reported { epochs, at_once: true, ..Reported::default() };
+    let mut reported = ReportedNumbers { epochs, at_once: true, ..ReportedNumbers::default() };
     reported.number(row("loss", 0.5, Some(3), false));
     let g = gather(&reported, 0.0, 9.0, None);
     assert_eq!((g.metrics.get("epoch_time"), g.spans.len(), g.series.epoch_times.len()), (None, 0, 0));
@@ -189,7 +193,7 @@ fn times_of_epochs_that_a_buffer_held_back_are_left_out() {
 
 #[test]
 fn a_loss_that_diverged_is_told() {
-    let mut reported = Reported::default();
+    let mut reported = ReportedNumbers::default();
     for (epoch, value) in [(1, 0.7), (2, f64::NAN), (3, 0.5)] {
         reported.number(row("loss", value, Some(epoch), false));
     }
@@ -202,7 +206,7 @@ fn a_loss_that_diverged_is_told() {
 
 #[test]
 fn the_best_of_a_long_series_is_of_all_that_was_printed() {
-    let mut reported = Reported::default();
+    let mut reported = ReportedNumbers::default();
     let rows = MOST_POINTS as u32 + 50_000;
     for epoch in 0..rows {
         let acc = if epoch == 120_000 { 0.9 } else { 0.1 };
@@ -225,7 +229,7 @@ fn the_best_of_a_long_series_is_of_all_that_was_printed() {
 
 #[test]
 fn all_values_of_an_epoch_count_for_its_best_and_the_last_is_its_row() {
-    let mut reported = Reported::default();
+    let mut reported = ReportedNumbers::default();
     for value in [2.0, 1.5, 1.8] {
         reported.number(row("loss", value, Some(1), false));
     }

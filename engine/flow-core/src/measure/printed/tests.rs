@@ -4,11 +4,15 @@ use super::{super::gather, *};
 use crate::metrics::Summary;
 
 /// The summary of each metric and the epochs of a training run whose parts printed this, one line per second.
-fn read(patterns: &[&str], summary: &[(&str, &str)], parts: &[&str]) -> (Vec<String>, Reported, Option<NoMetrics>) {
+fn read(
+    patterns: &[&str],
+    summary: &[(&str, &str)],
+    parts: &[&str],
+) -> (Vec<String>, ReportedNumbers, Option<NoMetrics>) {
     let stdout = patterns.iter().map(|pattern| Pattern::new(pattern).unwrap()).collect();
     let summary = summary.iter().map(|(name, of)| ((*name).to_owned(), Summary::parse(name, of).unwrap())).collect();
     let metrics = Metrics { stdout, summary, ..Metrics::default() };
-    let (mut printed, mut reported) = (Printed::default(), Reported::of(Some(&metrics)));
+    let (mut printed, mut reported) = (EpochPosition::default(), ReportedNumbers::of(Some(&metrics)));
     let (last, earlier) = parts.split_last().unwrap();
     let earlier: String = earlier.iter().map(|part| format!("{part}\n{PART_ENDS}\n")).collect();
     printed.goes_on_from(&metrics.stdout, earlier.as_bytes(), &mut reported);
@@ -139,10 +143,10 @@ fn a_second_training_in_a_file_is_told_as_one_that_is_printed() {
         let rows: Vec<MetricRow> = rows.iter().map(row).collect();
         let mut of_file = FileRows::new(separate);
         // Wherever a piece of the file ends.
-        rows.chunks(2).for_each(|rows| of_file.take(rows, &mut Reported::default()));
+        rows.chunks(2).for_each(|rows| of_file.take(rows, &mut ReportedNumbers::default()));
         assert_eq!(of_file.parts(), parts, "{rows:?}");
     }
-    let mut reported = Reported::default();
+    let mut reported = ReportedNumbers::default();
     reported.parts = [(PRINTED.to_owned(), 0), ("`log.csv`".to_owned(), 2)].into();
     let said = "the epoch or step decreases 2 times in `log.csv`, so its series have 3 parts; \
                 if it should hold one run only, let the program write a new file";
@@ -186,7 +190,7 @@ fn the_time_before_the_first_line_is_no_time_of_an_epoch() {
         assert_eq!(gathered.metrics.get("epoch_time").map(|time| time.value), expected, "{log}");
     }
     // A barrier separates start-up from the first epoch.
-    let (mut printed, mut reported) = (Printed::default(), Reported::default());
+    let (mut printed, mut reported) = (EpochPosition::default(), ReportedNumbers::default());
     printed.begins(1.0);
     printed.is_released(3.0);
     printed.hear(&[Pattern::new(loss).unwrap()], [&b"epoch 1 loss 3"[..]].into_iter(), 5.0, &mut reported);

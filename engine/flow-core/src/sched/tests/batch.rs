@@ -2,7 +2,7 @@
 
 use super::dsl::{World, case};
 use crate::reason::Resource;
-use crate::sched::Waiting;
+use crate::sched::WaitState;
 
 #[test]
 fn a_job_holds_a_place_in_the_queue_and_nothing_here() {
@@ -20,7 +20,7 @@ fn a_job_holds_a_place_in_the_queue_and_nothing_here() {
     );
     let mut world = World::new("cpus=1 queue=1", "a batch\n b batch\n c batch exclusive=machine");
     world.happens("0 submit");
-    let Waiting::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
+    let WaitState::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
     assert_eq!((short[0].resource, short[0].requested, short[0].available), (Resource::Queue, 1, 0));
 }
 

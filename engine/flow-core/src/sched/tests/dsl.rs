@@ -342,7 +342,7 @@ impl World {
         &self.names[id.index()]
     }
 
-    pub(super) fn waits(&self, name: &str) -> Waiting {
+    pub(super) fn waits(&self, name: &str) -> WaitState {
         self.scheduler.explain(self.now, self.id(name))
     }
 }

@@ -142,7 +142,7 @@ fn a_group_waits_for_a_gpu_that_others_have_altogether() {
          1 strangers 0 24 |
          2 exit x         | record x",
     );
-    let Waiting::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
+    let WaitState::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
     let told: Vec<_> = short.iter().map(|s| (s.resource, s.requested, s.available)).collect();
     assert_eq!(told, [(Resource::Gpus, 2, 1), (Resource::GpuMemory(GpuId(0)), 24 * GIB / 20, 0)]);
 }

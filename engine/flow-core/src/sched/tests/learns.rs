@@ -96,11 +96,11 @@ fn a_pair_that_was_measured_counts_as_measured() {
                  b gpus=1 peak=4 busy=500 timed
                  c gpus=1 peak=4 busy=500 timed";
     let world = case("gpus=1x24 pair=1.9", tasks, "0 submit | start a on 0; start c on 0");
-    let Waiting::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
+    let WaitState::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
     assert_eq!(short[0].resource, Resource::GpuBusy(GpuId(0)), "a third beside them was not measured");
     let two = "a gpus=1 peak=4 busy=400 timed\n b gpus=1 peak=4 busy=500 timed";
     let world = case("gpus=1x24 pair=1.9", two, "0 submit | start a on 0");
-    let Waiting::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
+    let WaitState::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
     assert_eq!((short[0].resource, short[0].requested), (Resource::GpuMeasured(GpuId(0)), 1_900));
     // Better than expected, so they share it.
     case("gpus=1x24 pair=1.3", PAIR, "0 submit | start a on 0; start b on 0");

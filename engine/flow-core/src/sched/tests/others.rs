@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::dsl::{World, case};
-use crate::reason::{Resource, Rivalry};
+use crate::reason::{PeerConflict, Resource};
 use crate::sched::*;
 use crate::*;
 
@@ -26,7 +26,7 @@ fn what_other_runs_hold_is_not_there_and_comes_back() {
     assert!(world.scheduler.held_up().is_none(), "there is nobody to tell");
     assert_eq!(
         world.scheduler.holding(),
-        Holding { cpu_milli: 3_000, memory: 5 << 30, attempts: 2, ..Holding::default() }
+        MachineShare { cpu_milli: 3_000, memory: 5 << 30, attempts: 2, ..MachineShare::default() }
     );
 }
 
@@ -55,25 +55,25 @@ fn what_waits_for_others_is_said_and_is_the_head() {
     let mut world = World::new("cpus=4", "a cpus=3 priority=2 takes=9\n b exclusive\n c cpus=1");
     world.happens("0 others cpus=2 attempts=1");
     assert_eq!(world.happens("5 submit"), "start c");
-    let Waiting::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
+    let WaitState::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
     assert_eq!((short[0].resource, short[0].available, short[0].elsewhere), (Resource::Cpus, 1, 2));
     world.happens("6 others cpus=1 attempts=1 ahead=1");
-    let Waiting::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
+    let WaitState::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
     assert_eq!((short[0].elsewhere, short[0].ahead), (1, 1), "what is kept for others they do not have");
     let held_up = world.scheduler.held_up().unwrap();
     assert_eq!((held_up.unit, held_up.since, held_up.priority), (world.id("a"), Time(5_000_000), 2));
     assert_eq!((held_up.asks.cpu_milli, held_up.asks.exclusive), (3_000, false));
     assert_eq!(world.happens("7 exit c"), "record c");
-    assert_eq!(world.waits("b"), Waiting::OtherRuns(Rivalry::Running));
+    assert_eq!(world.waits("b"), WaitState::OtherRuns(PeerConflict::Running));
     assert_eq!(world.scheduler.held_up().unwrap().since, Time(5_000_000), "it keeps its place");
     assert_eq!(world.happens("8 others cpus=1 attempts=1"), "start a");
     assert_eq!(world.happens("9 exit a"), "record a");
     let held_up = world.scheduler.held_up().unwrap();
     assert_eq!((held_up.unit, held_up.since, held_up.asks.exclusive), (world.id("b"), Time(8_000_000), true));
     world.happens("10 others ahead=1");
-    assert_eq!(world.waits("b"), Waiting::OtherRuns(Rivalry::Ahead));
+    assert_eq!(world.waits("b"), WaitState::OtherRuns(PeerConflict::Ahead));
     world.happens("11 others attempts=1 exclusive");
-    assert_eq!(world.waits("b"), Waiting::OtherRuns(Rivalry::Exclusive));
+    assert_eq!(world.waits("b"), WaitState::OtherRuns(PeerConflict::Exclusive));
     world.happens("12 cancel 1");
     assert_eq!(world.scheduler.held_up(), None, "it waits for nobody any more");
 }
@@ -102,7 +102,7 @@ fn a_gpu_that_another_flow_holds_is_waited_for_by_who_wants_the_machine_alone() 
     world.happens("1 strangers 0 12");
     world.happens("2 submit");
     let asks = world.scheduler.held_up().map(|held_up| held_up.asks);
-    let wanted = Holding { gpus: 1, attempts: 1, ..Holding::default() };
+    let wanted = MachineShare { gpus: 1, attempts: 1, ..MachineShare::default() };
     assert_eq!(asks, Some(wanted), "CPUs are not kept for it meanwhile");
 }
 
@@ -112,7 +112,7 @@ fn on_a_gpu_that_is_kept_for_others_nothing_more_starts() {
     assert_eq!(world.happens("0 others kept=0 ahead=0"), "");
     assert_eq!(world.happens("1 submit"), "start a on 1; start d");
     assert_eq!(world.happens("2 exit a"), "record a");
-    let Waiting::Resources(short) = world.waits("c") else { panic!("{:?}", world.waits("c")) };
+    let WaitState::Resources(short) = world.waits("c") else { panic!("{:?}", world.waits("c")) };
     let short: Vec<_> = short.iter().map(|one| one.resource).collect();
     assert_eq!(short, [Resource::Gpus, Resource::GpuKept(GpuId(0))]);
     let held_up = world.scheduler.held_up().unwrap();
@@ -127,7 +127,7 @@ fn as_many_gpus_are_kept_for_a_head_as_it_asks_for() {
         head: Some(Head {
             since,
             priority: 0,
-            asks: Holding { gpus, ..Holding::default() },
+            asks: MachineShare { gpus, ..MachineShare::default() },
             cards: cards.iter().map(|&card| GpuId(card)).collect(),
         }),
         ..PeerRun::default()
@@ -166,7 +166,7 @@ fn turns_go_by_priority_then_by_waiting_then_by_run() {
         QueuePosition::new(-1, 0, 4),
     ];
     assert_eq!(turns, wanted);
-    let asks = Holding { cpu_milli: 2_000, attempts: 3, ..Holding::default() };
+    let asks = MachineShare { cpu_milli: 2_000, attempts: 3, ..MachineShare::default() };
     let rival =
         |run, since| PeerRun { run, holds: asks, head: Some(Head { since, priority: 0, asks, cards: Vec::new() }) };
     let rivals = [rival(0, 5), rival(2, 5), rival(3, 1)];
@@ -180,7 +180,7 @@ fn turns_go_by_priority_then_by_waiting_then_by_run() {
 }
 
 /// The shared state of the runs on a machine.
-struct Shared {
+struct SharedMachine {
     runs: Vec<Run>,
     cpus: u64,
     memory: u64,
@@ -226,7 +226,7 @@ impl Run {
     }
 }
 
-impl Shared {
+impl SharedMachine {
     fn decides(&mut self, i: usize) {
         let now = self.now;
         let held = |run: &Run| run.cards.values().flatten().copied().collect::<BTreeSet<GpuId>>();
@@ -258,8 +258,8 @@ impl Shared {
             cards: (0..CARDS).map(GpuId).collect(),
         });
         // The actual holdings, not the published ones.
-        let holding: Vec<Holding> = self.runs.iter().map(|run| run.scheduler.holding()).collect();
-        let held = |of: fn(&Holding) -> u64| holding.iter().map(of).sum::<u64>();
+        let holding: Vec<MachineShare> = self.runs.iter().map(|run| run.scheduler.holding()).collect();
+        let held = |of: fn(&MachineShare) -> u64| holding.iter().map(of).sum::<u64>();
         if holding.iter().any(|holds| holds.exclusive) {
             let with = holding.iter().filter(|holds| holds.attempts > 0).count();
             assert_eq!(with, 1, "who has the machine for itself has it so");
@@ -333,9 +333,9 @@ fn tasks(sketches: &[Sketch]) -> (Vec<Task>, Vec<u64>) {
 /// A machine with four CPUs. Two other runs, whose heads request two each, are ahead of this run.
 #[test]
 fn in_its_shift_a_run_follows_what_ended_by_as_much_of_its_own() {
-    let of = |cpus: u64| Holding { cpu_milli: cpus * 1_000, attempts: 1, ..Holding::default() };
+    let of = |cpus: u64| MachineShare { cpu_milli: cpus * 1_000, attempts: 1, ..MachineShare::default() };
     let ahead = |exclusive: bool| {
-        let asks = Holding { exclusive, ..of(2) };
+        let asks = MachineShare { exclusive, ..of(2) };
         let rival =
             |run| PeerRun { run, holds: of(1), head: Some(Head { since: 5, priority: 0, asks, cards: Vec::new() }) };
         PeerLoad::facing(QueuePosition::new(0, 9, 0), &[rival(1), rival(2)], &CardHolders::default())
@@ -370,7 +370,7 @@ proptest! {
         policies in prop::collection::vec(prop::sample::select(vec!["critical-path", "fit", "fifo", "easy"]), 4),
     ) {
         let (cpus, memory) = (4, 8);
-        let mut shared = Shared { runs: Vec::new(), cpus, memory, now: Time(0) };
+        let mut shared = SharedMachine { runs: Vec::new(), cpus, memory, now: Time(0) };
         let runs = sketches.iter().zip(&policies).enumerate().map(|(i, (sketch, policy))| {
             let (tasks, spans) = tasks(sketch);
             let scheduler =

@@ -14,7 +14,7 @@ fn a_short_resource_is_named_with_its_holders() {
         "0 submit        | start a on 0
          2 strangers 0 1 |",
     );
-    let Waiting::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
+    let WaitState::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
     let gpus = Shortage {
         resource: Resource::Gpus,
         requested: 1,
@@ -50,25 +50,25 @@ fn every_state_has_its_word() {
          e gpus=1 group=g/own
          f cpus=2",
     );
-    assert_eq!(world.waits("a"), Waiting::Arrival);
+    assert_eq!(world.waits("a"), WaitState::Arrival);
     world.happens("0 submit");
-    assert_eq!(world.waits("a"), Waiting::Running { attempt: AttemptId(0), since: Time(0), expected_end: None });
-    assert_eq!(world.waits("b"), Waiting::Needs(vec![world.id("a")]));
-    assert_eq!(world.waits("c"), Waiting::Exclusive(vec![world.id("a")]));
+    assert_eq!(world.waits("a"), WaitState::Running { attempt: AttemptId(0), since: Time(0), expected_end: None });
+    assert_eq!(world.waits("b"), WaitState::Needs(vec![world.id("a")]));
+    assert_eq!(world.waits("c"), WaitState::Exclusive(vec![world.id("a")]));
     world.happens("1 exit a");
-    assert_eq!(world.waits("a"), Waiting::Settled { outcome: Outcome::Ok, because: None });
-    assert_eq!(world.waits("d"), Waiting::Others(vec![world.id("b"), world.id("c")]));
-    assert!(matches!(&world.waits("f"), Waiting::Resources(short) if short[0].resource == Resource::Cpus));
+    assert_eq!(world.waits("a"), WaitState::Settled { outcome: Outcome::Ok, because: None });
+    assert_eq!(world.waits("d"), WaitState::Others(vec![world.id("b"), world.id("c")]));
+    assert!(matches!(&world.waits("f"), WaitState::Resources(short) if short[0].resource == Resource::Cpus));
     world.happens("2 exit c failed");
-    assert_eq!(world.waits("c"), Waiting::Retry { at: Time(3_000_000), failures: 1 });
+    assert_eq!(world.waits("c"), WaitState::Retry { at: Time(3_000_000), failures: 1 });
     world.happens("2 exit b");
     world.happens("3 ready d");
-    assert_eq!(world.waits("d"), Waiting::Barrier { attempt: AttemptId(3), missing: vec![world.id("e")] });
+    assert_eq!(world.waits("d"), WaitState::Barrier { attempt: AttemptId(3), missing: vec![world.id("e")] });
     world.happens("4 ready e");
     world.happens("5 exit d");
-    assert_eq!(world.waits("d"), Waiting::Group(vec![world.id("e")]));
+    assert_eq!(world.waits("d"), WaitState::Group(vec![world.id("e")]));
     world.happens("6 cancel 9");
-    assert_eq!(world.waits("e"), Waiting::Killed { attempt: AttemptId(4), outcome: Outcome::Cancelled });
+    assert_eq!(world.waits("e"), WaitState::Killed { attempt: AttemptId(4), outcome: Outcome::Cancelled });
 }
 
 /// A stream of small steps, each after another, and one that needs the machine for itself.
@@ -97,7 +97,7 @@ fn patience_keeps_back_what_an_exclusive_step_needs() {
     for line in with.lines().take(4) {
         world.happens(line.split('|').next().unwrap().trim());
     }
-    assert_eq!(world.waits("a3"), Waiting::Reserved(world.id("x")));
+    assert_eq!(world.waits("a3"), WaitState::Reserved(world.id("x")));
     case("cpus=2 patience=10", STREAM, &with);
 }
 

@@ -5,24 +5,24 @@ use serde_yaml::Value;
 use super::*;
 use crate::{
     expr::value::key_text,
-    spec::{at::At, parsed},
+    spec::{at::YamlPath, parsed},
 };
 
 /// What of a text has no place in it, or another's: of each value and each key that the one parser finds, the other one has to tell
 /// where it stands.
 fn misplaced(text: &str) -> Vec<String> {
-    let value = match parsed(text, &At::root()) {
+    let value = match parsed(text, &YamlPath::root()) {
         Ok(value) => value,
         Err(wrong) => return vec![format!("it cannot be read: {wrong:?}")],
     };
     let spans = Spans::of(text);
     let mut wrong = Vec::new();
-    below(&spans, &value, &At::root(), "", &mut wrong);
+    below(&spans, &value, &YamlPath::root(), "", &mut wrong);
     wrong
 }
 
-fn below(spans: &Spans<'_>, value: &Value, at: &At, path: &str, wrong: &mut Vec<String>) {
-    let place = |on: On, at: &At| {
+fn below(spans: &Spans<'_>, value: &Value, at: &YamlPath, path: &str, wrong: &mut Vec<String>) {
+    let place = |on: PlacePart, at: &YamlPath| {
         let range = spans.find(&Problem { at: at.clone(), on, what: Diagnostic::new("") })?;
         spans.text.get(range)
     };
@@ -31,7 +31,7 @@ fn below(spans: &Spans<'_>, value: &Value, at: &At, path: &str, wrong: &mut Vec<
             for (key, value) in map {
                 let name = key_text(key).expect("a key of the tables");
                 let (inner, path) = (at.key(&name), format!("{path}.{name}"));
-                let found = place(On::Key, &inner);
+                let found = place(PlacePart::Key, &inner);
                 if !found.is_some_and(|found| is(found, key)) {
                     wrong.push(format!("key {path}: {found:?}"));
                 }
@@ -46,7 +46,7 @@ fn below(spans: &Spans<'_>, value: &Value, at: &At, path: &str, wrong: &mut Vec<
         // It may be nothing at all.
         Value::Null => {}
         scalar => {
-            let found = place(On::Value, at);
+            let found = place(PlacePart::Value, at);
             if !found.is_some_and(|found| is(found, scalar)) {
                 wrong.push(format!("{path}, {scalar:?}: {found:?}"));
             }

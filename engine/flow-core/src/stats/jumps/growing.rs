@@ -4,7 +4,7 @@ use super::model::{Noise, Part, Sweep};
 use crate::stats::least_squares::{dot, norm, subtract};
 
 /// A model that grows, with what each part would add.
-pub(super) struct Growing<'a> {
+pub(super) struct GrowingModel<'a> {
     pub(super) noise: &'a Noise,
     /// Unit vectors that span it.
     pub(super) q: Vec<Vec<f64>>,
@@ -14,7 +14,7 @@ pub(super) struct Growing<'a> {
     pub(super) adds: Vec<(f64, f64)>,
 }
 
-impl Growing<'_> {
+impl GrowingModel<'_> {
     /// Takes a column in; one that adds nothing changes nothing.
     pub(super) fn add(&mut self, mut column: Vec<f64>, sweep: &Sweep) {
         let length = norm(&column);

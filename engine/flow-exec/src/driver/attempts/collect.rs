@@ -13,7 +13,7 @@ use flow_core::{
     ArtifactKind, AttemptId, Body, CorunWindow, Digest, GpuFacts, Input, Instance, InstanceId, Outcome, StepResult,
     Usage,
     measure::CoRunner,
-    reason::{BatchEnd, Cause, Caveat, Fault, Spoiled, Stopped},
+    reason::{BatchEnd, Cause, Caveat, Disturbance, Fault, NoResumeReason},
 };
 use flow_protocol::{self as protocol, Exit};
 use flow_store::StoreDir;
@@ -319,24 +319,24 @@ fn continues(
     checkpoint: Option<&Checkpoint>,
     used: &Usage,
     folder: &Folder,
-) -> Result<(), Stopped> {
+) -> Result<(), NoResumeReason> {
     if instance.corun.is_some() {
-        return Err(Stopped::Group);
+        return Err(NoResumeReason::Group);
     }
     if !instance.resume {
-        return Err(Stopped::Unwanted);
+        return Err(NoResumeReason::Unwanted);
     }
-    checkpoint.ok_or(Stopped::NoCheckpoint)?.continues(used, &folder.log())
+    checkpoint.ok_or(NoResumeReason::NoCheckpoint)?.continues(used, &folder.log())
 }
 
 /// Inputs that the attempt read in place, or could have read where the author edits them, and that changed during it. Its own
 /// copies of files cannot change; the read-only copies of folders change only if a step writes into its inputs. If it
 /// could read the author's files, or an earlier run started it, a file written since its start counts as changed, because
 /// the author may have taken an edit back.
-fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
+fn changed(context: &RunContext, running: &Running) -> Vec<Disturbance> {
     let session = &context.session;
     let mut why = Vec::new();
-    let input_changed = |path| Spoiled::InputChanged { path, differences: Vec::new() };
+    let input_changed = |path| Disturbance::InputChanged { path, differences: Vec::new() };
     let instance = &session.expansion.instances[running.instance.index()];
     let began = SystemTime::UNIX_EPOCH + Duration::from_secs_f64(running.began.max(0.0));
     let inherited = context.environment.inherited();
@@ -363,12 +363,12 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
             () => None,
         };
         why.extend(changed.map(|(path, after)| match after {
-            Some(after) => Spoiled::InputRewritten { path: near(path), seconds: after.as_secs() as u32 },
+            Some(after) => Disturbance::InputRewritten { path: near(path), seconds: after.as_secs() as u32 },
             None => input_changed(near(path)),
         }));
         let written = captured.filter(|_| !is_private).and_then(|captured| captured.written());
         why.extend(written.map(near).map(|path| match is_copy {
-            true => Spoiled::InputWritten {
+            true => Disturbance::InputWritten {
                 path,
                 folder: session.may_be_copied(input).then(|| input.path.clone()),
                 itself: captured.is_some_and(|captured| captured.is_of_attempt()),
@@ -378,14 +378,14 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     }
     let drifted = drifted(session, instance, &context.inputs, &context.objects);
     why.extend(
-        drifted.map(|(declared, differences)| Spoiled::InputChanged { path: declared.place.clone(), differences }),
+        drifted.map(|(declared, differences)| Disturbance::InputChanged { path: declared.place.clone(), differences }),
     );
     for (place, artifact) in &running.linked {
         let path = place.clone();
         match context.objects.verify_untouched(artifact) {
             Ok(None) => {}
-            Ok(Some(damage)) => why.push(Spoiled::ArtifactChanged { path, damage }),
-            Err(error) => why.push(Spoiled::ArtifactUnseen { path, error: error.into() }),
+            Ok(Some(damage)) => why.push(Disturbance::ArtifactChanged { path, damage }),
+            Err(error) => why.push(Disturbance::ArtifactUnseen { path, error: error.into() }),
         }
     }
     why

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use flow_core::{
-    Artifact, AttemptId, Body, Circumstances, Instance, InstanceId, Outcome, Resolved, measure::GpuSamples,
+    Artifact, AttemptId, Body, Circumstances, Instance, InstanceId, Outcome, ResolvedInstance, measure::GpuSamples,
     sched::Placement,
 };
 use flow_protocol::Exit;
@@ -23,7 +23,7 @@ use crate::{
 pub(crate) struct Running {
     pub(crate) instance: InstanceId,
     pub(crate) folder: Folder,
-    pub(crate) resolved: Resolved,
+    pub(crate) resolved: ResolvedInstance,
     pub(crate) placement: Placement,
     /// A built-in runs inside the engine: no process, nothing to sample.
     pub(crate) process: bool,

@@ -8,7 +8,8 @@ use std::{
 };
 
 use flow_core::{
-    AskedResults, Builtins, Digest, Instance, InstanceId, LateResult, Revision, RunId, Settled, StepResult, plan::Force,
+    AskedResults, Builtins, Digest, Instance, InstanceId, LateResult, Revision, RunId, SettledResults, StepResult,
+    plan::Force,
 };
 use flow_store::{Activity, Captures, Inputs, Objects, RunDir, SnapshotResult, Store};
 use nix::fcntl::Flock;
@@ -146,7 +147,7 @@ impl KnownResult {
     }
 }
 
-impl Settled for Known {
+impl SettledResults for Known {
     fn result(&self, id: InstanceId) -> Option<&StepResult> {
         if self.unread(id).is_some() {
             self.asked.ask(id);

@@ -5,10 +5,10 @@ use std::{io, path::Path, sync::Arc};
 
 use flow_core::{
     ArtifactKind, AttemptId, Body, Circumstances, CorunGpus, Digest, Exclusive, Input, Instance, InstanceId, Machine,
-    Render, Resolved,
+    Render, ResolvedInstance,
     plan::Force,
-    reason::{Cause, Filling},
-    sched::{Holding, Placement},
+    reason::{Cause, FolderFault},
+    sched::{MachineShare, Placement},
 };
 use flow_store::{LeftCopy, ProcessIdentity};
 
@@ -76,7 +76,7 @@ pub(crate) struct Prepared {
     pub(crate) placement: Placement,
     pub(crate) launch: start::Launch,
     pub(crate) folder: Folder,
-    pub(crate) resolved: Resolved,
+    pub(crate) resolved: ResolvedInstance,
     pub(crate) listener: Listener,
     pub(crate) circumstances: Circumstances,
     pub(crate) began: f64,
@@ -203,12 +203,12 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         }
         if let Some(changed) = context.inputs.changed(&path, input.by_listing) {
             let path = changed.display().to_string();
-            return Err(Cause::NotFilled { what: Filling::InputChanged { path } });
+            return Err(Cause::NotFilled { what: FolderFault::InputChanged { path } });
         }
     }
     if let Some((declared, differences)) = lookup::drifted(session, instance, &context.inputs, &context.objects) {
         let name = declared.name.clone();
-        return Err(Cause::NotFilled { what: Filling::EnvironmentChanged { name, differences } });
+        return Err(Cause::NotFilled { what: FolderFault::EnvironmentChanged { name, differences } });
     }
     let piped = process && context.tellers.contains(&instance.id) && !context.secrets.values().is_empty();
     let mut listener = Listener::new(&folder, plugin, metrics);
@@ -270,7 +270,7 @@ fn stays(instance: &Instance, placement: &Placement, intent: Intent, joined: boo
         joined,
         cards: placement.gpus.iter().map(|gpu| gpu.index()).collect(),
         timeout: instance.timeout,
-        holds: Holding {
+        holds: MachineShare {
             cpu_milli: u64::from(placement.cpus) * 1_000,
             memory: placement.memory,
             attempts: 1,

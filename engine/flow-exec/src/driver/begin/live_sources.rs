@@ -10,7 +10,7 @@ use std::{
 };
 
 use flow_core::{
-    Body, Diagnostic, Input, Instance, InstanceId, Render, Resolved, StepResult,
+    Body, Diagnostic, Input, Instance, InstanceId, Render, ResolvedInstance, StepResult,
     plan::Plan,
     shell::{First, first},
 };
@@ -105,7 +105,7 @@ impl Session {
 
     fn written(&self, instance: &Instance) -> Option<(String, BTreeMap<String, String>)> {
         match self.expansion.resolve(instance.id, &BTreeMap::<InstanceId, StepResult>::new(), Render::Paths) {
-            Ok(Resolved { body: Body::Command { line, .. }, env, .. }) => Some((line, env)),
+            Ok(ResolvedInstance { body: Body::Command { line, .. }, env, .. }) => Some((line, env)),
             Ok(_) => None,
             Err(_) => Some((self.expansion.unresolved_command(instance.id)?.0, BTreeMap::new())),
         }
@@ -213,7 +213,7 @@ pub(crate) fn put_first(
     env: &mut StepVariables,
     session: &Session,
     instance: &Instance,
-    resolved: &Resolved,
+    resolved: &ResolvedInstance,
     work: &Path,
 ) {
     let Body::Command { line, .. } = &resolved.body else { return };
@@ -256,7 +256,7 @@ pub(crate) fn put_first(
 pub(crate) fn could_read_live(
     session: &Session,
     instance: &Instance,
-    resolved: &Resolved,
+    resolved: &ResolvedInstance,
     inherited: &BTreeMap<String, String>,
     input: &Input,
     is_edited: impl FnOnce() -> bool,

@@ -11,8 +11,8 @@ use std::{
 };
 
 use flow_core::{
-    Artifact, Body, Input, Instance, Machine, Resolved, Revision,
-    reason::Filling,
+    Artifact, Body, Input, Instance, Machine, ResolvedInstance, Revision,
+    reason::FolderFault,
     sched::Placement,
     shell::{Runner, Script, Shell, runner},
 };
@@ -55,7 +55,7 @@ pub(crate) struct Launch {
 pub(crate) struct Start<'a> {
     pub(crate) session: &'a Session,
     pub(crate) instance: &'a Instance,
-    pub(crate) resolved: &'a Resolved,
+    pub(crate) resolved: &'a ResolvedInstance,
     pub(crate) placement: &'a Placement,
     pub(crate) folder: &'a Folder,
     pub(crate) objects: &'a Objects,
@@ -103,7 +103,7 @@ impl Environment {
 ///
 /// # Errors
 /// An input is missing, the disk is full, an artifact is damaged.
-pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
+pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, FolderFault> {
     let work = start.folder.work();
     let linked = place_artifacts(start, &work)?;
     let mut caller = None;
@@ -130,7 +130,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
             beside(&work, &input.place(), &to)?;
         }
         parent(&to)?;
-        let not_brought = |e: io::Error| Filling::Input { path: input.path.clone(), error: e.into() };
+        let not_brought = |e: io::Error| FolderFault::Input { path: input.path.clone(), error: e.into() };
         let is_folder = fs::metadata(&from).map_err(not_brought)?.is_dir();
         if is_folder {
             folders.insert(input.place(), author);
@@ -171,7 +171,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
         }
         Body::Plugin { plugin, step, with } => {
             let found = start.session.plugins.iter().find(|p| p.name() == plugin);
-            let found: &Plugin = found.ok_or_else(|| Filling::NoPlugin { plugin: plugin.clone() })?;
+            let found: &Plugin = found.ok_or_else(|| FolderFault::NoPlugin { plugin: plugin.clone() })?;
             announces = start.members.is_some();
             let mut with = with.clone();
             with.values_mut().for_each(|value| replace(value, &in_place, &mut captured));
@@ -187,7 +187,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
 }
 
 /// Places the artifacts of other steps in the work folder. Returns those that are too large to be copied.
-fn place_artifacts(start: &Start<'_>, work: &Path) -> Result<Vec<(String, Artifact)>, Filling> {
+fn place_artifacts(start: &Start<'_>, work: &Path) -> Result<Vec<(String, Artifact)>, FolderFault> {
     let links = &start.resolved.links;
     let places: HashSet<&str> = links.iter().map(|link| &*link.path).collect();
     let mut folders = links.iter().flat_map(|link| link.path.match_indices('/').map(|(at, _)| &link.path[..at]));
@@ -196,7 +196,7 @@ fn place_artifacts(start: &Start<'_>, work: &Path) -> Result<Vec<(String, Artifa
     // A folder comes before what lies in it.
     for links in links.chunks(if is_nested { 1 } else { links.len().max(1) }) {
         let all: Vec<_> = links.iter().map(|link| (link.digest, work.join(&link.path))).collect();
-        let placed = start.objects.materialise_all(&all).map_err(|e| Filling::Artifact { error: e.into() })?;
+        let placed = start.objects.materialise_all(&all).map_err(|e| FolderFault::Artifact { error: e.into() })?;
         large.extend(links.iter().zip(placed).filter_map(|(link, placed)| match placed {
             ArtifactForm::Copied => None,
             ArtifactForm::Linked(artifact) => Some((link.path.clone(), artifact)),
@@ -207,7 +207,7 @@ fn place_artifacts(start: &Start<'_>, work: &Path) -> Result<Vec<(String, Artifa
 
 /// Lets a program find an input at `../data/x`, as the author's own does: next to the work folder, which belongs to the
 /// attempt alone.
-fn beside(work: &Path, place: &str, to: &Path) -> Result<(), Filling> {
+fn beside(work: &Path, place: &str, to: &Path) -> Result<(), FolderFault> {
     let Some(link) = work.parent().map(|outside| outside.join(place)) else { return Ok(()) };
     parent(&link)?;
     // A folder that holds it is there already.
@@ -230,7 +230,7 @@ fn in_image(start: &Start<'_>, argv: Vec<String>) -> Vec<String> {
 
 /// The program and arguments of a command. Scripts too long for an argument, or with a `#!` line, go into a file. It is
 /// in the work folder, because interpreters look for modules next to a script.
-fn argv(command: &str, shell: Shell, folder: &Folder) -> Result<Vec<String>, Filling> {
+fn argv(command: &str, shell: Shell, folder: &Folder) -> Result<Vec<String>, FolderFault> {
     let write = |file: PathBuf, text: &str| {
         fs::write(&file, text).map_err(|e| not_made(&file, &e))?;
         Ok(file.display().to_string())
@@ -254,10 +254,12 @@ fn argv(command: &str, shell: Shell, folder: &Folder) -> Result<Vec<String>, Fil
 
 /// The captured copy of an input; `None` means the author's own file. An input is captured now if a step wrote into it,
 /// or if it did not seem to be needed when the run started.
-fn given(start: &Start<'_>, input: &Input) -> Result<Option<Arc<CapturedInput>>, Filling> {
+fn given(start: &Start<'_>, input: &Input) -> Result<Option<Arc<CapturedInput>>, FolderFault> {
     let wanted = capture::one(start.session, input);
     match start.captures.capture(start.inputs, [wanted.clone()]) {
-        Ok(changed) if !changed.is_empty() => Err(Filling::InputChanged { path: wanted.path.display().to_string() }),
+        Ok(changed) if !changed.is_empty() => {
+            Err(FolderFault::InputChanged { path: wanted.path.display().to_string() })
+        }
         // Without room for a copy, the author's own file is read, and checked later.
         _ => Ok(start.captures.get(&wanted.path, wanted.by_listing)),
     }
@@ -280,25 +282,25 @@ fn replace(value: &mut Value, by: &BTreeMap<String, Arc<CapturedInput>>, given: 
 
 /// True if an input is already at its path inside another input's folder. `folders`: the authors' folders by their
 /// places.
-fn appears(work: &Path, place: &str, author: &Path, folders: &BTreeMap<String, PathBuf>) -> Result<bool, Filling> {
+fn appears(work: &Path, place: &str, author: &Path, folders: &BTreeMap<String, PathBuf>) -> Result<bool, FolderFault> {
     let above = Path::new(place).ancestors().skip(1);
     let mut above = above.filter_map(|above| Some((above, folders.get(above.to_str()?)?)));
     let Some((folder, outer)) = above.next() else { return Ok(false) };
     let there = Path::new(place).strip_prefix(folder).map(|below| fs::canonicalize(outer.join(below)));
     match (there, fs::canonicalize(author)) {
         (Ok(Ok(there)), Ok(author)) if there == author && work.join(place).exists() => Ok(true),
-        _ => Err(Filling::InputInInput { path: place.to_owned(), folder: folder.display().to_string() }),
+        _ => Err(FolderFault::InputInInput { path: place.to_owned(), folder: folder.display().to_string() }),
     }
 }
 
-fn parent(path: &Path) -> Result<(), Filling> {
+fn parent(path: &Path) -> Result<(), FolderFault> {
     let Some(parent) = path.parent() else { return Ok(()) };
     fs::create_dir_all(parent).map_err(|e| not_made(parent, &e))
 }
 
 /// The error that a file or folder of an attempt could not be created.
-pub(crate) fn not_made(path: &Path, error: &io::Error) -> Filling {
-    Filling::Own { path: path.display().to_string(), error: error.into() }
+pub(crate) fn not_made(path: &Path, error: &io::Error) -> FolderFault {
+    FolderFault::Own { path: path.display().to_string(), error: error.into() }
 }
 
 /// The file that calls `flow ready`: an input, or a file in an input folder. Only the first files of a large folder are
@@ -461,7 +463,7 @@ mod tests {
         assert_eq!(appears("data/sub", &data.join("./sub")), Ok(true));
         assert_eq!(appears("plain/labels.csv", &data.join("labels.csv")), Ok(false));
         let other = appears("data/labels.csv", &dir.path().join("labels.csv"));
-        assert_eq!(other, Err(Filling::InputInInput { path: "data/labels.csv".into(), folder: "data".into() }));
+        assert_eq!(other, Err(FolderFault::InputInInput { path: "data/labels.csv".into(), folder: "data".into() }));
     }
 
     #[test]

@@ -7,14 +7,14 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, CorunGpus, Digest, GpuSharing, InstanceId, Outcome, Repeat, RunEvent, Settled, StepResult,
+    AttemptId, CorunGpus, Digest, GpuSharing, InstanceId, Outcome, Repeat, RunEvent, SettledResults, StepResult,
     fingerprint::Parts,
     learn::{self, History},
-    plan::{Decision, Standing, without_attempt},
-    reason::{Cause, ClosedBy, Spoiled},
+    plan::{Decision, ReusableResult, without_attempt},
+    reason::{Cause, ClosedBy, Disturbance},
     sched::{Answer, Event},
     verdict::FOREIGN_CPU,
-    why::Why,
+    why::RunReasons,
 };
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(crate) struct Decided {
     /// The fingerprint of its attempt.
     pub(crate) attempt: Digest,
     parts: Parts,
-    pub(crate) why: Why,
+    pub(crate) why: RunReasons,
 }
 
 /// An ended attempt that the scheduler has not decided about yet.
@@ -156,7 +156,7 @@ impl Outcomes {
                 if self.want_gpus.contains(&instance) {
                     self.waiting_for_gpus.insert(instance);
                 }
-                self.decided.insert(instance, Decided { fingerprint, attempt, parts, why: Why::of(&reasons) });
+                self.decided.insert(instance, Decided { fingerprint, attempt, parts, why: RunReasons::of(&reasons) });
                 Answer::Miss
             }
             Decision::NotNeeded { cause } => {
@@ -206,8 +206,8 @@ impl Outcomes {
         self.know(instance, result);
     }
 
-    fn reuse_unread(&mut self, instance: InstanceId, standing: Standing, out: &mut Outbox) {
-        let Standing { fingerprint, outcome, from } = standing;
+    fn reuse_unread(&mut self, instance: InstanceId, standing: ReusableResult, out: &mut Outbox) {
+        let ReusableResult { fingerprint, outcome, from } = standing;
         out.say(RunEvent::Cached { instance, fingerprint, outcome, from });
         self.count("cached");
         self.want_gpus.remove(&instance);
@@ -275,7 +275,7 @@ impl Outcomes {
         let parts = serde_json::to_value(&decided.parts).unwrap_or_default();
         let recorded = self.context.instance(instance).record.contains(&result.outcome);
         let kept = result.outcome == Outcome::Ok || recorded;
-        self.failed |= kept && result.spoiled.iter().any(Spoiled::is_of_content);
+        self.failed |= kept && result.spoiled.iter().any(Disturbance::is_of_content);
         if let Some(earlier) = earlier.filter(|_| kept) {
             out.say(RunEvent::Observed { result: result.clone() });
             let whose = if result.spoiled.is_empty() { "a measurement of its group" } else { "this measurement" };

@@ -18,7 +18,7 @@ use flow_core::{
     AttemptId, Exclusive, Outcome, SlurmJob, Span,
     measure::{GpuSamples, HostSamples, Looks},
     reason::{BatchEnd, Cause, Fault},
-    sched::Holding,
+    sched::MachineShare,
 };
 use flow_protocol::Exit;
 
@@ -45,7 +45,7 @@ pub(crate) struct DetachedAttempt {
     /// Its GPUs, as indices among the machine's.
     pub(crate) cards: Vec<usize>,
     pub(crate) timeout: Option<Span>,
-    pub(crate) holds: Holding,
+    pub(crate) holds: MachineShare,
 }
 
 /// The request to a batch system for one attempt.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flow_core::{
     AttemptId, Span, Time, left_by_progress,
-    sched::{Expected, Scheduler},
+    sched::{Scheduler, StartForecast},
 };
 use flow_store::{ExpectedStart, Running};
 
@@ -30,7 +30,7 @@ pub(crate) fn of(scheduler: &Scheduler, now: Time, running: &[Running], unix: u6
     let end = |one: &Running| Some((one.attempt, now + Span::from_millis(one.ends_at?.checked_sub(unix)?)));
     let ends: BTreeMap<AttemptId, Time> = running.iter().filter_map(end).collect();
     let after = |at: Time| (at - now).0 / 1_000;
-    let line = |one: Expected| {
+    let line = |one: StartForecast| {
         let gpus = one.gpus.iter().map(|gpu| gpu.0).collect();
         ExpectedStart(one.instance, after(one.from), after(one.to), gpus)
     };

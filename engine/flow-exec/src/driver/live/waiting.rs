@@ -2,8 +2,8 @@
 
 use flow_core::{
     InstanceId, Time,
-    reason::{Labels, Resource, Scarce, Waits},
-    sched::{Scheduler, Shortage, Waiting},
+    reason::{Labels, Resource, ResourceShortage, Waits},
+    sched::{Scheduler, Shortage, WaitState},
 };
 use flow_store::Waiting as Told;
 
@@ -36,7 +36,7 @@ pub(crate) fn of(
         .take(LOOKED_AT)
         .filter_map(|instance| {
             let reason = match scheduler.explain(now, instance.id) {
-                Waiting::LookUp => elsewhere.who(instance.id)?.clone(),
+                WaitState::LookUp => elsewhere.who(instance.id)?.clone(),
                 waiting => asker.waits(&waiting)?,
             };
             Some(Told { label: instance.label.to_string(), reason })
@@ -56,23 +56,23 @@ struct Asker<'a> {
 
 impl Asker<'_> {
     /// `None` if the instance runs, is settled, or waits for others to be settled, which is the workflow's own order.
-    fn waits(&self, waiting: &Waiting) -> Option<Waits> {
+    fn waits(&self, waiting: &WaitState) -> Option<Waits> {
         Some(match waiting {
-            Waiting::Resources(short) => {
+            WaitState::Resources(short) => {
                 Waits::Resources { short: short.iter().map(|shortage| self.scarce(shortage)).collect() }
             }
-            Waiting::Others(ids) => Waits::Others { running: self.labels(ids)? },
-            Waiting::Exclusive(ids) => Waits::Exclusive { running: self.labels(ids)? },
-            Waiting::OtherRuns(how) => Waits::OtherRuns { how: *how, runs: self.rivals.who(*how) },
-            Waiting::Reserved(id) => Waits::Reserved { label: self.label(*id) },
-            Waiting::Turn(Some(id)) => Waits::Turn { label: self.label(*id) },
-            Waiting::Retry { at, failures } => Waits::Retry { at: self.unix(*at), failures: *failures },
-            Waiting::Barrier { missing, .. } => Waits::Barrier { missing: self.labels(missing)? },
+            WaitState::Others(ids) => Waits::Others { running: self.labels(ids)? },
+            WaitState::Exclusive(ids) => Waits::Exclusive { running: self.labels(ids)? },
+            WaitState::OtherRuns(how) => Waits::OtherRuns { how: *how, runs: self.rivals.who(*how) },
+            WaitState::Reserved(id) => Waits::Reserved { label: self.label(*id) },
+            WaitState::Turn(Some(id)) => Waits::Turn { label: self.label(*id) },
+            WaitState::Retry { at, failures } => Waits::Retry { at: self.unix(*at), failures: *failures },
+            WaitState::Barrier { missing, .. } => Waits::Barrier { missing: self.labels(missing)? },
             _ => return None,
         })
     }
 
-    fn scarce(&self, shortage: &Shortage) -> Scarce {
+    fn scarce(&self, shortage: &Shortage) -> ResourceShortage {
         let gpus = &self.session.expansion.machine.gpus;
         let occupant = match shortage.resource {
             Resource::GpuMemory(gpu) if shortage.strangers > 0 => self.cards.occupant(gpu.index()),
@@ -80,7 +80,7 @@ impl Asker<'_> {
         };
         // The first holder to end releases first.
         let until = shortage.held_by.iter().filter_map(|holder| holder.until).min().filter(|until| *until > self.now);
-        Scarce {
+        ResourceShortage {
             resource: shortage.resource.map(|gpu| gpus.get(gpu.index()).map_or(gpu.0, |facts| facts.index)),
             requested: shortage.requested,
             available: shortage.available,

@@ -13,7 +13,7 @@ use std::{
 
 use flow_core::{
     Circumstances, GpuFacts, GpuId, InstanceId, Span, Time,
-    reason::{Labels, Rivalry},
+    reason::{Labels, PeerConflict},
     sched::{BlockedUnit, CardHolders, Head, PeerLoad, PeerRun, QueuePosition, Scheduler, Shift},
 };
 use flow_store::ProcessIdentity;
@@ -334,11 +334,11 @@ impl PeerRuns {
     }
 
     /// Who keeps something of ours from starting in this way.
-    pub(crate) fn who(&self, how: Rivalry) -> Option<Labels> {
+    pub(crate) fn who(&self, how: PeerConflict) -> Option<Labels> {
         self.named(|slot| match how {
-            Rivalry::Exclusive => slot.holds.exclusive,
-            Rivalry::Running => slot.holds.attempts > 0,
-            Rivalry::Ahead => slot.waits.is_some(),
+            PeerConflict::Exclusive => slot.holds.exclusive,
+            PeerConflict::Running => slot.holds.attempts > 0,
+            PeerConflict::Ahead => slot.waits.is_some(),
         })
     }
 

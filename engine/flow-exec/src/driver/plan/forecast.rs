@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use flow_core::{
     Digest, Expansion, GpuSharing, Instance, InstanceId, StepId, Uses,
-    learn::{self, Checked, Forecast, History, Interference, Length, Observation, OnModel, Prediction},
+    learn::{self, Forecast, HeldOutPoint, History, Interference, Length, Observation, OnModel, Prediction},
     machine_of,
     plan::{Force, Plan, State},
     sched::OtherParameter,
@@ -84,7 +84,7 @@ pub fn on_each_model(
 #[derive(Debug, Default)]
 pub struct CheckedSteps {
     /// Measured values and their predictions from the other points, for steps with at least three points.
-    pub steps: Vec<(String, Vec<Checked>)>,
+    pub steps: Vec<(String, Vec<HeldOutPoint>)>,
     /// Steps that ran with other parameters, and those parameters.
     pub otherwise: Vec<(String, OtherParameter)>,
 }

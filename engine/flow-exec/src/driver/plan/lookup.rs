@@ -10,9 +10,9 @@ use flow_core::{
     DeclaredEnvironment, Difference, Digest, Input, Instance, InstanceId, JournalLine, Metrics, Python, RunEvent,
     RunId, StepResult,
     fingerprint::{Parts, Tree},
-    plan::{Lookup, Reading, Sought, Standing},
+    plan::{Lookup, LookupKeys, Reading, ReusableResult},
     reason::Fault,
-    why::{Files, Listed},
+    why::{Files, ListContent},
 };
 use flow_store::{Earlier, EntryKind, Inputs, Objects, Results, Snapshot, SnapshotResult, StoreDir, StoreError};
 
@@ -222,7 +222,9 @@ pub(crate) fn drifted<'s>(
         false => hashed.has_changed(place, list),
     };
     let differences = || {
-        let Some(Listed::Packages(was)) = listed(&packages(declared, hashed).ok()?, objects).ok()? else { return None };
+        let Some(ListContent::Packages(was)) = listed(&packages(declared, hashed).ok()?, objects).ok()? else {
+            return None;
+        };
         let is: Python = serde_json::from_slice(&declared::list(declared).ok()?.text).ok()?;
         let mut all = was.differences_to(&is);
         all.truncate(NAMED);
@@ -235,16 +237,16 @@ pub(crate) fn drifted<'s>(
 ///
 /// # Errors
 /// It cannot be read.
-pub fn listed(digest: &Digest, objects: &Objects) -> flow_store::Result<Option<Listed>> {
+pub fn listed(digest: &Digest, objects: &Objects) -> flow_store::Result<Option<ListContent>> {
     let file = |entry: flow_store::Entry| match entry.kind {
         EntryKind::File { digest, .. } => Some((entry.path.to_string_lossy().into_owned(), digest)),
         _ => None,
     };
     if let Some(manifest) = objects.manifest(digest)? {
-        return Ok(Some(Listed::Files(manifest.entries.into_iter().filter_map(file).collect::<Files>())));
+        return Ok(Some(ListContent::Files(manifest.entries.into_iter().filter_map(file).collect::<Files>())));
     }
     let packages = objects.read_private(digest).and_then(|text| serde_json::from_slice(&text).ok());
-    Ok(packages.map(Listed::Packages))
+    Ok(packages.map(ListContent::Packages))
 }
 
 impl<'a> StoreLookup<'a> {
@@ -275,21 +277,21 @@ impl Lookup for StoreLookup<'_> {
         }
     }
 
-    fn stands(&mut self, instance: &Instance) -> Option<Standing> {
+    fn stands(&mut self, instance: &Instance) -> Option<ReusableResult> {
         let stood = self.stood.get(instance.id.index())?.as_ref()?;
         let declared = instance.environment.as_ref().and_then(|name| self.environments?.get(&**name));
         let inputs = digest_of(instance, declared, &self.folder, self.inputs)?;
-        (inputs == stood.inputs).then(|| Standing {
+        (inputs == stood.inputs).then(|| ReusableResult {
             fingerprint: stood.fingerprint,
             outcome: stood.outcome,
             from: stood.from.clone(),
         })
     }
 
-    fn ahead(&mut self, of: &[Sought<'_>]) {
+    fn ahead(&mut self, of: &[LookupKeys<'_>]) {
         let found = self.results().map(|results| results.earlier(self.workflow, of).map(Some));
         let found = found.and_then(|found| self.kept(found)).unwrap_or_default();
-        let ahead = |(&Sought { fingerprint, attempt, label }, earlier)| {
+        let ahead = |(&LookupKeys { fingerprint, attempt, label }, earlier)| {
             let label = label.to_owned();
             Ahead { fingerprint, attempt, label, earlier }
         };
@@ -409,7 +411,7 @@ impl Lookup for StoreLookup<'_> {
         recorded.and_then(|recorded| self.kept(recorded)).unwrap_or_default()
     }
 
-    fn listed(&mut self, digest: &Digest) -> Option<Listed> {
+    fn listed(&mut self, digest: &Digest) -> Option<ListContent> {
         let list = listed(digest, self.objects.as_ref()?);
         self.kept(list)
     }
@@ -450,7 +452,7 @@ mod tests {
             self.fails()
         }
 
-        fn earlier(&self, _: &str, _: &[Sought<'_>]) -> Result<Vec<Earlier>> {
+        fn earlier(&self, _: &str, _: &[LookupKeys<'_>]) -> Result<Vec<Earlier>> {
             self.fails()
         }
 
@@ -470,7 +472,7 @@ mod tests {
         let mut world = StoreLookup { results: Some(&unreadable), ..of_inputs };
         let (fingerprint, attempt) = (Digest::of(b"f"), Digest::of(b"a"));
         for label in ["a", "b"] {
-            world.ahead(&[Sought { fingerprint, attempt, label }]);
+            world.ahead(&[LookupKeys { fingerprint, attempt, label }]);
             assert_eq!((world.result(&fingerprint), world.last(label)), (Ok(None), None));
         }
         assert!(matches!(world.error, Some(StoreError::Held { .. })));

@@ -16,9 +16,11 @@ use std::{
 use flow_core::{
     Digest, Input, InstanceId, JournalLine, RunEvent, RunId, StepResult,
     fingerprint::{PartValue, Parts, Tree},
-    plan::{self, Accepted, AcceptedDifferences, Force, Lookup, Plan, State, accept as accept_core, plan as plan_core},
+    plan::{
+        self, AcceptAnswer, AcceptedDifferences, Force, Lookup, Plan, State, accept as accept_core, plan as plan_core,
+    },
     reason::Fault,
-    why::Listed,
+    why::ListContent,
 };
 use flow_store::{
     Batch, Holder, Inputs, Last, Objects, RebuiltDatabase, Results, Snapshot, Store, StoreDir, StoreError,
@@ -197,7 +199,7 @@ impl Lookup for Elsewhere<'_> {
         None
     }
 
-    fn listed(&mut self, _digest: &Digest) -> Option<Listed> {
+    fn listed(&mut self, _digest: &Digest) -> Option<ListContent> {
         None
     }
 }
@@ -346,7 +348,7 @@ pub fn accept(
     kind: AcceptedDifferences,
     waiting: impl FnMut(&Holder) -> ControlFlow<()>,
     mended: impl FnOnce(&RebuiltDatabase),
-) -> Result<Vec<Accepted>, ExecError> {
+) -> Result<Vec<AcceptAnswer>, ExecError> {
     let store = Store::open(session.workspace.make_store()?.path(), &holder("flow accept"), waiting)?;
     let knowledge = Knowledge(Some(Box::new(store)));
     knowledge.rebuilt().map(mended);
@@ -359,7 +361,7 @@ pub fn accept(
     let begins =
         RunEvent::Accepted { file: session.workspace.name(&session.workspace.file), reason: reason.to_owned() };
     let kept = accepted.iter().filter_map(|accepted| match accepted {
-        Accepted::Kept { id, result, parts, .. } => {
+        AcceptAnswer::Kept { id, result, parts, .. } => {
             let parts = serde_json::to_value(parts).unwrap_or_default();
             Some(RunEvent::Recorded { instance: *id, result: result.clone(), parts, read_again: false })
         }

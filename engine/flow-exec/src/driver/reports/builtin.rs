@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use flow_core::{
     Artifact, ArtifactKind, BuiltinInput, BuiltinOutput, Builtins, Digest, Environment, Expansion, Input, InstanceId,
-    Series, Settled, StepResult,
+    Series, SettledResults, StepResult,
     reason::{BuiltinFault, Fault},
 };
 use flow_store::{Objects, StoreError};
@@ -27,7 +27,7 @@ const LARGEST_PICTURE: u64 = 4 << 20;
 pub(crate) fn input(
     expansion: &Expansion,
     id: InstanceId,
-    settled: &dyn Settled,
+    settled: &dyn SettledResults,
     late: &[Input],
     objects: &Objects,
     lies: impl Fn(&Input) -> PathBuf,

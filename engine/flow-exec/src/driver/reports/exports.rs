@@ -6,7 +6,7 @@ use std::{
 };
 
 use flow_core::{
-    Carried, CarriedObject, Digest, InstanceId, JournalLine, RunEvent, RunId, Series, StepResult, Uses, thin,
+    BundledRun, CarriedObject, Digest, InstanceId, JournalLine, RunEvent, RunId, Series, StepResult, Uses, thin,
 };
 use flow_store::{Objects, RunDir};
 use serde_json::{Map, Value};
@@ -54,8 +54,8 @@ pub fn carry(
     session: Option<&Session>,
     private: &Private<'_>,
     inputs: bool,
-) -> Result<Carried, ExecError> {
-    let mut carried = Carried::default();
+) -> Result<BundledRun, ExecError> {
+    let mut carried = BundledRun::default();
     let mut made_by_flow = BTreeSet::new();
     let mut schedules = Vec::new();
     dir.read_journal(|line| {
@@ -137,7 +137,7 @@ fn kept_texts(objects: &Objects, results: &[StepResult], secrets: &Secrets) -> B
 }
 
 /// The number of texts of inputs that a run takes along.
-pub fn input_text_count(run: &Carried) -> usize {
+pub fn input_text_count(run: &BundledRun) -> usize {
     run.files.keys().filter(|path| Path::new(path).starts_with(INPUT_TEXTS)).count()
 }
 
@@ -185,7 +185,7 @@ fn reused(
     run: &RunId,
     results: &[StepResult],
     private: &Private<'_>,
-    carried: &mut Carried,
+    carried: &mut BundledRun,
 ) -> Result<(), ExecError> {
     let mut by_run: BTreeMap<&RunId, BTreeMap<Digest, &StepResult>> = BTreeMap::new();
     for result in results.iter().filter(|result| result.run != *run) {

@@ -9,8 +9,8 @@ use std::{
 };
 
 use flow_core::{
-    Builtins, FileToWrite, Outcome, Publish, PublishJob, PublishTo, PublishWhat, Replace, Settled, WHATS_NEW,
-    reason::Withheld,
+    Builtins, FileToWrite, Outcome, Publish, PublishJob, PublishTo, PublishWhat, Replace, SettledResults, WHATS_NEW,
+    reason::WithheldReason,
 };
 use flow_store::Objects;
 use nix::unistd::geteuid;
@@ -41,7 +41,7 @@ pub struct WithheldFile {
     pub path: PathBuf,
     /// The path where it was written instead, absolute.
     pub written: PathBuf,
-    pub why: Withheld,
+    pub why: WithheldReason,
 }
 
 /// `--publish`, `--no-publish`, or neither.
@@ -77,11 +77,11 @@ impl PublishRequest {
         let set = &session.expansion.set;
         match self {
             PublishRequest::Always => Replace::Always,
-            PublishRequest::Never => Replace::Nothing(Withheld::Asked),
+            PublishRequest::Never => Replace::Nothing(WithheldReason::Asked),
             PublishRequest::Whole if !set.is_empty() => {
-                Replace::Nothing(Withheld::Set { params: set.keys().cloned().collect() })
+                Replace::Nothing(WithheldReason::Set { params: set.keys().cloned().collect() })
             }
-            PublishRequest::Whole if !whole => Replace::Nothing(Withheld::Part),
+            PublishRequest::Whole if !whole => Replace::Nothing(WithheldReason::Part),
             PublishRequest::Whole => Replace::Alike,
         }
     }
@@ -101,7 +101,7 @@ pub(crate) struct Published {
 pub(crate) fn publish(
     session: &Session,
     builtins: &dyn Builtins,
-    settled: &dyn Settled,
+    settled: &dyn SettledResults,
     objects: &Objects,
     replace: &Replace,
     aside: &Path,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{
-    Builtins, Digest, Expansion, InstanceId, Outcome, Settled, StepResult, Uses,
+    Builtins, Digest, Expansion, InstanceId, Outcome, SettledResults, StepResult, Uses,
     reason::{BuiltinFault, Fault},
 };
 use flow_store::Objects;
@@ -88,7 +88,7 @@ fn in_order(expansion: &Expansion) -> Vec<InstanceId> {
 fn input(
     session: &Session,
     id: InstanceId,
-    settled: &dyn Settled,
+    settled: &dyn SettledResults,
     objects: &Objects,
     made: &BTreeMap<String, Made>,
 ) -> Result<flow_core::BuiltinInput, Fault> {

@@ -13,9 +13,9 @@ use std::{
 };
 
 use flow_core::{
-    Digest, Earlier, Usage,
+    Digest, EarlierUsage, Usage,
     measure::{LINE_ENDS, LONGEST_LINE, PART_ENDS},
-    reason::Stopped,
+    reason::NoResumeReason,
 };
 use flow_store::StoreDir;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ pub(crate) struct Checkpoint(PathBuf);
 struct Noted {
     /// The digest of the folder's content at that time.
     left: Digest,
-    earlier: Earlier,
+    earlier: EarlierUsage,
 }
 
 impl Checkpoint {
@@ -95,7 +95,7 @@ impl Checkpoint {
     }
 
     /// Resources used before the next attempt.
-    pub(crate) fn earlier(&self) -> Option<Earlier> {
+    pub(crate) fn earlier(&self) -> Option<EarlierUsage> {
         self.noted().map(|noted| noted.earlier)
     }
 
@@ -104,15 +104,15 @@ impl Checkpoint {
     ///
     /// # Errors
     /// The reason why no attempt continues. An unreadable folder is no checkpoint.
-    pub(crate) fn continues(&self, used: &Usage, log: &Path) -> Result<(), Stopped> {
-        let left = self.content().map_err(|_| Stopped::NoCheckpoint)?.ok_or(Stopped::NoCheckpoint)?;
+    pub(crate) fn continues(&self, used: &Usage, log: &Path) -> Result<(), NoResumeReason> {
+        let left = self.content().map_err(|_| NoResumeReason::NoCheckpoint)?.ok_or(NoResumeReason::NoCheckpoint)?;
         if self.noted().is_some_and(|noted| noted.left == left) {
-            return Err(Stopped::NoProgress);
+            return Err(NoResumeReason::NoProgress);
         }
-        let noted = serde_json::to_vec(&Noted { left, earlier: Earlier::and(used) }).unwrap_or_default();
+        let noted = serde_json::to_vec(&Noted { left, earlier: EarlierUsage::and(used) }).unwrap_or_default();
         self.take_in(log);
         // Without the note, a later attempt could not tell whether there was progress.
-        write_atomically(&self.note(), &noted).map_err(|_| Stopped::NoCheckpoint)
+        write_atomically(&self.note(), &noted).map_err(|_| NoResumeReason::NoCheckpoint)
     }
 
     /// Called before an attempt starts: true if it has something to continue from. A state without a note comes from an
@@ -266,14 +266,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (checkpoint, log) = (Checkpoint::at(dir.path().join("ab12")), dir.path().join("none"));
         let part = |wall_s| Usage { wall_s: Some(wall_s), energy_j: Some(wall_s), ..Usage::default() };
-        assert_eq!(checkpoint.continues(&part(1.0), &log), Err(Stopped::NoCheckpoint));
+        assert_eq!(checkpoint.continues(&part(1.0), &log), Err(NoResumeReason::NoCheckpoint));
         fs::create_dir_all(checkpoint.folder().join("deep")).unwrap();
-        assert_eq!(checkpoint.continues(&part(1.0), &log), Err(Stopped::NoCheckpoint));
+        assert_eq!(checkpoint.continues(&part(1.0), &log), Err(NoResumeReason::NoCheckpoint));
         fs::write(checkpoint.folder().join("deep/epoch"), "1").unwrap();
         assert_eq!(checkpoint.continues(&part(1.0), &log), Ok(()));
         // Written again with the same content.
         fs::write(checkpoint.folder().join("deep/epoch"), "1").unwrap();
-        assert_eq!(checkpoint.continues(&part(2.0), &log), Err(Stopped::NoProgress));
+        assert_eq!(checkpoint.continues(&part(2.0), &log), Err(NoResumeReason::NoProgress));
         fs::write(checkpoint.folder().join("deep/epoch"), "2").unwrap();
         let used = part(2.0).after(checkpoint.earlier());
         assert_eq!(checkpoint.continues(&used, &log), Ok(()));
@@ -343,7 +343,7 @@ mod tests {
         let third = attempt(3, "epoch 3 without a checkpoint\n");
         let of_both = format!("{of_first}epoch 2\n{PART_ENDS}\n");
         assert_eq!(earlier(&third), of_both);
-        assert_eq!(checkpoint.continues(&Usage::default(), &third.log()), Err(Stopped::NoProgress));
+        assert_eq!(checkpoint.continues(&Usage::default(), &third.log()), Err(NoResumeReason::NoProgress));
         let fourth = attempt(4, "");
         assert_eq!(earlier(&fourth), of_both, "what left nothing is done again");
         checkpoint.remove();

@@ -8,10 +8,10 @@ use std::{
 };
 
 use flow_core::{
-    Artifact, Body, Circumstances, CorunWindow, Digest, Earlier, Exclusive, Expansion, Input, Instance, Machine,
-    Metrics, Outcome, Output, Resolved, RunId, Series, StepResult, Stranger, Usage,
-    measure::{Record, Seen, sum_up},
-    reason::{Cause, Spoiled, StoreFault, Texts},
+    Artifact, Body, Circumstances, CorunWindow, Digest, EarlierUsage, Exclusive, Expansion, ForeignProcess, Input,
+    Instance, Machine, Metrics, Outcome, Output, ResolvedInstance, RunId, Series, StepResult, Usage,
+    measure::{AttemptSamples, Record, sum_up},
+    reason::{Cause, Disturbance, StoreFault, Texts},
     sched::Placement,
 };
 use flow_protocol::Exit;
@@ -36,7 +36,7 @@ pub(crate) struct End<'a> {
     pub(crate) step: &'a str,
     pub(crate) run: &'a RunId,
     pub(crate) instance: &'a Instance,
-    pub(crate) resolved: &'a Resolved,
+    pub(crate) resolved: &'a ResolvedInstance,
     pub(crate) fingerprint: Digest,
     /// The fingerprint of the attempt, if the output of a plain program is to be kept.
     pub(crate) attempt: Option<Digest>,
@@ -54,7 +54,7 @@ pub(crate) struct End<'a> {
     /// An outcome that replaces the program's own.
     pub(crate) instead: Option<OutcomeOverride>,
     /// Resources used by the attempts it continues.
-    pub(crate) earlier: Option<Earlier>,
+    pub(crate) earlier: Option<EarlierUsage>,
     pub(crate) listener: &'a mut Listener,
     pub(crate) circumstances: Circumstances,
     pub(crate) window: Option<CorunWindow>,
@@ -163,8 +163,11 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
         accepted: None,
     };
     let (started_at, ended_at) = (exit.started_at, exit.ended_at);
-    let series =
-        sum_up(&listener.reported, Seen { started_at, ended_at, host: &seen.samples, gpus: &seen.gpus }, &mut result);
+    let series = sum_up(
+        &listener.reported,
+        AttemptSamples { started_at, ended_at, host: &seen.samples, gpus: &seen.gpus },
+        &mut result,
+    );
     match store_series(&series, end.objects) {
         Ok(kept) => result.series = kept,
         Err(error) if result.outcome != Outcome::Failed => {
@@ -229,7 +232,13 @@ fn not_kept(error: &StoreError) -> Cause {
 }
 
 /// The reason, if any, why an output cannot be read from the work folder.
-fn absent(output: &Output, instance: &Instance, resolved: &Resolved, folder: &Folder, beside: &Path) -> Option<Cause> {
+fn absent(
+    output: &Output,
+    instance: &Instance,
+    resolved: &ResolvedInstance,
+    folder: &Folder,
+    beside: &Path,
+) -> Option<Cause> {
     /// How many new files are named.
     const NAMED: usize = 3;
     let (name, path, work) = (output.name.clone(), output.path.clone(), folder.work());
@@ -283,32 +292,33 @@ pub(crate) fn circumstances(expansion: &Expansion, instance: &Instance, placemen
 
 /// Reasons why a measurement is disturbed: foreign processes on its GPUs, no view of its GPUs, or steps of another run
 /// on a machine that it wanted for itself.
-fn spoiled(machine: &Machine, instance: &Instance, seen: &Circumstances, holes: &[(String, f64)]) -> Vec<Spoiled> {
+fn spoiled(machine: &Machine, instance: &Instance, seen: &Circumstances, holes: &[(String, f64)]) -> Vec<Disturbance> {
     if !instance.measured {
         return Vec::new();
     }
     let gpu =
         |uuid: &str| machine.gpus.iter().find(|gpu| gpu.uuid == uuid).map_or(uuid.to_owned(), |g| g.index.to_string());
-    let stranger = |s: &Stranger| Spoiled::Stranger { pid: s.pid, name: s.name.clone(), gpu: gpu(&s.gpu) };
-    let hole = |(uuid, seconds): &(String, f64)| Spoiled::GpuSilent { gpu: gpu(uuid), seconds: seconds.round() as u32 };
+    let stranger = |s: &ForeignProcess| Disturbance::Stranger { pid: s.pid, name: s.name.clone(), gpu: gpu(&s.gpu) };
+    let hole =
+        |(uuid, seconds): &(String, f64)| Disturbance::GpuSilent { gpu: gpu(uuid), seconds: seconds.round() as u32 };
     let alone = instance.exclusive == Exclusive::Machine || instance.corun.is_some();
-    let others = (alone && seen.elsewhere > 0).then_some(Spoiled::OtherRuns { attempts: seen.elsewhere });
+    let others = (alone && seen.elsewhere > 0).then_some(Disturbance::OtherRuns { attempts: seen.elsewhere });
     let other = other_hardware(instance, seen);
     seen.strangers.iter().map(stranger).chain(holes.iter().map(hole)).chain(others).chain(other).collect()
 }
 
 /// Disturbed if Slurm allocated other GPUs than declared. Without information from the node, the declared ones count.
-fn other_hardware(instance: &Instance, seen: &Circumstances) -> Option<Spoiled> {
+fn other_hardware(instance: &Instance, seen: &Circumstances) -> Option<Disturbance> {
     let declared = instance.slurm.as_ref()?.gpu_type.as_deref()?;
     let plain = |text: &str| -> String {
         text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
     };
     let found = seen.gpu_models.iter().find(|model| !plain(model).contains(&plain(declared)))?;
-    Some(Spoiled::OtherHardware { declared: declared.to_owned(), found: found.clone() })
+    Some(Disturbance::OtherHardware { declared: declared.to_owned(), found: found.clone() })
 }
 
 /// Parameters that a table can show: scalars only.
-fn scalars(resolved: &Resolved) -> BTreeMap<String, Value> {
+fn scalars(resolved: &ResolvedInstance) -> BTreeMap<String, Value> {
     let with = match &resolved.body {
         Body::Plugin { with, .. } | Body::Builtin { with, .. } => with,
         Body::Command { .. } => return BTreeMap::new(),

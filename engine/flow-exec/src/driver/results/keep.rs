@@ -9,7 +9,9 @@ use std::{
     path::Path,
 };
 
-use flow_core::{Digest, Input, Instance, Kept, KeptInput, Link, Metrics, MetricsFile, event_file, measure::Record};
+use flow_core::{
+    Digest, Input, Instance, KeptInput, KeptOutput, Link, Metrics, MetricsFile, event_file, measure::Record,
+};
 use flow_store::{CapturedInput, Objects, StoreError};
 use walkdir::{DirEntry, WalkDir};
 
@@ -44,7 +46,7 @@ pub(crate) fn keep(
     metrics: Option<&Metrics>,
     missed: bool,
     (folder, objects, secrets): (&Folder, &Objects, &Secrets),
-) -> Result<Kept, StoreError> {
+) -> Result<KeptOutput, StoreError> {
     let log = if record.looks.is_empty() { None } else { open_log(&folder.log()).ok() };
     let cut = log.as_ref().and_then(middle);
     record.cut = cut.as_ref().map(|cut| (cut.start, cut.end));
@@ -73,7 +75,7 @@ pub(crate) fn keep(
     }
     let places = metrics.into_iter().flat_map(|metrics| &metrics.files).map(MetricsFile::path);
     let absent = places.filter(|path| !work.join(path).exists()).map(str::to_owned).collect();
-    Ok(Kept { attempt, record: kept, log: large, files, absent, inputs: BTreeMap::new(), cut: cut_bytes })
+    Ok(KeptOutput { attempt, record: kept, log: large, files, absent, inputs: BTreeMap::new(), cut: cut_bytes })
 }
 
 /// Keeps the captured input files of an attempt, to compare it with others later: texts whole, other small files as

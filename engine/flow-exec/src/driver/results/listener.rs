@@ -10,7 +10,7 @@ use std::{
 
 use flow_core::{
     Key, Metrics, TimedEpoch,
-    measure::{LINE_ENDS, Looks, Printed, Record, Reported, Row, kept_time, read_numbers},
+    measure::{EpochPosition, LINE_ENDS, Looks, Record, ReportedNumbers, Row, kept_time, read_numbers},
     reason::{NoMetrics, Refusal},
 };
 use flow_protocol::{Message, Summary};
@@ -49,7 +49,7 @@ pub(crate) struct Listener {
     following: Option<Following>,
     /// Secrets are hidden again after parsing, because JSON can escape a letter in more ways than the search covers.
     secrets: Secrets,
-    pub(crate) reported: Reported,
+    pub(crate) reported: ReportedNumbers,
     pub(crate) said: Said,
     pub(crate) facts: BTreeMap<String, String>,
     pub(crate) refused: Option<Refusal>,
@@ -60,7 +60,7 @@ pub(crate) struct Listener {
     pub(crate) looks: Looks,
     /// It sent numbers or epochs as messages.
     pub(crate) told: bool,
-    printed: Printed,
+    printed: EpochPosition,
 }
 
 impl Listener {
@@ -73,7 +73,7 @@ impl Listener {
             metrics: metrics.cloned(),
             prints_metrics: metrics.is_some_and(|metrics| !metrics.stdout.is_empty()),
             following: metrics.map(|metrics| Following::new(metrics, &folder.work())),
-            reported: Reported::of(metrics),
+            reported: ReportedNumbers::of(metrics),
             said: if plugin { Said::Nothing } else { Said::Command },
             ..Listener::deaf(folder.log())
         };
@@ -93,7 +93,7 @@ impl Listener {
             prints_metrics: false,
             following: None,
             secrets: Secrets::default(),
-            reported: Reported::default(),
+            reported: ReportedNumbers::default(),
             said: Said::Nothing,
             facts: BTreeMap::new(),
             refused: None,
@@ -101,7 +101,7 @@ impl Listener {
             released: None,
             looks: Looks::default(),
             told: false,
-            printed: Printed::default(),
+            printed: EpochPosition::default(),
         }
     }
 
@@ -248,8 +248,8 @@ impl Listener {
         let record = Record { looks, ..Record::default() };
         let metrics = self.metrics.as_ref().filter(|_| self.prints_metrics && !self.told);
         if let (Some(metrics), Ok(log)) = (metrics, fs::read(folder.log())) {
-            self.reported = Reported::of(Some(metrics));
-            self.printed = Printed::default();
+            self.reported = ReportedNumbers::of(Some(metrics));
+            self.printed = EpochPosition::default();
             self.printed.goes_on_from(&metrics.stdout, &earlier(folder), &mut self.reported);
             self.printed.begins(self.began);
             let mut released = self.released;

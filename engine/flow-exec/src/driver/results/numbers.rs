@@ -11,7 +11,7 @@ use std::{
 
 use flow_core::{
     EventFile, LineReader, MetricRow, Metrics, MetricsFile, NumberFiles,
-    measure::{EndedEpoch, Printed, Reported},
+    measure::{EndedEpoch, EpochPosition, ReportedNumbers},
     reason::NoMetrics,
 };
 use flow_store::Activity;
@@ -89,8 +89,8 @@ const SEARCH: f64 = 2.0;
 pub(crate) struct Following {
     files: Vec<Followed>,
     folders: Vec<EventFolder>,
-    printed: Printed,
-    reported: Reported,
+    printed: EpochPosition,
+    reported: ReportedNumbers,
     /// Its log has its epochs.
     told_elsewhere: bool,
 }
@@ -112,8 +112,8 @@ impl Following {
         Following {
             files: metrics.files.iter().filter_map(followed).collect(),
             folders: metrics.files.iter().filter_map(folder).collect(),
-            printed: Printed::default(),
-            reported: Reported::default(),
+            printed: EpochPosition::default(),
+            reported: ReportedNumbers::default(),
             told_elsewhere: metrics.stdout.iter().any(flow_core::Pattern::tells_epochs),
         }
     }
@@ -218,7 +218,7 @@ impl Logged {
 }
 
 /// A progress text from the latest numbers, `epoch 3: loss 0.5, top1 91.50%`; none without numbers.
-pub(crate) fn how_far(printed: &Printed, reported: &Reported) -> Option<String> {
+pub(crate) fn how_far(printed: &EpochPosition, reported: &ReportedNumbers) -> Option<String> {
     let (head, numbers) = match (printed.epoch(), printed.place()) {
         (Some((part, epoch)), _) => (format!("epoch {epoch}: "), reported.of_epoch(part, epoch)),
         (None, Some(place)) => (format!("{place}: "), reported.latest()),

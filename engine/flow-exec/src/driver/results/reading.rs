@@ -7,7 +7,7 @@ use std::{
 };
 
 use flow_core::{
-    Artifact, Digest, Input, Instance, Kept, Metrics, MetricsFile, NumberFiles, StepResult, event_file,
+    Artifact, Digest, Input, Instance, KeptOutput, Metrics, MetricsFile, NumberFiles, StepResult, event_file,
     measure::{Record, read_again as read_numbers_again},
     plan::Reading,
     reason::{Cause, NoMetrics},
@@ -134,7 +134,7 @@ fn outputs(objects: &Objects, result: &StepResult, instance: &Instance) -> Vec<(
 /// The files that were kept of a work folder, outputs among them.
 struct Stored<'a> {
     objects: &'a Objects,
-    kept: &'a Kept,
+    kept: &'a KeptOutput,
     outputs: Vec<(String, PathBuf)>,
 }
 
@@ -215,7 +215,7 @@ pub(crate) mod tests {
 
     use flow_core::{
         Catalogue, CorunWindow, ExpandRequest, Expansion, Machine, Source,
-        measure::{GpuLook, GpuSamples, HostSamples, LONGEST_LINE, PART_ENDS, Seen, Used, sum_up},
+        measure::{AttemptSamples, GpuLook, GpuSamples, HostSamples, HostUsage, LONGEST_LINE, PART_ENDS, sum_up},
         parse,
     };
     use flow_store::{Activity, Holder, ProcessIdentity, Store};
@@ -286,7 +286,7 @@ pub(crate) mod tests {
                 if *looks {
                     listener.listen(now);
                     gpus.push(0, GpuLook { at: now, load: Some(*took), memory: 9, ..GpuLook::default() });
-                    host.push(now, None, &Used { cpu_s: took / 3.0, rss: 7 }, Some((0.5, 0.1)));
+                    host.push(now, None, &HostUsage { cpu_s: took / 3.0, rss: 7 }, Some((0.5, 0.1)));
                 }
                 if released && n == 2 {
                     listener.released(now);
@@ -307,7 +307,7 @@ pub(crate) mod tests {
             let (started_at, ended_at) = (began + 0.01, now + 0.5);
             let missed = listener.read_files(&folder.work(), true, &Activity::default());
             live.cause = missed.clone().map(|problem| flow_core::reason::Cause::NoMetrics { problem });
-            let series = sum_up(&listener.reported, Seen { started_at, ended_at, host: &host, gpus: &gpus }, &mut live);
+            let series = sum_up(&listener.reported, AttemptSamples { started_at, ended_at, host: &host, gpus: &gpus }, &mut live);
             live.series = (!series.is_empty()).then(|| Digest::of(&serde_json::to_vec(&series).unwrap()));
             let (released, looks) = (listener.released, std::mem::take(&mut listener.looks));
             let record = Record { began: listener.began, released, started_at, ended_at, looks, cut: None, earlier: None, host, gpus };

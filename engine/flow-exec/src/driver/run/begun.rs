@@ -8,7 +8,7 @@ use std::{
 };
 
 use flow_core::{
-    Builtins, Digest, InstanceId, JOURNAL_FORMAT, JournalLine, Planned, Revision, RunEvent, RunId, RunStart,
+    Builtins, Digest, InstanceId, JOURNAL_FORMAT, JournalLine, PlannedAction, Revision, RunEvent, RunId, RunStart,
     plan::{Decision, Plan},
     sched::policy::Policy,
 };
@@ -204,7 +204,7 @@ fn first_lines(
             instance: item.id,
             label: instance.label.to_string(),
             step: expansion.steps[instance.step.index()].name.clone(),
-            plan: Planned::from(&item.state),
+            plan: PlannedAction::from(&item.state),
             written: if is_first { expansion.written(instance.step) } else { Map::new() },
         }
     });

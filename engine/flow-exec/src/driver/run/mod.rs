@@ -10,7 +10,7 @@ mod progress;
 use std::{ops::ControlFlow, sync::Arc, thread, time::Duration};
 
 use flow_core::{
-    Builtins, Instance, Outcome, Settled, Uses, learn,
+    Builtins, Instance, Outcome, SettledResults, Uses, learn,
     sched::{Limits, Scheduler},
 };
 use flow_store::{Snapshot, Store, StoreDir};

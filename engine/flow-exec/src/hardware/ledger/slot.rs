@@ -1,6 +1,6 @@
 //! The state of a run in its slot of the ledger: one line of JSON, written and read. Knows no file.
 
-use flow_core::sched::Holding;
+use flow_core::sched::MachineShare;
 use serde::{Deserialize, Serialize};
 
 /// The format of a slot. A flow ignores slots with another number.
@@ -31,7 +31,7 @@ pub struct Slot {
     #[serde(default)]
     pub process_start: u64,
     /// The resources of its attempts.
-    pub holds: Holding,
+    pub holds: MachineShare,
     /// Its units that wait for other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Waiter>,
@@ -77,7 +77,7 @@ pub struct Waiter {
     /// Higher goes first.
     pub priority: i64,
     /// Its request.
-    pub asks: Holding,
+    pub asks: MachineShare,
     /// Where it asks for GPUs, those that it may have, by their [`card`] names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<String>,
@@ -111,7 +111,7 @@ impl Slot {
     /// A slot of another run; `None` if it is invalid.
     pub(super) fn read(bytes: &[u8]) -> Option<Slot> {
         let mut slot: Slot = serde_json::from_slice(bytes).ok()?;
-        let sound = |holds: &Holding| {
+        let sound = |holds: &MachineShare| {
             holds.cpu_milli <= MOST_CPU_MILLI && holds.memory <= MOST_MEMORY && holds.attempts <= MOST_ATTEMPTS
         };
         let asks = slot.waits.as_ref().is_none_or(|waits| sound(&waits.asks));
@@ -159,7 +159,7 @@ mod tests {
         assert!(Slot::read(&bytes).unwrap().workflow.starts_with("www"));
         let small = Slot { run: "20261122-100000-0000".into(), ..Slot::default() };
         assert_eq!(Slot::read(&small.bytes(1024)).map(|read| read.run), Some(small.run.clone()));
-        let holds = Holding { cpu_milli: u64::MAX, ..Holding::default() };
+        let holds = MachineShare { cpu_milli: u64::MAX, ..MachineShare::default() };
         assert_eq!(Slot::read(&Slot { holds, ..small }.bytes(1024)), None, "nobody has so many CPUs");
     }
 }

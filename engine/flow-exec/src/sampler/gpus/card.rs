@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::{AttemptId, GpuFacts, Stranger, measure::GpuLook};
+use flow_core::{AttemptId, ForeignProcess, GpuFacts, measure::GpuLook};
 
 use crate::{
     clock,
@@ -44,9 +44,9 @@ pub(super) struct CardScan {
     listed: bool,
     /// Memory by attempt; `None` if the driver does not report that of one of its processes.
     ours: BTreeMap<AttemptId, Option<u64>>,
-    foreign: Vec<Stranger>,
+    foreign: Vec<ForeignProcess>,
     /// Processes that this process cannot see.
-    unseen: Vec<Stranger>,
+    unseen: Vec<ForeignProcess>,
     /// Share of the multiprocessors by owner, if it was queried.
     shares: Option<Vec<(Owner, f64)>>,
 }
@@ -123,7 +123,7 @@ impl<'a> OneCard<'a> {
             shares: None,
         };
         for process in self.processes.iter().flatten() {
-            let stranger = |name: String| Stranger {
+            let stranger = |name: String| ForeignProcess {
                 pid: process.pid,
                 name,
                 gpu: self.facts.uuid.clone(),
@@ -164,7 +164,7 @@ impl<'a> OneCard<'a> {
 
 impl CardScan {
     /// Foreign compute processes. Ids that are unknown here are included only if none of them can be ours.
-    pub(super) fn strangers(&self, known: bool) -> Vec<Stranger> {
+    pub(super) fn strangers(&self, known: bool) -> Vec<ForeignProcess> {
         let unseen = if known { &[][..] } else { &self.unseen[..] };
         self.foreign.iter().chain(unseen).cloned().collect()
     }
@@ -240,7 +240,7 @@ mod tests {
     /// A GPU with this much memory in use, partly by this attempt and partly by processes that may not be visible.
     fn found(used: u64, ours: Option<Option<u64>>, foreign: &[u32], unseen: &[u32], listed: bool) -> CardScan {
         let stranger =
-            |pid: &u32| Stranger { pid: *pid, name: "python3".to_owned(), gpu: "GPU-a".to_owned(), memory: 10 };
+            |pid: &u32| ForeignProcess { pid: *pid, name: "python3".to_owned(), gpu: "GPU-a".to_owned(), memory: 10 };
         CardScan {
             look: Look::default(),
             at: 1.0,

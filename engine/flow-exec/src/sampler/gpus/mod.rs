@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::{AttemptId, GpuFacts, Stranger, measure::GpuSamples};
+use flow_core::{AttemptId, ForeignProcess, GpuFacts, measure::GpuSamples};
 use tokio::sync::Notify;
 
 use super::{owners::Owners, share};
@@ -43,7 +43,7 @@ pub struct CardStatus {
     /// Memory that is not free and not ours, bytes: of foreign processes, a desktop, or the driver.
     pub others: u64,
     /// Compute processes that are not ours.
-    pub strangers: Vec<Stranger>,
+    pub strangers: Vec<ForeignProcess>,
 }
 
 /// The running GPU sampler. Dropping it ends the threads, without waiting for one that a broken GPU blocks.
