@@ -24,8 +24,8 @@ mod world;
 
 pub use cluster::Cluster;
 pub use expected::{expected, foresee};
-pub use schedule::{Ran, Schedule, SimError};
-pub use slurm::{Idle, Met, Slurm};
+pub use schedule::{Schedule, ScheduledAttempt, SimError};
+pub use slurm::{Idle, QueueStats, Slurm};
 pub use study::{Study, StudyWith, provided};
 pub use summary::{Summary, Use, cpu_over_time, waiting_over_time};
 pub use task::{Attempt, End, Fault, SimTask};

@@ -91,7 +91,7 @@ impl Pending {
     }
 
     /// Offers those that may start by now in order, each with the fewest GPUs that one of all wants, until `take` wants no more.
-    pub(crate) fn offer(&mut self, now: Time, mut take: impl FnMut(Job, u32) -> Offered) {
+    pub(crate) fn offer(&mut self, now: Time, mut take: impl FnMut(Job, u32) -> OfferOutcome) {
         let mut enough = false;
         for (class, mut jobs) in std::mem::take(&mut self.classes) {
             let mut waiting = VecDeque::new();
@@ -99,9 +99,9 @@ impl Pending {
                 let Some(job) = jobs.pop_front() else { break };
                 let (gpus, smallest) = (job.gpus, self.smallest().unwrap_or(0));
                 match take(job, smallest) {
-                    Offered::Taken => self.one_less(gpus),
-                    Offered::Waits(job) => waiting.push_back(job),
-                    Offered::Enough(job) => {
+                    OfferOutcome::Taken => self.one_less(gpus),
+                    OfferOutcome::Waits(job) => waiting.push_back(job),
+                    OfferOutcome::Enough(job) => {
                         jobs.push_front(job);
                         enough = true;
                     }
@@ -145,7 +145,7 @@ impl Pending {
 }
 
 /// The outcome of an offer.
-pub(crate) enum Offered {
+pub(crate) enum OfferOutcome {
     Taken,
     Waits(Job),
     /// It waits, and no more jobs are taken.

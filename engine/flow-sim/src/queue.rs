@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use flow_core::{AttemptId, CorunGpus, GpuId, GroupId, Span, Time};
 
 use crate::nodes::Nodes;
-use crate::pending::{Job, Offered, Pending, together};
-use crate::slurm::{Idle, Met, Slurm};
+use crate::pending::{Job, OfferOutcome, Pending, together};
+use crate::slurm::{Idle, QueueStats, Slurm};
 use crate::{Cluster, SimError, SimTask};
 
 /// The queue and the nodes behind it.
@@ -154,11 +154,11 @@ impl Queue {
         call.into_iter().chain(turn).chain(ready).min()
     }
 
-    pub(crate) fn met(&self) -> Met {
+    pub(crate) fn met(&self) -> QueueStats {
         let all = (u128::from(self.last_end.0) * u128::from(self.nodes.gpus)).max(1) as f64;
         let beyond = |why: &Idle| self.since_end.get(why).copied().unwrap_or_default();
         let idle = self.idle.iter().map(|(why, time)| (*why, time.saturating_sub(beyond(why)) as f64 / all));
-        Met {
+        QueueStats {
             calls: self.calls,
             most_in_queue: self.most,
             mean_wait_s: self.waited as f64 / 1e6 / self.started.max(1) as f64,
@@ -192,14 +192,14 @@ impl Queue {
         let Queue { pending, nodes, .. } = self;
         pending.offer(now, |job, smallest| {
             if start.len() == most || smallest > nodes.largest() {
-                return Offered::Enough(job);
+                return OfferOutcome::Enough(job);
             }
             match nodes.take(job.gpus) {
                 Some(gpus) => {
                     start.push((job, gpus));
-                    Offered::Taken
+                    OfferOutcome::Taken
                 }
-                None => Offered::Waits(job),
+                None => OfferOutcome::Waits(job),
             }
         });
         for (job, gpus) in start {

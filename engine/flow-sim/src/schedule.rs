@@ -4,22 +4,22 @@
 use flow_core::sched::{Action, Placement};
 use flow_core::{AttemptId, InstanceId, Outcome, Time};
 
-use crate::Met;
+use crate::QueueStats;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
     /// Attempts in the order of their start. A preempted attempt ends, and its instance continues as another attempt.
-    pub ran: Vec<Ran>,
+    pub ran: Vec<ScheduledAttempt>,
     /// How each instance was settled, and when.
     pub settled: Vec<Option<(Outcome, Time)>>,
     /// Every action of the scheduler, in order.
     pub actions: Vec<(Time, Action)>,
     /// What the jobs met on Slurm, if they went through it.
-    pub met: Option<Met>,
+    pub met: Option<QueueStats>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ran {
+pub struct ScheduledAttempt {
     pub instance: InstanceId,
     pub attempt: AttemptId,
     pub placement: Placement,

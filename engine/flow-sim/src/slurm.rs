@@ -149,7 +149,7 @@ pub enum Idle {
 
 /// What the jobs met.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Met {
+pub struct QueueStats {
     /// Calls of `sbatch`.
     pub calls: u64,
     /// Most jobs in the queue at once, running ones too.

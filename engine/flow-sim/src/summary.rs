@@ -6,7 +6,7 @@ use flow_core::sched::contention::{self, Host, Load};
 use flow_core::{GpuId, Span, Time};
 use serde::Serialize;
 
-use crate::{Met, Schedule, SimTask};
+use crate::{QueueStats, Schedule, SimTask};
 
 /// The figures of a policy on a workload. Times are seconds; the workload begins at 0.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -27,7 +27,7 @@ pub struct Summary {
     pub gpu_utilisation: f64,
     /// What the jobs met on Slurm, if they went through it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub slurm: Option<Met>,
+    pub slurm: Option<QueueStats>,
 }
 
 impl Summary {

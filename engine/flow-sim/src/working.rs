@@ -6,7 +6,7 @@ use crate::{Attempt, agenda::Key};
 
 /// Work in progress.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Working {
+pub(crate) struct WorkInProgress {
     /// From then on at this speed …
     pub(crate) since: Time,
     pub(crate) speed: f64,
@@ -14,7 +14,7 @@ pub(crate) struct Working {
     pub(crate) left: Span,
 }
 
-impl Working {
+impl WorkInProgress {
     /// The work left at a later time.
     pub(crate) fn left_at(&self, now: Time) -> Span {
         let done = (now - self.since).0 as f64 * self.speed;
@@ -32,7 +32,7 @@ pub(crate) struct RunningTask {
     pub(crate) instance: InstanceId,
     /// Its index in the schedule.
     pub(crate) ran: usize,
-    pub(crate) working: Option<Working>,
+    pub(crate) working: Option<WorkInProgress>,
     pub(crate) conduct: Attempt,
     /// The outcome it will have, if it was told to end.
     pub(crate) killed: Option<Outcome>,

@@ -11,7 +11,7 @@ use flow_core::{AttemptId, InstanceId, Outcome, Span, Time};
 use crate::agenda::{Agenda, Order, WorldEvent};
 use crate::queue::Queue;
 use crate::working::RunningTask;
-use crate::{Cluster, End, Fault, Ran, Schedule, SimError, SimTask, Slurm};
+use crate::{Cluster, End, Fault, Schedule, ScheduledAttempt, SimError, SimTask, Slurm};
 
 /// Runs tasks to their end on a machine, without faults.
 ///
@@ -168,7 +168,7 @@ impl Simulation {
             WorldEvent::Befall(Fault::Capacity(capacity)) => self.tell(Event::Capacity(capacity), watch),
             WorldEvent::Befall(Fault::Cancel { grace }) => self.tell(Event::Cancel { grace }, watch),
             WorldEvent::Befall(Fault::Echo) => {
-                let ended = |ran: &Ran| !self.live.contains_key(&ran.attempt);
+                let ended = |ran: &ScheduledAttempt| !self.live.contains_key(&ran.attempt);
                 let ended: Vec<_> = self.schedule.ran.iter().filter(|ran| ended(ran)).map(|ran| ran.attempt).collect();
                 for attempt in ended {
                     self.tell(Event::Ready { attempt }, watch);
@@ -269,7 +269,13 @@ impl Simulation {
                 let attempts = &self.tasks[instance.index()].attempts;
                 let conduct = attempts[(*tries).min(attempts.len() - 1)].clone();
                 let ran = self.schedule.ran.len();
-                self.schedule.ran.push(Ran { instance, attempt, placement, start: self.now, end: self.now });
+                self.schedule.ran.push(ScheduledAttempt {
+                    instance,
+                    attempt,
+                    placement,
+                    start: self.now,
+                    end: self.now,
+                });
                 self.schedule.settled[instance.index()] = None;
                 self.live.insert(attempt, RunningTask::new(instance, ran, conduct));
                 match &mut self.queue {

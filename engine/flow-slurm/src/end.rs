@@ -4,24 +4,24 @@ use crate::rows::Row;
 
 /// What becomes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum JobState {
     /// It waits; Slurm's reason tells for what.
     Waiting,
     /// It waits until somebody releases it.
     Held,
     /// It will never run and must be cancelled.
-    Never(Never),
+    Never(PermanentReason),
     Running,
     /// It has its node and is suspended: its measurements are worthless.
     Suspended,
-    Ended(End),
+    Ended(JobResult),
     /// An unknown state. It is treated as no answer.
     Unknown,
 }
 
 /// Why a job that waits will never run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Never {
+pub enum PermanentReason {
     /// A job that it depends on failed.
     Dependency,
     /// The partition has no such node, or allows less time or fewer nodes.
@@ -34,7 +34,7 @@ pub enum Never {
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum JobResult {
     Completed,
     /// Its script ended with this code.
     Failed(u8),
@@ -55,40 +55,42 @@ pub enum End {
 const COULD_NOT_BEGIN: u8 = 53;
 
 /// The state of a row's job.
-pub fn fate(row: &Row) -> Fate {
+pub fn fate(row: &Row) -> JobState {
     match row.state.as_str() {
         "PENDING" => waiting(&row.reason),
-        "REQUEUED" | "REQUEUE_FED" | "RESV_DEL_HOLD" | "POWER_UP_NODE" => Fate::Waiting,
-        "REQUEUE_HOLD" | "SPECIAL_EXIT" => Fate::Held,
+        "REQUEUED" | "REQUEUE_FED" | "RESV_DEL_HOLD" | "POWER_UP_NODE" => JobState::Waiting,
+        "REQUEUE_HOLD" | "SPECIAL_EXIT" => JobState::Held,
         "RUNNING" | "COMPLETING" | "CONFIGURING" | "RESIZING" | "SIGNALING" | "STAGE_OUT" | "EXPEDITING" => {
-            Fate::Running
+            JobState::Running
         }
-        "SUSPENDED" | "STOPPED" => Fate::Suspended,
-        "COMPLETED" => Fate::Ended(End::Completed),
-        "FAILED" => Fate::Ended(failed(row)),
-        "TIMEOUT" | "DEADLINE" => Fate::Ended(End::TimeLimit),
-        "OUT_OF_MEMORY" => Fate::Ended(End::Memory),
-        "NODE_FAIL" => Fate::Ended(End::NodeLost),
-        "BOOT_FAIL" | "LAUNCH_FAILED" => Fate::Ended(End::Launch),
-        "PREEMPTED" => Fate::Ended(End::Preempted),
-        "CANCELLED" | "REVOKED" => Fate::Ended(End::Cancelled),
-        _ => Fate::Unknown,
+        "SUSPENDED" | "STOPPED" => JobState::Suspended,
+        "COMPLETED" => JobState::Ended(JobResult::Completed),
+        "FAILED" => JobState::Ended(failed(row)),
+        "TIMEOUT" | "DEADLINE" => JobState::Ended(JobResult::TimeLimit),
+        "OUT_OF_MEMORY" => JobState::Ended(JobResult::Memory),
+        "NODE_FAIL" => JobState::Ended(JobResult::NodeLost),
+        "BOOT_FAIL" | "LAUNCH_FAILED" => JobState::Ended(JobResult::Launch),
+        "PREEMPTED" => JobState::Ended(JobResult::Preempted),
+        "CANCELLED" | "REVOKED" => JobState::Ended(JobResult::Cancelled),
+        _ => JobState::Unknown,
     }
 }
 
-fn waiting(reason: &str) -> Fate {
+fn waiting(reason: &str) -> JobState {
     match reason {
-        "DependencyNeverSatisfied" => Fate::Never(Never::Dependency),
+        "DependencyNeverSatisfied" => JobState::Never(PermanentReason::Dependency),
         "PartitionConfig" | "PartitionNodeLimit" | "PartitionTimeLimit" | "BadConstraints" => {
-            Fate::Never(Never::Partition)
+            JobState::Never(PermanentReason::Partition)
         }
-        "InvalidAccount" | "InvalidQOS" | "AccountNotAllowed" | "QOSNotAllowed" => Fate::Never(Never::NotAllowed),
+        "InvalidAccount" | "InvalidQOS" | "AccountNotAllowed" | "QOSNotAllowed" => {
+            JobState::Never(PermanentReason::NotAllowed)
+        }
         // "launch failed requeued held", with underscores since 23.02.
-        _ if reason.starts_with("launch") && reason.ends_with("held") => Fate::Never(Never::Launch),
-        _ if reason.contains("PerJob") || reason.starts_with("QOSMin") => Fate::Never(Never::NotAllowed),
-        "JobHeldUser" | "JobHeldAdmin" => Fate::Held,
-        _ if reason.contains("requeued held") || reason.contains("requeued_held") => Fate::Held,
-        _ => Fate::Waiting,
+        _ if reason.starts_with("launch") && reason.ends_with("held") => JobState::Never(PermanentReason::Launch),
+        _ if reason.contains("PerJob") || reason.starts_with("QOSMin") => JobState::Never(PermanentReason::NotAllowed),
+        "JobHeldUser" | "JobHeldAdmin" => JobState::Held,
+        _ if reason.contains("requeued held") || reason.contains("requeued_held") => JobState::Held,
+        _ => JobState::Waiting,
     }
 }
 
@@ -110,34 +112,34 @@ pub fn advice(row: &Row) -> Option<String> {
     const PARTITION: &str = "its partition starts no jobs until an administrator opens it; `sinfo` shows others, for \
         `slurm: {partition: …}`";
     const NODES: &str = "no suitable node accepts jobs now: `sinfo -R` shows why; another partition may have one";
-    if row.state != "PENDING" && !matches!(fate(row), Fate::Held) {
+    if row.state != "PENDING" && !matches!(fate(row), JobState::Held) {
         return None;
     }
     let said = SAID.iter().find(|(words, _)| row.reason.contains(words));
     said.map(|(_, advice)| advice.replace("JOB", &row.id.to_string()))
 }
 
-fn failed(row: &Row) -> End {
+fn failed(row: &Row) -> JobResult {
     match (row.exit.code, row.exit.signal) {
-        _ if row.reason == "BadConstraints" => End::Impossible,
-        (_, COULD_NOT_BEGIN) => End::Launch,
-        (_, signal @ 1..) => End::Signal(signal),
-        (code @ 1.., 0) => End::Failed(code),
-        (0, 0) if row.reason == "OutOfMemory" => End::Memory,
-        (0, 0) => End::Launch,
+        _ if row.reason == "BadConstraints" => JobResult::Impossible,
+        (_, COULD_NOT_BEGIN) => JobResult::Launch,
+        (_, signal @ 1..) => JobResult::Signal(signal),
+        (code @ 1.., 0) => JobResult::Failed(code),
+        (0, 0) if row.reason == "OutOfMemory" => JobResult::Memory,
+        (0, 0) => JobResult::Launch,
     }
 }
 
 /// The cause that Slurm wrote into the log of a job that it ended, if it is more precise than the state.
-pub fn told_in_log(log: &str) -> Option<End> {
-    const SAID: &[(&str, End)] = &[
-        ("exceeded memory limit", End::Memory),
-        ("Exceeded job memory limit", End::Memory),
-        ("oom-kill event", End::Memory),
-        ("oom_kill event", End::Memory),
-        ("DUE TO TIME LIMIT", End::TimeLimit),
-        ("DUE TO NODE FAILURE", End::NodeLost),
-        ("DUE TO PREEMPTION", End::Preempted),
+pub fn told_in_log(log: &str) -> Option<JobResult> {
+    const SAID: &[(&str, JobResult)] = &[
+        ("exceeded memory limit", JobResult::Memory),
+        ("Exceeded job memory limit", JobResult::Memory),
+        ("oom-kill event", JobResult::Memory),
+        ("oom_kill event", JobResult::Memory),
+        ("DUE TO TIME LIMIT", JobResult::TimeLimit),
+        ("DUE TO NODE FAILURE", JobResult::NodeLost),
+        ("DUE TO PREEMPTION", JobResult::Preempted),
     ];
     // Of memory it is told beside other things, and is the cause of them.
     let lines = || log.lines().filter(|line| line.starts_with("slurmstepd") && line.contains(": error:"));
@@ -149,37 +151,37 @@ mod tests {
     use super::*;
     use crate::parse_queue;
 
-    fn of(line: &str) -> Fate {
+    fn of(line: &str) -> JobState {
         fate(&parse_queue(&format!("1|flow-a|{line}\n")).unwrap()[0])
     }
 
     #[test]
     fn what_22_05_said_of_each_case() {
         // STATE|EXIT|NODES|REASON as Slurm 22.05.8 printed them for jobs that met just this.
-        let table: &[(&str, Fate)] = &[
-            ("COMPLETED|0|node1|None", Fate::Ended(End::Completed)),
-            ("FAILED|768|node1|NonZeroExitCode", Fate::Ended(End::Failed(3))),
-            ("FAILED|32512|node1|NonZeroExitCode", Fate::Ended(End::Failed(127))),
-            ("FAILED|9|node1|JobLaunchFailure", Fate::Ended(End::Signal(9))),
-            ("FAILED|4021|node1|JobLaunchFailure", Fate::Ended(End::Launch)),
-            ("FAILED|1||BadConstraints", Fate::Ended(End::Impossible)),
-            ("FAILED|10752|node1|NonZeroExitCode", Fate::Ended(End::Failed(42))),
-            ("TIMEOUT|15|node1|TimeLimit", Fate::Ended(End::TimeLimit)),
-            ("NODE_FAIL|15|node2|NodeDown", Fate::Ended(End::NodeLost)),
-            ("CANCELLED|15|node1|None", Fate::Ended(End::Cancelled)),
-            ("CANCELLED|1792|node2|None", Fate::Ended(End::Cancelled)),
-            ("CANCELLED|0||DependencyNeverSatisfied", Fate::Ended(End::Cancelled)),
-            ("CANCELLED|0||JobHeldUser", Fate::Ended(End::Cancelled)),
-            ("RUNNING|0|node3|None", Fate::Running),
-            ("PENDING|0||Resources", Fate::Waiting),
-            ("PENDING|0||JobArrayTaskLimit", Fate::Waiting),
-            ("PENDING|0||BeginTime", Fate::Waiting),
-            ("PENDING|0||ReqNodeNotAvail, UnavailableNodes:node3", Fate::Waiting),
-            ("PENDING|0||JobHeldUser", Fate::Held),
-            ("PENDING|0||DependencyNeverSatisfied", Fate::Never(Never::Dependency)),
-            ("PENDING|0||PartitionConfig", Fate::Never(Never::Partition)),
-            ("PENDING|0||PartitionTimeLimit", Fate::Never(Never::Partition)),
-            ("PENDING|0||launch failed requeued held", Fate::Never(Never::Launch)),
+        let table: &[(&str, JobState)] = &[
+            ("COMPLETED|0|node1|None", JobState::Ended(JobResult::Completed)),
+            ("FAILED|768|node1|NonZeroExitCode", JobState::Ended(JobResult::Failed(3))),
+            ("FAILED|32512|node1|NonZeroExitCode", JobState::Ended(JobResult::Failed(127))),
+            ("FAILED|9|node1|JobLaunchFailure", JobState::Ended(JobResult::Signal(9))),
+            ("FAILED|4021|node1|JobLaunchFailure", JobState::Ended(JobResult::Launch)),
+            ("FAILED|1||BadConstraints", JobState::Ended(JobResult::Impossible)),
+            ("FAILED|10752|node1|NonZeroExitCode", JobState::Ended(JobResult::Failed(42))),
+            ("TIMEOUT|15|node1|TimeLimit", JobState::Ended(JobResult::TimeLimit)),
+            ("NODE_FAIL|15|node2|NodeDown", JobState::Ended(JobResult::NodeLost)),
+            ("CANCELLED|15|node1|None", JobState::Ended(JobResult::Cancelled)),
+            ("CANCELLED|1792|node2|None", JobState::Ended(JobResult::Cancelled)),
+            ("CANCELLED|0||DependencyNeverSatisfied", JobState::Ended(JobResult::Cancelled)),
+            ("CANCELLED|0||JobHeldUser", JobState::Ended(JobResult::Cancelled)),
+            ("RUNNING|0|node3|None", JobState::Running),
+            ("PENDING|0||Resources", JobState::Waiting),
+            ("PENDING|0||JobArrayTaskLimit", JobState::Waiting),
+            ("PENDING|0||BeginTime", JobState::Waiting),
+            ("PENDING|0||ReqNodeNotAvail, UnavailableNodes:node3", JobState::Waiting),
+            ("PENDING|0||JobHeldUser", JobState::Held),
+            ("PENDING|0||DependencyNeverSatisfied", JobState::Never(PermanentReason::Dependency)),
+            ("PENDING|0||PartitionConfig", JobState::Never(PermanentReason::Partition)),
+            ("PENDING|0||PartitionTimeLimit", JobState::Never(PermanentReason::Partition)),
+            ("PENDING|0||launch failed requeued held", JobState::Never(PermanentReason::Launch)),
         ];
         for (line, expected) in table {
             assert_eq!(of(line), *expected, "{line}");
@@ -190,40 +192,40 @@ mod tests {
     fn what_a_quality_of_service_does_to_jobs() {
         // As Slurm 22.05.8 printed them, with an accounting database: a job that made room for one of a higher quality, the same where it
         // ended by itself in its grace time, and one that wants more time than its quality gives.
-        let table: &[(&str, Fate)] = &[
-            ("PREEMPTED|15|node1|None", Fate::Ended(End::Preempted)),
-            ("PREEMPTED|256|node1|None", Fate::Ended(End::Preempted)),
-            ("PENDING|0||QOSMaxWallDurationPerJobLimit", Fate::Never(Never::NotAllowed)),
+        let table: &[(&str, JobState)] = &[
+            ("PREEMPTED|15|node1|None", JobState::Ended(JobResult::Preempted)),
+            ("PREEMPTED|256|node1|None", JobState::Ended(JobResult::Preempted)),
+            ("PENDING|0||QOSMaxWallDurationPerJobLimit", JobState::Never(PermanentReason::NotAllowed)),
         ];
         for (line, expected) in table {
             assert_eq!(of(line), *expected, "{line}");
         }
         let accounted = crate::parse_accounting("1|flow-low|PREEMPTED|0:0|node1\n").unwrap();
-        assert_eq!(fate(&accounted[0]), Fate::Ended(End::Preempted));
+        assert_eq!(fate(&accounted[0]), JobState::Ended(JobResult::Preempted));
     }
 
     #[test]
     fn what_24_11_says_otherwise() {
         // As Slurm 24.11.5 printed them.
-        let table: &[(&str, Fate)] = &[
-            ("FAILED|0:9|node1|RaisedSignal:9(Killed)", Fate::Ended(End::Signal(9))),
-            ("FAILED|3:0|node1|NonZeroExitCode", Fate::Ended(End::Failed(3))),
-            ("FAILED|0:1||BadConstraints", Fate::Ended(End::Impossible)),
-            ("FAILED|127:0|node2|NonZeroExitCode", Fate::Ended(End::Failed(127))),
-            ("NODE_FAIL|0:1|node2|NodeDown", Fate::Ended(End::NodeLost)),
-            ("PREEMPTED|0:15|node1|None", Fate::Ended(End::Preempted)),
-            ("TIMEOUT|0:15|node2|TimeLimit", Fate::Ended(End::TimeLimit)),
-            ("CANCELLED|0:15|node1|None", Fate::Ended(End::Cancelled)),
-            ("PENDING|0:0||DependencyNeverSatisfied", Fate::Never(Never::Dependency)),
-            ("PENDING|0:0||PartitionTimeLimit", Fate::Never(Never::Partition)),
-            ("PENDING|0:0||JobHeldUser", Fate::Held),
-            ("PENDING|0:0||launch failed requeued held", Fate::Never(Never::Launch)),
+        let table: &[(&str, JobState)] = &[
+            ("FAILED|0:9|node1|RaisedSignal:9(Killed)", JobState::Ended(JobResult::Signal(9))),
+            ("FAILED|3:0|node1|NonZeroExitCode", JobState::Ended(JobResult::Failed(3))),
+            ("FAILED|0:1||BadConstraints", JobState::Ended(JobResult::Impossible)),
+            ("FAILED|127:0|node2|NonZeroExitCode", JobState::Ended(JobResult::Failed(127))),
+            ("NODE_FAIL|0:1|node2|NodeDown", JobState::Ended(JobResult::NodeLost)),
+            ("PREEMPTED|0:15|node1|None", JobState::Ended(JobResult::Preempted)),
+            ("TIMEOUT|0:15|node2|TimeLimit", JobState::Ended(JobResult::TimeLimit)),
+            ("CANCELLED|0:15|node1|None", JobState::Ended(JobResult::Cancelled)),
+            ("PENDING|0:0||DependencyNeverSatisfied", JobState::Never(PermanentReason::Dependency)),
+            ("PENDING|0:0||PartitionTimeLimit", JobState::Never(PermanentReason::Partition)),
+            ("PENDING|0:0||JobHeldUser", JobState::Held),
+            ("PENDING|0:0||launch failed requeued held", JobState::Never(PermanentReason::Launch)),
         ];
         for (line, expected) in table {
             assert_eq!(of(line), *expected, "{line}");
         }
         // Not produced here: a release before 24.05 makes no folder for the output.
-        assert_eq!(of("FAILED|0:53|node1|JobLaunchFailure"), Fate::Ended(End::Launch));
+        assert_eq!(of("FAILED|0:53|node1|JobLaunchFailure"), JobState::Ended(JobResult::Launch));
     }
 
     #[test]
@@ -243,20 +245,20 @@ mod tests {
     #[test]
     fn what_only_larger_clusters_say() {
         // Not produced here: cgroups, accounts and nodes that boot. Words of squeue's manual.
-        let table: &[(&str, Fate)] = &[
-            ("OUT_OF_MEMORY|0:125|node1|OutOfMemory", Fate::Ended(End::Memory)),
-            ("BOOT_FAIL|0:0|node1|None", Fate::Ended(End::Launch)),
-            ("DEADLINE|0:0||DeadLine", Fate::Ended(End::TimeLimit)),
-            ("CONFIGURING|0|node1|None", Fate::Running),
-            ("COMPLETING|0|node1|None", Fate::Running),
-            ("SUSPENDED|0|node1|None", Fate::Suspended),
-            ("REQUEUE_HOLD|0|node1|x", Fate::Held),
-            ("PENDING|0||launch_failed_requeued_held", Fate::Never(Never::Launch)),
-            ("PENDING|0||job_requeued_in_held_state", Fate::Waiting),
-            ("PENDING|0||AssocMaxJobsLimit", Fate::Waiting),
-            ("PENDING|0||InvalidQOS", Fate::Never(Never::NotAllowed)),
-            ("PENDING|0||SomethingNew", Fate::Waiting),
-            ("SOMETHING_NEW|0|node1|None", Fate::Unknown),
+        let table: &[(&str, JobState)] = &[
+            ("OUT_OF_MEMORY|0:125|node1|OutOfMemory", JobState::Ended(JobResult::Memory)),
+            ("BOOT_FAIL|0:0|node1|None", JobState::Ended(JobResult::Launch)),
+            ("DEADLINE|0:0||DeadLine", JobState::Ended(JobResult::TimeLimit)),
+            ("CONFIGURING|0|node1|None", JobState::Running),
+            ("COMPLETING|0|node1|None", JobState::Running),
+            ("SUSPENDED|0|node1|None", JobState::Suspended),
+            ("REQUEUE_HOLD|0|node1|x", JobState::Held),
+            ("PENDING|0||launch_failed_requeued_held", JobState::Never(PermanentReason::Launch)),
+            ("PENDING|0||job_requeued_in_held_state", JobState::Waiting),
+            ("PENDING|0||AssocMaxJobsLimit", JobState::Waiting),
+            ("PENDING|0||InvalidQOS", JobState::Never(PermanentReason::NotAllowed)),
+            ("PENDING|0||SomethingNew", JobState::Waiting),
+            ("SOMETHING_NEW|0|node1|None", JobState::Unknown),
         ];
         for (line, expected) in table {
             assert_eq!(of(line), *expected, "{line}");
@@ -293,23 +295,23 @@ mod tests {
             slurmstepd-node1: error: StepId=20.batch exceeded memory limit (215388160 > 20971520), being killed\n\
             slurmstepd-node1: error: *** JOB 20 ON node1 CANCELLED AT 2026-11-22T20:14:10 ***\n\
             slurmstepd-node1: error: Exceeded job memory limit\n";
-        assert_eq!(told_in_log(memory), Some(End::Memory));
+        assert_eq!(told_in_log(memory), Some(JobResult::Memory));
         let time =
             "slurmstepd-node1: error: *** JOB 18 ON node1 CANCELLED AT 2026-11-22T20:15:19 DUE TO TIME LIMIT ***\n";
-        assert_eq!(told_in_log(time), Some(End::TimeLimit));
+        assert_eq!(told_in_log(time), Some(JobResult::TimeLimit));
         let node = "slurmstepd-node2: error: *** JOB 41 ON node2 CANCELLED AT 2026-11-22T20:17:15 DUE TO NODE FAILURE, \
             SEE SLURMCTLD LOG FOR DETAILS ***\n";
-        assert_eq!(told_in_log(node), Some(End::NodeLost));
+        assert_eq!(told_in_log(node), Some(JobResult::NodeLost));
         let cancelled = "slurmstepd-node1: error: *** JOB 22 ON node1 CANCELLED AT 2026-11-22T20:14:13 ***\n";
         assert_eq!(told_in_log(cancelled), None);
         // As slurmstepd 24.11.5 wrote it.
         let preempted =
             "slurmstepd-node1: error: *** JOB 6 ON node1 CANCELLED AT 2026-11-25T14:13:38 DUE TO PREEMPTION ***\n";
-        assert_eq!(told_in_log(preempted), Some(End::Preempted));
+        assert_eq!(told_in_log(preempted), Some(JobResult::Preempted));
         // The manual of 24.11 has this; a program that says the same is not believed.
         let cgroup = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks have been \
             OOM Killed.\n";
-        assert_eq!(told_in_log(cgroup), Some(End::Memory));
+        assert_eq!(told_in_log(cgroup), Some(JobResult::Memory));
         assert_eq!(told_in_log("error: exceeded memory limit\n"), None);
     }
 }

@@ -105,7 +105,7 @@ pub fn sbatch(job: &Job) -> Vec<String> {
 
 /// Why an option is none that a workflow may add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misused {
+pub enum OptionFault {
     /// It does not have the form `--name` or `--name=value`: alone, `sbatch` would take it for something else.
     Form,
     /// flow says this itself, or could not find the job again.
@@ -188,21 +188,21 @@ fn is_beside_keys(name: &str, value: &str) -> bool {
 
 /// The reason why an option cannot be added, if any. `sbatch` accepts unambiguous prefixes of options, so a prefix of a
 /// reserved option is reserved too.
-pub fn misused(option: &str) -> Option<Misused> {
-    let Some(body) = option.strip_prefix("--") else { return Some(Misused::Form) };
+pub fn misused(option: &str) -> Option<OptionFault> {
+    let Some(body) = option.strip_prefix("--") else { return Some(OptionFault::Form) };
     // Who writes `--partition high` is told of the key as well.
     let (name, value) = body.split_once(['=', ' ']).unwrap_or((body, ""));
     let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || !name.chars().all(letters) || option.contains(['\0', '\n']) {
-        return Some(Misused::Form);
+        return Some(OptionFault::Form);
     }
     if FLOWS.iter().any(|flows| flows.starts_with(name)) {
-        return Some(Misused::Flows);
+        return Some(OptionFault::Flows);
     }
     let is_single = !body[..body.len() - value.len()].contains(' ');
     match KEYS.iter().find(|(known, _)| known.starts_with(name)) {
-        Some((_, key)) if !is_single || !is_beside_keys(name, value) => Some(Misused::Key(key)),
-        _ => (!is_single).then_some(Misused::Form),
+        Some((_, key)) if !is_single || !is_beside_keys(name, value) => Some(OptionFault::Key(key)),
+        _ => (!is_single).then_some(OptionFault::Form),
     }
 }
 
@@ -281,22 +281,22 @@ mod tests {
             assert_eq!(misused(fine), None, "{fine}");
         }
         for form in ["", "-", "--", "-p", "high", "run.sh", "--=x", "--qos high", "--QOS=1", "--qos=a\0", "-J x"] {
-            assert_eq!(misused(form), Some(Misused::Form), "{form}");
+            assert_eq!(misused(form), Some(OptionFault::Form), "{form}");
         }
         for flows in
             ["--array=0-9", "--arr=0-9", "--wrap=true", "--output=x", "--job-name=x", "--req", "--dep=singleton"]
         {
-            assert_eq!(misused(flows), Some(Misused::Flows), "{flows}");
+            assert_eq!(misused(flows), Some(OptionFault::Flows), "{flows}");
         }
         for flows in ["--uid=root", "--gid=0", "--nodes 2"] {
-            assert_eq!(misused(flows), Some(Misused::Flows), "{flows}");
+            assert_eq!(misused(flows), Some(OptionFault::Flows), "{flows}");
         }
     }
 
     #[test]
     fn what_has_a_key_is_said_with_it() {
         let key = |option: &str| match misused(option) {
-            Some(Misused::Key(key)) => key,
+            Some(OptionFault::Key(key)) => key,
             other => panic!("{option}: {other:?}"),
         };
         for (options, says) in [

@@ -17,12 +17,12 @@ mod script;
 use std::fmt;
 
 pub use cancel::scancel;
-pub use end::{End, Fate, Never, advice, fate, told_in_log};
-pub use job::{Job, Misused, misused, sbatch};
+pub use end::{JobResult, JobState, PermanentReason, advice, fate, told_in_log};
+pub use job::{Job, OptionFault, misused, sbatch};
 pub use limits::{CONFIG, Limits, PARTITIONS, chunks, parse_config, parse_partitions, poll_interval};
 pub use load::{LOAD, Load, parse_load};
 pub use nodes::{Gpus, NODES, Node, parse_nodes};
-pub use refused::{Refused, Why, is_busy, refused};
+pub use refused::{RefusalKind, SubmitRefusal, is_busy, refused};
 pub use rows::{ACCOUNTING, Exit, QUEUE, Row, parse_accounting, parse_queue};
 pub use script::{array_script, is_usable, manifest, script};
 

@@ -2,15 +2,15 @@
 
 /// A submission that did not go through.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    pub why: Why,
+pub struct SubmitRefusal {
+    pub why: RefusalKind,
     /// Slurm's own words, less `sbatch: error:`.
     pub text: String,
 }
 
 /// The kind of refusal, which decides the next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum RefusalKind {
     /// No node of the partition could ever give this, or a limit on each job forbids it.
     Impossible,
     /// The partition, account, quality of service or feature does not exist or is not allowed for this user. Also a
@@ -37,64 +37,64 @@ pub fn is_busy(said: &str) -> bool {
 const ANSWER: &str = "Batch job submission failed: ";
 
 /// Parts of Slurm's messages and their meaning. The first match counts.
-const SAID: &[(&str, Why)] = &[
-    ("SubmitJob", Why::SubmitLimit),
-    ("temporarily unable to accept job", Why::SubmitLimit),
-    ("PerJob", Why::Impossible),
-    ("QOSMin", Why::Impossible),
-    ("Job violates accounting/QOS policy", Why::NotAllowed),
-    ("Unable to contact slurm controller", Why::Unreachable),
-    ("Socket timed out", Why::Unreachable),
-    ("Zero Bytes were transmitted", Why::Unreachable),
-    ("Connection refused", Why::Unreachable),
-    ("Communication connection failure", Why::Unreachable),
-    ("Unexpected message received", Why::Unreachable),
-    ("Insane message length", Why::Unreachable),
-    ("standby mode", Why::Unreachable),
-    ("Unable to establish configuration source", Why::Unreachable),
-    ("Unable to resolve", Why::Unreachable),
-    ("timed out", Why::Unreachable),
-    ("No route to host", Why::Unreachable),
-    ("etwork is unreachable", Why::Unreachable),
-    ("Connection reset", Why::Unreachable),
-    ("Broken pipe", Why::Unreachable),
-    ("Invalid authentication credential", Why::Unreachable),
-    ("Protocol authentication error", Why::Unreachable),
-    ("Invalid job array specification", Why::Array),
-    ("Requested node configuration is not available", Why::Impossible),
-    ("Memory specification can not be satisfied", Why::Impossible),
-    ("CPU count", Why::Impossible),
-    ("More processors requested than permitted", Why::Impossible),
-    ("Node count specification invalid", Why::Impossible),
-    ("Requested time limit is invalid", Why::Impossible),
-    ("Requested partition configuration not available", Why::Impossible),
-    ("Invalid generic resource", Why::Impossible),
-    ("Invalid Trackable RESource", Why::Impossible),
-    ("Invalid partition", Why::NotAllowed),
-    ("invalid partition", Why::NotAllowed),
-    ("Invalid account", Why::NotAllowed),
-    ("Invalid qos", Why::NotAllowed),
-    ("Invalid feature", Why::NotAllowed),
-    ("Requested reservation", Why::NotAllowed),
-    ("not permitted to use this partition", Why::NotAllowed),
-    ("Access/permission denied", Why::NotAllowed),
-    ("unrecognized option", Why::Usage),
-    ("ambiguous", Why::Usage),
-    ("requires an argument", Why::Usage),
-    ("Unable to open file", Why::Usage),
+const SAID: &[(&str, RefusalKind)] = &[
+    ("SubmitJob", RefusalKind::SubmitLimit),
+    ("temporarily unable to accept job", RefusalKind::SubmitLimit),
+    ("PerJob", RefusalKind::Impossible),
+    ("QOSMin", RefusalKind::Impossible),
+    ("Job violates accounting/QOS policy", RefusalKind::NotAllowed),
+    ("Unable to contact slurm controller", RefusalKind::Unreachable),
+    ("Socket timed out", RefusalKind::Unreachable),
+    ("Zero Bytes were transmitted", RefusalKind::Unreachable),
+    ("Connection refused", RefusalKind::Unreachable),
+    ("Communication connection failure", RefusalKind::Unreachable),
+    ("Unexpected message received", RefusalKind::Unreachable),
+    ("Insane message length", RefusalKind::Unreachable),
+    ("standby mode", RefusalKind::Unreachable),
+    ("Unable to establish configuration source", RefusalKind::Unreachable),
+    ("Unable to resolve", RefusalKind::Unreachable),
+    ("timed out", RefusalKind::Unreachable),
+    ("No route to host", RefusalKind::Unreachable),
+    ("etwork is unreachable", RefusalKind::Unreachable),
+    ("Connection reset", RefusalKind::Unreachable),
+    ("Broken pipe", RefusalKind::Unreachable),
+    ("Invalid authentication credential", RefusalKind::Unreachable),
+    ("Protocol authentication error", RefusalKind::Unreachable),
+    ("Invalid job array specification", RefusalKind::Array),
+    ("Requested node configuration is not available", RefusalKind::Impossible),
+    ("Memory specification can not be satisfied", RefusalKind::Impossible),
+    ("CPU count", RefusalKind::Impossible),
+    ("More processors requested than permitted", RefusalKind::Impossible),
+    ("Node count specification invalid", RefusalKind::Impossible),
+    ("Requested time limit is invalid", RefusalKind::Impossible),
+    ("Requested partition configuration not available", RefusalKind::Impossible),
+    ("Invalid generic resource", RefusalKind::Impossible),
+    ("Invalid Trackable RESource", RefusalKind::Impossible),
+    ("Invalid partition", RefusalKind::NotAllowed),
+    ("invalid partition", RefusalKind::NotAllowed),
+    ("Invalid account", RefusalKind::NotAllowed),
+    ("Invalid qos", RefusalKind::NotAllowed),
+    ("Invalid feature", RefusalKind::NotAllowed),
+    ("Requested reservation", RefusalKind::NotAllowed),
+    ("not permitted to use this partition", RefusalKind::NotAllowed),
+    ("Access/permission denied", RefusalKind::NotAllowed),
+    ("unrecognized option", RefusalKind::Usage),
+    ("ambiguous", RefusalKind::Usage),
+    ("requires an argument", RefusalKind::Usage),
+    ("Unable to open file", RefusalKind::Usage),
 ];
 
 /// Makes sense of what `sbatch` printed on standard error, with its exit code; none where it was ended because it took too
 /// long.
-pub fn refused(stderr: &str, code: Option<i32>) -> Refused {
+pub fn refused(stderr: &str, code: Option<i32>) -> SubmitRefusal {
     let said = SAID.iter().find(|(words, _)| stderr.contains(words)).map(|&(_, why)| why);
     let why = match said {
         Some(why) => why,
-        None if code.is_none() => Why::Unreachable,
-        None if code == Some(255) => Why::Usage,
+        None if code.is_none() => RefusalKind::Unreachable,
+        None if code == Some(255) => RefusalKind::Usage,
         // The controller's answer, in words of this site or of a later Slurm.
-        None if stderr.contains(ANSWER) => Why::NotAllowed,
-        None => Why::Unknown,
+        None if stderr.contains(ANSWER) => RefusalKind::NotAllowed,
+        None => RefusalKind::Unknown,
     };
     let mut lines: Vec<&str> = Vec::new();
     for line in stderr.lines() {
@@ -106,7 +106,7 @@ pub fn refused(stderr: &str, code: Option<i32>) -> Refused {
             lines.push(line);
         }
     }
-    Refused { why, text: lines.join("; ") }
+    SubmitRefusal { why, text: lines.join("; ") }
 }
 
 #[cfg(test)]
@@ -126,46 +126,46 @@ mod tests {
     #[test]
     fn refusals_of_22_05_and_24_11() {
         // As Slurm 22.05.8 printed them, with its exit code.
-        let table: &[(&[&str], Why)] = &[
-            (&[NODES], Why::Impossible),
-            (&["Memory specification can not be satisfied", NODES], Why::Impossible),
-            (&["invalid partition specified: nosuch", "Invalid partition name specified"], Why::NotAllowed),
-            (&["Invalid job array specification"], Why::Array),
-            (&["Invalid feature specification"], Why::NotAllowed),
-            (&["Invalid node name specified"], Why::NotAllowed),
-            (&["You must give --account (site policy)", "Unspecified error"], Why::NotAllowed),
-            (&["Unable to contact slurm controller (connect failure)"], Why::Unreachable),
-            (&["AssocMaxSubmitJobLimit", POLICY], Why::SubmitLimit),
-            (&["QOSMaxSubmitJobPerUserLimit", POLICY], Why::SubmitLimit),
-            (&["Invalid qos specification"], Why::NotAllowed),
+        let table: &[(&[&str], RefusalKind)] = &[
+            (&[NODES], RefusalKind::Impossible),
+            (&["Memory specification can not be satisfied", NODES], RefusalKind::Impossible),
+            (&["invalid partition specified: nosuch", "Invalid partition name specified"], RefusalKind::NotAllowed),
+            (&["Invalid job array specification"], RefusalKind::Array),
+            (&["Invalid feature specification"], RefusalKind::NotAllowed),
+            (&["Invalid node name specified"], RefusalKind::NotAllowed),
+            (&["You must give --account (site policy)", "Unspecified error"], RefusalKind::NotAllowed),
+            (&["Unable to contact slurm controller (connect failure)"], RefusalKind::Unreachable),
+            (&["AssocMaxSubmitJobLimit", POLICY], RefusalKind::SubmitLimit),
+            (&["QOSMaxSubmitJobPerUserLimit", POLICY], RefusalKind::SubmitLimit),
+            (&["Invalid qos specification"], RefusalKind::NotAllowed),
             // As Slurm 24.11.5 printed it; the others of it are as above.
-            (&["CPU count per node can not be satisfied", NODES], Why::Impossible),
+            (&["CPU count per node can not be satisfied", NODES], RefusalKind::Impossible),
         ];
         for (errors, why) in table {
-            assert_eq!(refused(&printed(errors), Some(1)), Refused { why: *why, text: errors.join("; ") });
+            assert_eq!(refused(&printed(errors), Some(1)), SubmitRefusal { why: *why, text: errors.join("; ") });
         }
         let option = "sbatch: unrecognized option '--nosuch'\nTry \"sbatch --help\" for more information\n";
         let text = "unrecognized option '--nosuch'".to_owned();
-        assert_eq!(refused(option, Some(255)), Refused { why: Why::Usage, text });
+        assert_eq!(refused(option, Some(255)), SubmitRefusal { why: RefusalKind::Usage, text });
         // sbatch waits for two minutes with this, unless it is ended sooner.
         let full = "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n";
-        assert_eq!(refused(full, None).why, Why::SubmitLimit);
+        assert_eq!(refused(full, None).why, RefusalKind::SubmitLimit);
     }
 
     #[test]
     fn what_may_have_submitted_is_unreachable_or_unknown() {
         // Not produced here: words of Slurm's sources and of reports of its users.
         let timeout = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n";
-        assert_eq!(refused(timeout, Some(1)).why, Why::Unreachable);
-        assert_eq!(refused("", None).why, Why::Unreachable);
-        assert_eq!(refused("sbatch: error: something new\n", Some(1)).why, Why::Unknown);
-        assert_eq!(refused("", Some(1)), Refused { why: Why::Unknown, text: String::new() });
+        assert_eq!(refused(timeout, Some(1)).why, RefusalKind::Unreachable);
+        assert_eq!(refused("", None).why, RefusalKind::Unreachable);
+        assert_eq!(refused("sbatch: error: something new\n", Some(1)).why, RefusalKind::Unknown);
+        assert_eq!(refused("", Some(1)), SubmitRefusal { why: RefusalKind::Unknown, text: String::new() });
     }
 
     #[test]
     fn a_limit_on_each_job_is_no_limit_on_submitting() {
         // Not produced here, as above.
         let text = printed(&["QOSMaxWallDurationPerJobLimit", POLICY]);
-        assert_eq!(refused(&text, Some(1)).why, Why::Impossible);
+        assert_eq!(refused(&text, Some(1)).why, RefusalKind::Impossible);
     }
 }

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use flow_slurm::{
-    End, Fate, JobId, Never, QUEUE, Row, Why, fate, parse_queue, parse_submitted, refused, sbatch, script, told_in_log,
+    JobId, JobResult, JobState, PermanentReason, QUEUE, RefusalKind, Row, fate, parse_queue, parse_submitted, refused,
+    sbatch, script, told_in_log,
 };
 use flow_testkit::{slurm::Cluster, until};
 
@@ -45,13 +46,13 @@ fn queue(cluster: &Cluster) -> BTreeMap<JobId, Row> {
 }
 
 #[track_caller]
-fn becomes(cluster: &Cluster, id: JobId, expected: Fate) {
+fn becomes(cluster: &Cluster, id: JobId, expected: JobState) {
     let mut last = None;
     until(&format!("job {id} is {expected:?}"), || {
         last = queue(cluster).remove(&id);
         let now = last.as_ref().map(fate);
         // Whatever ends ends once.
-        assert!(!matches!(now, Some(Fate::Ended(_))) || now == Some(expected), "{last:?}");
+        assert!(!matches!(now, Some(JobState::Ended(_))) || now == Some(expected), "{last:?}");
         now == Some(expected)
     });
 }
@@ -95,36 +96,36 @@ fn each_case_is_told_apart() {
     let lost = submit(&cluster, &lost);
     let foreign = cluster.run("sbatch", ["--parsable", "--job-name=a|b|c", "--comment=x\ny", "--hold", "--wrap=true"]);
 
-    becomes(&cluster, cancelled, Fate::Running);
+    becomes(&cluster, cancelled, JobState::Running);
     cluster.run("scancel", ["--name=flow-cancelled"]);
-    becomes(&cluster, lost, Fate::Running);
+    becomes(&cluster, lost, JobState::Running);
     cluster.run("scontrol", ["update", "nodename=node2", "state=down", "reason=test"]);
-    becomes(&cluster, fine, Fate::Ended(End::Completed));
+    becomes(&cluster, fine, JobState::Ended(JobResult::Completed));
     let folder = &strange.folder;
     let said = fs::read_to_string(format!("{folder}/slurm.log")).unwrap();
     assert_eq!(said, format!("{folder}\n0,1 3\n"));
-    becomes(&cluster, failed, Fate::Ended(End::Failed(3)));
-    becomes(&cluster, killed, Fate::Ended(End::Signal(9)));
+    becomes(&cluster, failed, JobState::Ended(JobResult::Failed(3)));
+    becomes(&cluster, killed, JobState::Ended(JobResult::Signal(9)));
     // From 24.05 on the folder of a job's output is made, and with it where the job works.
     let made = cluster.folder().join("gone/absent/slurm.log").exists();
-    becomes(&cluster, gone, Fate::Ended(if made { End::Completed } else { End::Launch }));
-    becomes(&cluster, memory, Fate::Ended(End::Signal(9)));
-    assert_eq!(told_in_log(&log(&cluster, "memory")), Some(End::Memory));
+    becomes(&cluster, gone, JobState::Ended(if made { JobResult::Completed } else { JobResult::Launch }));
+    becomes(&cluster, memory, JobState::Ended(JobResult::Signal(9)));
+    assert_eq!(told_in_log(&log(&cluster, "memory")), Some(JobResult::Memory));
     // Old releases take what no node can give, and let it wait.
     match never.status.success() {
         true => {
             let id = parse_submitted(&String::from_utf8_lossy(&never.stdout)).unwrap();
-            becomes(&cluster, id, Fate::Never(Never::Partition));
+            becomes(&cluster, id, JobState::Never(PermanentReason::Partition));
         }
         false => {
             let told = refused(&String::from_utf8_lossy(&never.stderr), never.status.code());
-            assert_eq!(told.why, Why::Impossible, "{told:?}");
+            assert_eq!(told.why, RefusalKind::Impossible, "{told:?}");
         }
     }
-    becomes(&cluster, held, Fate::Held);
-    becomes(&cluster, cancelled, Fate::Ended(End::Cancelled));
-    becomes(&cluster, lost, Fate::Ended(End::NodeLost));
-    assert_eq!(told_in_log(&log(&cluster, "lost")), Some(End::NodeLost));
+    becomes(&cluster, held, JobState::Held);
+    becomes(&cluster, cancelled, JobState::Ended(JobResult::Cancelled));
+    becomes(&cluster, lost, JobState::Ended(JobResult::NodeLost));
+    assert_eq!(told_in_log(&log(&cluster, "lost")), Some(JobResult::NodeLost));
     let foreign = JobId { job: foreign.trim().parse().unwrap(), task: None };
     assert!(!queue(&cluster).contains_key(&foreign));
 }

@@ -62,7 +62,7 @@ pub(super) struct Gpus {
 
 /// Where everything is.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct ColumnPlaces {
     pub(super) id: usize,
     pub(super) submitted: usize,
     pub(super) gpus: Gpus,
@@ -74,7 +74,7 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// Every missing column, with the most similar one; every name that occurs twice.
-pub(super) fn find(header: &[&str], columns: &Columns) -> Result<Found, Vec<TraceError>> {
+pub(super) fn find(header: &[&str], columns: &Columns) -> Result<ColumnPlaces, Vec<TraceError>> {
     let at = |name: &str| header.iter().position(|known| *known == name);
     let mut errors = Vec::new();
     let mut named = |own: &str| {
@@ -106,7 +106,7 @@ pub(super) fn find(header: &[&str], columns: &Columns) -> Result<Found, Vec<Trac
     }
     match found {
         (Some(id), Some(submitted), Some(gpus), Some(lasts)) if errors.is_empty() => {
-            Ok(Found { id, submitted, gpus, lasts, priority })
+            Ok(ColumnPlaces { id, submitted, gpus, lasts, priority })
         }
         _ => Err(errors),
     }

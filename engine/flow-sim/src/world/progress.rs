@@ -5,7 +5,7 @@ use flow_core::{AttemptId, Span};
 
 use super::Simulation;
 use crate::agenda::{Order, WorldEvent};
-use crate::working::Working;
+use crate::working::WorkInProgress;
 
 impl Simulation {
     /// It is ready, and does what its earlier attempts left of its work.
@@ -18,10 +18,10 @@ impl Simulation {
 
     pub(super) fn work(&mut self, attempt: AttemptId, left: Span) {
         self.stale = true;
-        self.go_on(attempt, Working { since: self.now, speed: 1.0, left });
+        self.go_on(attempt, WorkInProgress { since: self.now, speed: 1.0, left });
     }
 
-    fn go_on(&mut self, attempt: AttemptId, working: Working) {
+    fn go_on(&mut self, attempt: AttemptId, working: WorkInProgress) {
         let key = self.agenda.plan(working.done_at(), Order::Completion, WorldEvent::Worked(attempt));
         if let Some(live) = self.live.get_mut(&attempt) {
             live.working = Some(working);
@@ -45,7 +45,7 @@ impl Simulation {
             // What has done its work, and goes on for others of its group, only makes others slower.
             if working.speed != speed && self.live[&attempt].ending.is_some() {
                 let left = working.left_at(self.now);
-                self.go_on(attempt, Working { since: self.now, speed, left });
+                self.go_on(attempt, WorkInProgress { since: self.now, speed, left });
             }
         }
     }

@@ -44,7 +44,7 @@ fn resources_are_never_oversubscribed(load: &Workload, schedule: &Schedule) -> R
             prop_assert!(reserved <= 12 * GIB, "{} bytes on GPU {}", reserved, gpu);
             let declared: u64 = here.iter().filter_map(|ran| load.task(ran.instance).request.gpu_memory).sum();
             prop_assert!(declared <= 12 * GIB);
-            let alone = |ran: &&&Ran| {
+            let alone = |ran: &&&ScheduledAttempt| {
                 let task = load.task(ran.instance);
                 let unknown = task.estimate.samples == 0;
                 task.corun.is_none() && (task.measured || unknown || task.exclusive == Exclusive::Gpu)
@@ -61,7 +61,8 @@ fn groups_start_as_one_and_alone(load: &Workload, schedule: &Schedule) -> Result
             let task = load.task(ran.instance);
             match task.corun {
                 Some((group, mode)) => {
-                    let same = |other: &&Ran| load.task(other.instance).corun.map(|corun| corun.0) == Some(group);
+                    let same =
+                        |other: &&ScheduledAttempt| load.task(other.instance).corun.map(|corun| corun.0) == Some(group);
                     prop_assert!(moment.iter().all(&same), "something runs beside a group");
                     let starts: Vec<_> = schedule.ran.iter().filter(|o| same(o) && o.start == ran.start).collect();
                     let members =

@@ -20,11 +20,11 @@ pub(crate) struct Workload {
     pub(crate) capacity: Capacity,
     pub(crate) policy: &'static str,
     pub(crate) limits: Limits,
-    pub(crate) faults: Vec<(u64, Befalls)>,
+    pub(crate) faults: Vec<(u64, Mishap)>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Befalls {
+pub(crate) enum Mishap {
     Cancel(u64),
     Lose(usize),
     Return(usize),
@@ -225,11 +225,11 @@ pub(crate) fn workload() -> impl Strategy<Value = Workload> {
         Limits { keep_going, patience: patience.map(secs), sharing, ..Limits::default() }
     });
     let fault = prop_oneof![
-        1 => (0..5u64).prop_map(Befalls::Cancel),
-        1 => (0..5usize).prop_map(Befalls::Lose),
-        1 => (0..5usize).prop_map(Befalls::Return),
-        2 => (0..5usize, 0..13u64).prop_map(|(gpu, gib)| Befalls::Strangers(gpu, gib)),
-        2 => Just(Befalls::Echo),
+        1 => (0..5u64).prop_map(Mishap::Cancel),
+        1 => (0..5usize).prop_map(Mishap::Lose),
+        1 => (0..5usize).prop_map(Mishap::Return),
+        2 => (0..5usize, 0..13u64).prop_map(|(gpu, gib)| Mishap::Strangers(gpu, gib)),
+        2 => Just(Mishap::Echo),
     ];
     let faults = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec((0..60u64, fault), 0..5)];
     let names = policy::POLICIES.iter().map(|(name, _)| *name).collect::<Vec<_>>();
@@ -258,13 +258,13 @@ impl Workload {
         let mut capacity = self.capacity.clone();
         for (at, fault) in &self.faults {
             let fault = match *fault {
-                Befalls::Cancel(grace) => Fault::Cancel { grace: secs(grace) },
-                Befalls::Echo => Fault::Echo,
-                Befalls::Lose(gpu) | Befalls::Return(gpu) | Befalls::Strangers(gpu, _) => {
+                Mishap::Cancel(grace) => Fault::Cancel { grace: secs(grace) },
+                Mishap::Echo => Fault::Echo,
+                Mishap::Lose(gpu) | Mishap::Return(gpu) | Mishap::Strangers(gpu, _) => {
                     if let Some(state) = capacity.gpus.get_mut(gpu) {
                         match *fault {
-                            Befalls::Strangers(_, gib) => state.strangers = gib.min(12) * GIB,
-                            Befalls::Lose(_) => state.alive = false,
+                            Mishap::Strangers(_, gib) => state.strangers = gib.min(12) * GIB,
+                            Mishap::Lose(_) => state.alive = false,
                             _ => state.alive = true,
                         }
                     }
@@ -284,7 +284,7 @@ impl Workload {
     }
 
     /// What runs at each instant at which something starts. What ends in the instant it starts in is beside nobody.
-    pub(crate) fn moments<'a>(&self, schedule: &'a Schedule) -> impl Iterator<Item = Vec<&'a Ran>> {
+    pub(crate) fn moments<'a>(&self, schedule: &'a Schedule) -> impl Iterator<Item = Vec<&'a ScheduledAttempt>> {
         let at = |at: Time| schedule.ran.iter().filter(move |ran| ran.start <= at && at < ran.end).collect();
         schedule.ran.iter().map(move |ran| at(ran.start))
     }

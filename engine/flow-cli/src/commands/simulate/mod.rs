@@ -14,7 +14,7 @@ use flow_exec::Rules;
 use flow_report::{Gantt, LANGUAGES, Words};
 use flow_sim::SimError;
 use flow_sim::trace::{Columns, TraceError};
-use flow_sim::{Cluster, Idle, Met, Simulation, Slurm, Summary};
+use flow_sim::{Cluster, Idle, QueueStats, Simulation, Slurm, Summary};
 
 use super::Done;
 use crate::args::Global;
@@ -243,7 +243,7 @@ fn table(summaries: &[Summary]) -> Vec<String> {
 }
 
 /// Slurm's figures, below the table.
-fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a Met)>) -> Vec<String> {
+fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a QueueStats)>) -> Vec<String> {
     let mut lines = Vec::new();
     for (policy, met) in met {
         let calls = words::count(met.calls as usize, "call");

@@ -11,7 +11,7 @@ use flow_core::{
     CorunGpus, Diagnostic, Expansion, Group, Input, Instance, InstanceId, Outcome, ResourceRequest, SlurmJob, Span,
     Workflow,
 };
-use flow_slurm::Misused;
+use flow_slurm::OptionFault;
 
 use super::slurm::{Cluster, Impossible, asked_time, longest_of, unknown_partition};
 use crate::Workspace;
@@ -150,10 +150,12 @@ fn together(expansion: &Expansion, group: &Group) -> ResourceRequest {
 
 fn misused(option: &str) -> Option<Diagnostic> {
     Some(match flow_slurm::misused(option)? {
-        Misused::Form => Diagnostic::new(format!("`{option}` is not an option of `sbatch`"))
+        OptionFault::Form => Diagnostic::new(format!("`{option}` is not an option of `sbatch`"))
             .label("expected such as `--constraint=a100`"),
-        Misused::Key(key) => Diagnostic::new(format!("`{option}` has a key in flow")).help(format!("write `{key}`")),
-        Misused::Flows => Diagnostic::new(format!("`{option}` is set by flow itself")).help(
+        OptionFault::Key(key) => {
+            Diagnostic::new(format!("`{option}` has a key in flow")).help(format!("write `{key}`"))
+        }
+        OptionFault::Flows => Diagnostic::new(format!("`{option}` is set by flow itself")).help(
             "`gpus`, `cpus`, `memory`, `timeout`, `retries` and `exclusive` of the step set these properties of a job",
         ),
     })

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_slurm::{Fate, JobId, Limits, Load, Node, ParseError, Refused, Row, Why, misleads};
+use flow_slurm::{JobId, JobState, Limits, Load, Node, ParseError, RefusalKind, Row, SubmitRefusal, misleads};
 
 use crate::{clock, hardware};
 
@@ -227,7 +227,7 @@ impl Client {
     }
 
     /// Submits a job. The inner result is Slurm's refusal.
-    pub(crate) fn submit(&self, job: &flow_slurm::Job) -> Result<Result<JobId, Refused>, NoAnswer> {
+    pub(crate) fn submit(&self, job: &flow_slurm::Job) -> Result<Result<JobId, SubmitRefusal>, NoAnswer> {
         let said = self.run("sbatch", flow_slurm::sbatch(job))?;
         Ok(match (said.code, flow_slurm::parse_submitted(&said.out)) {
             (Some(0), Ok(id)) => Ok(id),
@@ -247,7 +247,7 @@ impl Client {
         let keys: BTreeSet<&str> = which.iter().map(|(key, _)| &**key).collect();
         let mut rows =
             self.of(&keys.into_iter().collect::<Vec<_>>(), "squeue", flow_slurm::QUEUE, flow_slurm::parse_queue)?;
-        rows.retain(|row| !matches!(flow_slurm::fate(row), Fate::Ended(_)));
+        rows.retain(|row| !matches!(flow_slurm::fate(row), JobState::Ended(_)));
         let wanted = |row: &Row| which.contains(&(row.key.clone(), row.id.task));
         for args in flow_slurm::scancel(&rows, wanted) {
             match self.ask("scancel", &args.iter().map(String::as_str).collect::<Vec<_>>()) {
@@ -290,8 +290,8 @@ impl Silence {
 
     /// A command has ended.
     fn heard(&self, said: &Said) {
-        let Refused { why, text } = flow_slurm::refused(&said.err, said.code);
-        if said.code != Some(0) && why == Why::Unreachable {
+        let SubmitRefusal { why, text } = flow_slurm::refused(&said.err, said.code);
+        if said.code != Some(0) && why == RefusalKind::Unreachable {
             // The part before it names the command.
             self.error.replace(text.rsplit("error: ").next().unwrap_or_default().to_owned());
             return;

@@ -11,7 +11,7 @@ use flow_core::{
     reason::{BatchEnd, Cause},
 };
 use flow_protocol::Exit;
-use flow_slurm::{End, Fate, JobId, Never, Row, fate};
+use flow_slurm::{JobId, JobResult, JobState, PermanentReason, Row, fate};
 use flow_store::Queued;
 use nix::sys::signal::Signal;
 
@@ -73,8 +73,8 @@ pub(super) struct BatchJob {
 /// The end of a job, according to Slurm.
 #[derive(Clone, Debug)]
 enum Gone {
-    Ended(End, String),
-    Never(Never, String),
+    Ended(JobResult, String),
+    Never(PermanentReason, String),
     Vanished,
     Refused(String),
 }
@@ -224,7 +224,7 @@ impl BatchJob {
             }
             // Slurm ends program and node together, so that either may be gone first.
             told if told.is_some() || was_ended(&record.exit) => match (&self.gone, self.missing) {
-                (Some((Gone::Ended(End::Failed(_) | End::Completed | End::Signal(_), _), _)), _) => {
+                (Some((Gone::Ended(JobResult::Failed(_) | JobResult::Completed | JobResult::Signal(_), _), _)), _) => {
                     told.map(|_| self.batch(Outcome::Failed, BatchEnd::Cancelled, RetryAdvice::Hopeless))
                 }
                 (Some((gone, _)), _) => Some(self.instead(gone.clone())),
@@ -258,26 +258,26 @@ impl BatchJob {
             return news;
         };
         self.missing = None;
-        self.waits = matches!(fate(row), Fate::Waiting | Fate::Held);
+        self.waits = matches!(fate(row), JobState::Waiting | JobState::Held);
         if self.intent.job != Some(row.id) {
             self.intent.job = Some(row.id);
             news.changed = true;
         }
         let queued = match fate(row) {
-            Fate::Waiting | Fate::Held | Fate::Suspended => {
+            JobState::Waiting | JobState::Held | JobState::Suspended => {
                 let reason = if row.reason.is_empty() { row.state.clone() } else { row.reason.clone() };
                 Some(self.queued(reason, flow_slurm::advice(row)))
             }
-            Fate::Never(why) => {
+            JobState::Never(why) => {
                 news.cancel = self.gone.is_none();
                 self.is_gone(Gone::Never(why, row.reason.clone()));
                 None
             }
-            Fate::Ended(end) => {
+            JobState::Ended(end) => {
                 self.has_ended(row, end);
                 None
             }
-            Fate::Running | Fate::Unknown => {
+            JobState::Running | JobState::Unknown => {
                 self.gone = None;
                 None
             }
@@ -319,13 +319,13 @@ impl BatchJob {
 
     /// Handles the accounting record of a job that is missing in the queue.
     pub(super) fn accounted(&mut self, row: &Row) {
-        if let Fate::Ended(end) = fate(row) {
+        if let JobState::Ended(end) = fate(row) {
             self.has_ended(row, end);
         }
     }
 
-    fn has_ended(&mut self, row: &Row, end: End) {
-        let end = if row.may_not_have_begun() && !self.has_begun() { End::Launch } else { end };
+    fn has_ended(&mut self, row: &Row, end: JobResult) {
+        let end = if row.may_not_have_begun() && !self.has_begun() { JobResult::Launch } else { end };
         self.is_gone(Gone::Ended(end, row.node.clone()));
     }
 
@@ -351,7 +351,7 @@ impl BatchJob {
             self.is_gone(Gone::Vanished);
         }
         let Some((gone, since)) = self.gone.clone() else { return news };
-        let claimed = matches!(gone, Gone::Ended(End::Failed(CLAIMED), _));
+        let claimed = matches!(gone, Gone::Ended(JobResult::Failed(CLAIMED), _));
         // A job that never started, and cannot start any more, leaves no record.
         let never = self.to_cancel(clock::steady()) && !self.has_begun() && self.is_fenced();
         let grace = if never || matches!(gone, Gone::Vanished) { Duration::ZERO } else { patience.grace };
@@ -390,16 +390,17 @@ impl BatchJob {
         let instead = gone.map(|gone| {
             // A program that was killed for too much memory could not write a record.
             let log = match gone {
-                Gone::Ended(End::Signal(_) | End::Launch | End::Failed(_) | End::Completed, _) => {
-                    std::fs::read(self.log(n)).ok()
-                }
+                Gone::Ended(
+                    JobResult::Signal(_) | JobResult::Launch | JobResult::Failed(_) | JobResult::Completed,
+                    _,
+                ) => std::fs::read(self.log(n)).ok(),
                 _ => None,
             };
             let log = log.map(|log| String::from_utf8_lossy(&log).into_owned());
             match (log.as_deref().and_then(flow_slurm::told_in_log), gone) {
                 (Some(end), Gone::Ended(_, node)) => self.instead(Gone::Ended(end, node)),
-                (None, Gone::Ended(End::Failed(code), _)) if code != CLAIMED => self.unrecorded(Some(code), log),
-                (None, Gone::Ended(End::Signal(_) | End::Completed, _)) => self.unrecorded(None, log),
+                (None, Gone::Ended(JobResult::Failed(code), _)) if code != CLAIMED => self.unrecorded(Some(code), log),
+                (None, Gone::Ended(JobResult::Signal(_) | JobResult::Completed, _)) => self.unrecorded(None, log),
                 (_, gone) => self.instead(gone),
             }
         });
@@ -430,23 +431,25 @@ impl BatchJob {
         let failed = Outcome::Failed;
         let (outcome, end, again) = match gone {
             Gone::Ended(end, node) => match end {
-                End::TimeLimit => (Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, RetryAdvice::AsAsked),
-                End::Memory => (Outcome::OutOfMemory, BatchEnd::Memory, RetryAdvice::AsAsked),
-                End::NodeLost => {
+                JobResult::TimeLimit => {
+                    (Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, RetryAdvice::AsAsked)
+                }
+                JobResult::Memory => (Outcome::OutOfMemory, BatchEnd::Memory, RetryAdvice::AsAsked),
+                JobResult::NodeLost => {
                     (failed, BatchEnd::NodeLost { node: Some(node).filter(|node| !node.is_empty()) }, RetryAdvice::Lost)
                 }
-                End::Cancelled => (failed, BatchEnd::Cancelled, RetryAdvice::Hopeless),
-                End::Preempted => (failed, BatchEnd::Preempted, RetryAdvice::Lost),
-                End::Launch => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
-                End::Impossible => {
+                JobResult::Cancelled => (failed, BatchEnd::Cancelled, RetryAdvice::Hopeless),
+                JobResult::Preempted => (failed, BatchEnd::Preempted, RetryAdvice::Lost),
+                JobResult::Launch => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
+                JobResult::Impossible => {
                     let error = "Requested node configuration is not available".to_owned();
                     (failed, BatchEnd::Refused { error }, RetryAdvice::Hopeless)
                 }
-                End::Failed(CLAIMED) => (failed, BatchEnd::Vanished, RetryAdvice::Lost),
-                End::Failed(code) => return self.unrecorded(Some(code), None),
-                End::Completed | End::Signal(_) => return self.unrecorded(None, None),
+                JobResult::Failed(CLAIMED) => (failed, BatchEnd::Vanished, RetryAdvice::Lost),
+                JobResult::Failed(code) => return self.unrecorded(Some(code), None),
+                JobResult::Completed | JobResult::Signal(_) => return self.unrecorded(None, None),
             },
-            Gone::Never(Never::Launch, _) => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
+            Gone::Never(PermanentReason::Launch, _) => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
             Gone::Never(_, reason) => (failed, BatchEnd::Never { reason }, RetryAdvice::Hopeless),
             Gone::Vanished => (failed, BatchEnd::Vanished, RetryAdvice::Lost),
             Gone::Refused(error) => (failed, BatchEnd::Refused { error }, RetryAdvice::Hopeless),

@@ -176,7 +176,7 @@ pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<JobsLeft>> {
     let is_any = left.iter().any(|jobs| !jobs.is_empty());
     let rows = if is_any { client::Client::brief().queue() } else { Ok(Vec::new()) };
     let goes_on = |row: &&flow_slurm::Row| {
-        let is_over = matches!(flow_slurm::fate(row), flow_slurm::Fate::Ended(_) | flow_slurm::Fate::Never(_));
+        let is_over = matches!(flow_slurm::fate(row), flow_slurm::JobState::Ended(_) | flow_slurm::JobState::Never(_));
         // A job in clean-up has no running process.
         !is_over && row.state != "COMPLETING"
     };
@@ -186,8 +186,9 @@ pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<JobsLeft>> {
         living.entry((&row.key, None)).or_insert(row);
         living.entry((&row.key, row.id.task)).or_insert(row);
     }
-    let waits =
-        |row: &flow_slurm::Row| matches!(flow_slurm::fate(row), flow_slurm::Fate::Waiting | flow_slurm::Fate::Held);
+    let waits = |row: &flow_slurm::Row| {
+        matches!(flow_slurm::fate(row), flow_slurm::JobState::Waiting | flow_slurm::JobState::Held)
+    };
     let count = |intents: &Vec<Intent>| match &rows {
         _ if intents.is_empty() => Some(JobsLeft::default()),
         Ok(_) => {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use flow_core::{AttemptId, reason::StartFault};
-use flow_slurm::{JobId, Limits, Refused, Row, Why};
+use flow_slurm::{JobId, Limits, RefusalKind, Row, SubmitRefusal};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{
@@ -272,16 +272,18 @@ impl Worker {
         });
         let answer = match request {
             Ok(request) => self.client.submit(&request),
-            Err(error) => Ok(Err(Refused { why: Why::Usage, text: format!("its job cannot be recorded: {error}") })),
+            Err(error) => {
+                Ok(Err(SubmitRefusal { why: RefusalKind::Usage, text: format!("its job cannot be recorded: {error}") }))
+            }
         };
         match answer {
             Ok(Ok(id)) => self.submitted(which, id),
             Ok(Err(refused)) => self.refused(which, refused),
             Err(NoAnswer::NotInstalled { command }) => {
                 let text = format!("`{command}` is not on the PATH");
-                self.refused(which, Refused { why: Why::Usage, text });
+                self.refused(which, SubmitRefusal { why: RefusalKind::Usage, text });
             }
-            Err(error) => self.refused(which, Refused { why: Why::Unreachable, text: error.to_string() }),
+            Err(error) => self.refused(which, SubmitRefusal { why: RefusalKind::Unreachable, text: error.to_string() }),
         }
     }
 
@@ -305,22 +307,22 @@ impl Worker {
         let _ = self.tell.send(Event::Notice(text));
     }
 
-    fn refused(&mut self, which: &[AttemptId], refused: Refused) {
-        let Refused { why, text } = refused;
+    fn refused(&mut self, which: &[AttemptId], refused: SubmitRefusal) {
+        let SubmitRefusal { why, text } = refused;
         match why {
-            Why::Impossible | Why::NotAllowed | Why::Usage => {
+            RefusalKind::Impossible | RefusalKind::NotAllowed | RefusalKind::Usage => {
                 for first in which {
                     let news = |job: &mut BatchJob| News { events: job.refused(text.clone()), ..News::default() };
                     self.with(*first, news);
                 }
             }
-            Why::Array => self.most = 1,
-            Why::SubmitLimit if which.len() > 1 => self.most = which.len() / 2,
-            Why::SubmitLimit => {
+            RefusalKind::Array => self.most = 1,
+            RefusalKind::SubmitLimit if which.len() > 1 => self.most = which.len() / 2,
+            RefusalKind::SubmitLimit => {
                 self.say("limit", format!("Slurm accepts no more of your jobs for now: {text}; the others wait"));
                 self.hold = Some(clock::steady() + self.settings.poll.min(HOLD));
             }
-            Why::Unreachable | Why::Unknown => {
+            RefusalKind::Unreachable | RefusalKind::Unknown => {
                 self.book.put(which, Stage::Unsure { looks: 0 });
                 self.say("unsure", format!("Slurm did not confirm a job: {text}; flow will check its queue"));
                 self.hold = Some(clock::steady() + self.settings.poll.min(HOLD));
@@ -440,9 +442,9 @@ fn due(last: Option<Instant>, every: Duration) -> bool {
 /// Among rows with the same name, prefers a running job, then the one that claimed the folder.
 fn best<'r>(rows: &[&'r Row]) -> Option<&'r Row> {
     let rank = |row: &&&Row| match flow_slurm::fate(row) {
-        flow_slurm::Fate::Running | flow_slurm::Fate::Suspended => 3,
-        flow_slurm::Fate::Ended(flow_slurm::End::Failed(crate::node::CLAIMED)) => 0,
-        flow_slurm::Fate::Ended(_) => 1,
+        flow_slurm::JobState::Running | flow_slurm::JobState::Suspended => 3,
+        flow_slurm::JobState::Ended(flow_slurm::JobResult::Failed(crate::node::CLAIMED)) => 0,
+        flow_slurm::JobState::Ended(_) => 1,
         _ => 2,
     };
     rows.iter().max_by_key(rank).copied()
