@@ -18,7 +18,7 @@ use crate::{
 
 /// The findings of one run under strace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Audited {
+pub struct AuditFindings {
     /// The local time of that run.
     pub at: String,
     /// Files and folders of the project that no input covers, relative to the workflow.
@@ -46,7 +46,7 @@ pub struct Entry {
     pub files: usize,
 }
 
-impl Audited {
+impl AuditFindings {
     /// Whether the inputs cover everything that it read, besides packages.
     pub fn is_covered(&self) -> bool {
         self.project.is_empty() && self.outside.is_empty() && self.searched.values().all(Option::is_none)
@@ -95,7 +95,7 @@ const DATA: [&str; 3] = ["/usr/local/share", "/usr/local/data", "/dev/shm"];
 const PROGRAMS: [&str; 5] = ["bin", "sbin", "lib", "lib64", "libexec"];
 
 /// Sorts the accesses of an attempt, after its end and while its files exist.
-pub(crate) fn findings(accesses: impl IntoIterator<Item = Access>, places: &Places<'_>) -> Audited {
+pub(crate) fn findings(accesses: impl IntoIterator<Item = Access>, places: &Places<'_>) -> AuditFindings {
     let mut first: BTreeMap<PathBuf, Kind> = BTreeMap::new();
     let mut all: BTreeSet<(Kind, PathBuf)> = BTreeSet::new();
     for Access { kind, path } in accesses {
@@ -154,7 +154,7 @@ pub(crate) fn findings(accesses: impl IntoIterator<Item = Access>, places: &Plac
     }
     let (ours, others): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) =
         read.into_iter().partition(|path| path.starts_with(places.root));
-    Audited {
+    AuditFindings {
         at: String::new(),
         project: grouped(ours, &stops, near),
         outside: grouped(others, &stops, absolute),
@@ -324,7 +324,7 @@ mod tests {
         let found = findings(read.chain(missing).chain(others), &places);
         let entry = |path: &str, files| Entry { path: path.to_owned(), files };
         let absolute = |path: &str| at(path).display().to_string();
-        let expected = Audited {
+        let expected = AuditFindings {
             at: String::new(),
             project: vec![entry("conf.yaml", 1)],
             outside: vec![

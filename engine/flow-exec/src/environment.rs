@@ -269,7 +269,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{launchers::Started, search_path, started::Command};
+    use crate::{launchers::FirstPython, search_path, started::Command};
 
     /// A virtual environment of this machine's Python with these distributions.
     fn venv(at: &Path, packages: &[&str]) -> PathBuf {
@@ -400,7 +400,7 @@ mod tests {
         ];
         for (command, expected) in table {
             let found = Command::of(&argv(command), &work, &variables);
-            let started = expected.map_or(Started::None, |name| Started::Python(name.to_owned()));
+            let started = expected.map_or(FirstPython::None, |name| FirstPython::Python(name.to_owned()));
             assert_eq!(found.python, started, "{command:?}");
             let environment = found.environment(&variables);
             let torch = environment.python().and_then(|python| python.packages.get("torch"));

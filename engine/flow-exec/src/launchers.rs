@@ -6,7 +6,7 @@ use crate::environment::Variables;
 
 /// The first Python that a command starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Started {
+pub(crate) enum FirstPython {
     /// It starts none, as far as is known.
     #[default]
     None,
@@ -37,14 +37,14 @@ const LAUNCHERS: [(&str, &[&str]); 14] = [
 const HARMLESS: [&str; 6] = ["--frozen", "--locked", "--no-sync", "--offline", "--quiet", "-q"];
 
 /// The Python that the launcher at the beginning of these words chooses; `None` if it is no launcher.
-pub(crate) fn choose(words: &[String], folder: &Path, variables: Variables<'_>) -> Option<Started> {
+pub(crate) fn choose(words: &[String], folder: &Path, variables: Variables<'_>) -> Option<FirstPython> {
     let [program, word, rest @ ..] = words else { return None };
     let name = program.rsplit('/').next()?;
     if (name, &**word) == ("uv", "run") {
         let found = uv(rest, folder, variables);
-        return Some(found.map_or(Started::Unknown, Started::Python));
+        return Some(found.map_or(FirstPython::Unknown, FirstPython::Python));
     }
-    LAUNCHERS.iter().any(|(known, runs)| *known == name && runs.contains(&&**word)).then_some(Started::Unknown)
+    LAUNCHERS.iter().any(|(known, runs)| *known == name && runs.contains(&&**word)).then_some(FirstPython::Unknown)
 }
 
 /// The interpreter of `uv run`: that of the project above a folder, else of the active environment.
@@ -68,7 +68,7 @@ fn uv(options: &[String], folder: &Path, variables: Variables<'_>) -> Option<Str
 }
 
 /// The program that a shim of pyenv starts; unknown for other shims. `None` if the path is no shim.
-pub(crate) fn shim(at: &Path, folder: &Path, variables: Variables<'_>) -> Option<Started> {
+pub(crate) fn shim(at: &Path, folder: &Path, variables: Variables<'_>) -> Option<FirstPython> {
     let (shims, name) = (at.parent()?, at.file_name()?.to_str()?);
     if !shims.ends_with("shims") {
         return None;
@@ -80,7 +80,7 @@ pub(crate) fn shim(at: &Path, folder: &Path, variables: Variables<'_>) -> Option
     let first = version.as_deref().and_then(|text| text.split([':', '\n']).next()).map(str::trim);
     let chosen = first.filter(|version| !version.is_empty() && versions.is_dir());
     let chosen = chosen.and_then(|version| interpreter(&versions.join(version), name));
-    Some(chosen.map_or(Started::Unknown, Started::Python))
+    Some(chosen.map_or(FirstPython::Unknown, FirstPython::Python))
 }
 
 /// A program of a prefix.

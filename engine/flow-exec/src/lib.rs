@@ -29,16 +29,16 @@ mod trace;
 mod trust;
 mod workspace;
 
-pub use audited::{Audited, Entry};
+pub use audited::{AuditFindings, Entry};
 pub use driver::{
-    Audit, CheckedSteps, ForceRequest, Forgotten, JobsLeft, Knowledge, LeftJob, LinkedInput, Made, NoAnswer,
-    PresentEnvironment, PresentInputs, Private, PublishRequest, PublishedFile, Remade, Rules, RunEnd, RunOptions,
-    Session, SessionRequest, Since, Unasked, Unaudited, Unwanted, Update, WithheldFile, WorkReport, absolute_path,
-    accept, audit, audited, beside, cancel_jobs, carry, check, done_by_others, end_strays, ended_since, environment,
-    forecast, forget, going_on, has_audits, ignored, import, input_text_count, input_texts, jobs_going_on, jobs_left,
-    jobs_waiting, last_place, left_jobs_in_slurm, listed, named, on_each_model, open, overview, parts, plan,
-    plan_elsewhere, plugin_digests, predict, present_inputs, progress, remake, rules, run, to_set_up, unwanted,
-    work_report,
+    Audit, AuditFailure, CheckedSteps, ClusterUnavailable, EnvironmentChange, ForceRequest, ForgetResult, JobsLeft,
+    Knowledge, LeftJob, LinkedInput, NoAnswer, PresentEnvironment, PresentInputs, Private, PublishRequest,
+    PublishedFile, RemadeFiles, RemadeStep, Rules, RunEnd, RunOptions, Session, SessionRequest, UnwantedWork, Update,
+    WithheldFile, WorkReport, absolute_path, accept, audit, audited, beside, cancel_jobs, carry, check, done_by_others,
+    end_strays, ended_since, environment, forecast, forget, going_on, has_audits, ignored, import, input_text_count,
+    input_texts, jobs_going_on, jobs_left, jobs_waiting, last_place, left_jobs_in_slurm, listed, named, on_each_model,
+    open, overview, parts, plan, plan_elsewhere, plugin_digests, predict, present_inputs, progress, remake, rules, run,
+    to_set_up, unwanted, work_report,
 };
 pub use error::ExecError;
 pub use made::{UnusedEnvironment, clear_environments};

@@ -22,12 +22,12 @@ pub(crate) struct LiveSource {
     pub(crate) folder: PathBuf,
     /// The modules and packages in it.
     pub(crate) modules: Vec<PathBuf>,
-    pub(crate) way: Way,
+    pub(crate) way: SourceRoute,
 }
 
 /// How Python finds live sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Way {
+pub(crate) enum SourceRoute {
     /// By an editable install. Folders of `PYTHONPATH` come before it.
     Install,
     /// By an editable install that comes before `PYTHONPATH`, or that flow cannot read.
@@ -52,7 +52,7 @@ pub(crate) fn inherited(variables: Variables<'_>, root: &Path) -> Vec<LiveSource
         name: "PYTHONPATH".to_owned(),
         modules: modules(&folder, true),
         folder,
-        way: Way::Variable,
+        way: SourceRoute::Variable,
     };
     real.map(source).collect()
 }
@@ -81,7 +81,7 @@ fn read(folder: &Path) -> Vec<LiveSource> {
     }
     for (name, project) in installs {
         if !found.iter().any(|source: &LiveSource| source.folder.starts_with(&project)) {
-            found.push(LiveSource { name, folder: project, modules: Vec::new(), way: Way::Hook });
+            found.push(LiveSource { name, folder: project, modules: Vec::new(), way: SourceRoute::Hook });
         }
     }
     found
@@ -94,7 +94,7 @@ fn of_path(folder: &Path) -> Option<LiveSource> {
         [only] => only.file_stem()?.to_string_lossy().into_owned(),
         _ => folder.file_name()?.to_string_lossy().into_owned(),
     };
-    Some(LiveSource { name, folder, modules, way: Way::Install })
+    Some(LiveSource { name, folder, modules, way: SourceRoute::Install })
 }
 
 /// False for the folder of a project: it also has files that nothing imports.
@@ -127,7 +127,7 @@ fn of_module(module: &str, path: &Path) -> Option<LiveSource> {
     // Under another name, the copy cannot be found.
     let inside = path.strip_prefix(&folder).ok()?.with_extension("");
     let is_named = inside.components().map(|part| part.as_os_str().to_string_lossy()).eq(module.split('.'));
-    let way = if is_named { Way::Install } else { Way::Hook };
+    let way = if is_named { SourceRoute::Install } else { SourceRoute::Hook };
     Some(LiveSource { name: module.to_owned(), folder, modules: vec![path], way })
 }
 
@@ -182,7 +182,7 @@ mod tests {
         (dir, root, site)
     }
 
-    fn found(root: &Path, site: &Path) -> Vec<(String, String, Way)> {
+    fn found(root: &Path, site: &Path) -> Vec<(String, String, SourceRoute)> {
         let all = installed(&[site.to_owned()], &root.join(".venv"));
         let below = |path: &Path| path.strip_prefix(root).unwrap().display().to_string();
         all.into_iter()
@@ -205,7 +205,7 @@ mod tests {
         write(&site.join("__editable__.toy-0.1.pth"), &text);
         write(&site.join("own.pth"), "../site-packages\n");
         direct_url(&root, &site, true);
-        let source = ("src".to_owned(), "src: src/other.py src/toy".to_owned(), Way::Install);
+        let source = ("src".to_owned(), "src: src/other.py src/toy".to_owned(), SourceRoute::Install);
         assert_eq!(found(&root, &site), [source]);
     }
 
@@ -213,7 +213,7 @@ mod tests {
     fn of_a_project_folder_the_packages_count() {
         let (_dir, root, site) = project(&["toy/__init__.py", "tests/__init__.py", "train.py", "pyproject.toml"]);
         write(&site.join("toy.pth"), &root.display().to_string());
-        assert_eq!(found(&root, &site), [("toy".to_owned(), ": toy".to_owned(), Way::Install)]);
+        assert_eq!(found(&root, &site), [("toy".to_owned(), ": toy".to_owned(), SourceRoute::Install)]);
     }
 
     #[test]
@@ -231,10 +231,10 @@ mod tests {
         write(&site.join("__editable__.toy-0.1.pth"), "import __editable___toy_0_1_finder\n");
         direct_url(&root, &site, true);
         let expected = [
-            ("toy", ": toy", Way::Install),
-            ("ns.deep", ": ns/deep", Way::Install),
-            ("single", ": single.py", Way::Install),
-            ("named", ": lib", Way::Hook),
+            ("toy", ": toy", SourceRoute::Install),
+            ("ns.deep", ": ns/deep", SourceRoute::Install),
+            ("single", ": single.py", SourceRoute::Install),
+            ("named", ": lib", SourceRoute::Hook),
         ];
         let expected = expected.map(|(name, place, way)| (name.to_owned(), place.to_owned(), way));
         assert_eq!(found(&root, &site), expected);
@@ -245,7 +245,7 @@ mod tests {
         let (_dir, root, site) = project(&["toy/__init__.py", "meson.build"]);
         write(&site.join("toy-editable.pth"), "import _toy_editable_loader\n");
         direct_url(&root, &site, true);
-        assert_eq!(found(&root, &site), [("toy".to_owned(), ": ".to_owned(), Way::Hook)]);
+        assert_eq!(found(&root, &site), [("toy".to_owned(), ": ".to_owned(), SourceRoute::Hook)]);
     }
 
     #[test]
@@ -262,6 +262,6 @@ mod tests {
         let found = inherited(&|name| (name == "PYTHONPATH").then(|| path.clone()), &root);
         let modules = vec![root.join("toy"), root.join("train.py")];
         let name = "PYTHONPATH".to_owned();
-        assert_eq!(found, [LiveSource { name, folder: root, modules, way: Way::Variable }]);
+        assert_eq!(found, [LiveSource { name, folder: root, modules, way: SourceRoute::Variable }]);
     }
 }

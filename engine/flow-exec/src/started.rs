@@ -15,7 +15,7 @@ use flow_core::{
 use crate::{
     command_words::{LONGEST_SCRIPT, MAKEFILES, commands, reads_scripts, script, words},
     environment::{PYTHONS, Variables, find, packages_of_program},
-    launchers::{self, Started},
+    launchers::{self, FirstPython},
     search_path::resolve,
 };
 
@@ -26,7 +26,7 @@ pub(crate) struct Command {
     pub(crate) argv: Vec<String>,
     /// Folders that it puts before those of the `PATH`.
     pub(crate) activated: Option<String>,
-    pub(crate) python: Started,
+    pub(crate) python: FirstPython,
 }
 
 impl Command {
@@ -50,7 +50,7 @@ impl Command {
         let First { program, .. } = first(&self.argv);
         let mut found = Environment { activated: self.activated.clone(), ..Environment::default() };
         match &self.python {
-            Started::Unknown => {
+            FirstPython::Unknown => {
                 found.python_unknown = true;
                 find(program.iter().cloned(), variables, &mut found);
                 // It may be the shell's Python, which is not the one that runs.
@@ -58,12 +58,12 @@ impl Command {
                 found.pythons.clear();
                 found.command = program;
             }
-            Started::Python(name) => {
+            FirstPython::Python(name) => {
                 let names = program.into_iter().chain([name.clone()]);
                 find(names.chain(PYTHONS.map(str::to_owned)), variables, &mut found);
                 found.command = Some(name.clone());
             }
-            Started::None => {
+            FirstPython::None => {
                 find(program.iter().cloned().chain(PYTHONS.map(str::to_owned)), variables, &mut found);
                 found.command = program;
             }
@@ -111,7 +111,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The statements that remain, and the first Python that they start.
-    fn text(&mut self, text: &str, with_scripts: bool) -> (String, Option<Started>) {
+    fn text(&mut self, text: &str, with_scripts: bool) -> (String, Option<FirstPython>) {
         let (mut left, mut found) = (Vec::new(), None);
         for statement in statements(text) {
             let tokens: Vec<String> = statement.iter().map(|token| self.expanded(token)).collect();
@@ -185,7 +185,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The first Python that a statement starts.
-    fn statement(&self, tokens: &[String], with_scripts: bool) -> Option<Started> {
+    fn statement(&self, tokens: &[String], with_scripts: bool) -> Option<FirstPython> {
         let reads = tokens.iter().any(|token| reads_scripts(token));
         for (at, token) in tokens.iter().enumerate() {
             let variable = |name: &str| self.variable(name);
@@ -193,7 +193,7 @@ impl<'a> Reading<'a> {
                 return Some(chosen);
             }
             if token.contains(['$', '`']) && token.rsplit('/').next().is_some_and(|name| name.starts_with("python")) {
-                return Some(Started::Unknown);
+                return Some(FirstPython::Unknown);
             }
             let whole = token.starts_with('/').then_some(&**token);
             for word in whole.into_iter().chain(words(token)) {
@@ -207,7 +207,7 @@ impl<'a> Reading<'a> {
         None
     }
 
-    fn word(&self, word: &str) -> Option<Started> {
+    fn word(&self, word: &str) -> Option<FirstPython> {
         let is_relative = word.contains('/') && !word.starts_with('/');
         if is_relative && self.folder.starts_with(&self.work) {
             return None;
@@ -220,11 +220,11 @@ impl<'a> Reading<'a> {
             return Some(chosen);
         }
         packages_of_program(&program, &path, self.variables)?;
-        Some(if self.is_changed && !name.contains('/') { Started::Unknown } else { Started::Python(name) })
+        Some(if self.is_changed && !name.contains('/') { FirstPython::Unknown } else { FirstPython::Python(name) })
     }
 
     /// The first Python that a script in the present folder starts.
-    fn in_script(&self, word: &str, reads_scripts: bool) -> Option<Started> {
+    fn in_script(&self, word: &str, reads_scripts: bool) -> Option<FirstPython> {
         let places = if word == "make" { &MAKEFILES[..] } else { &[word] };
         let mut files = places.iter().filter(|place| !place.starts_with('/')).map(|place| self.folder.join(place));
         let (file, text) = files.find_map(|file| script(&file, reads_scripts).map(|text| (file, text)))?;
@@ -232,8 +232,8 @@ impl<'a> Reading<'a> {
         let mut inner = self.clone();
         match inner.text(text.strip_prefix("#!").unwrap_or(text), false).1? {
             // The script alone has this `PATH`.
-            Started::Python(name) if inner.front != self.front => {
-                Some(Started::Python(resolve(&name, &inner.path())?.at.to_str()?.to_owned()))
+            FirstPython::Python(name) if inner.front != self.front => {
+                Some(FirstPython::Python(resolve(&name, &inner.path())?.at.to_str()?.to_owned()))
             }
             found => Some(found),
         }
@@ -387,9 +387,9 @@ mod tests {
             let found = Command::of(&argv, &work, &variables);
             let front = found.activated.map(|front| format!("{front}: ")).unwrap_or_default();
             let shown = match found.python {
-                Started::None => "none".to_owned(),
-                Started::Unknown => "unknown".to_owned(),
-                Started::Python(name) => front + &name,
+                FirstPython::None => "none".to_owned(),
+                FirstPython::Unknown => "unknown".to_owned(),
+                FirstPython::Python(name) => front + &name,
             };
             let shown = shown.replace(&root, "ROOT").replace(&top.display().to_string(), "HOME");
             assert_eq!(shown, expected, "{text}");

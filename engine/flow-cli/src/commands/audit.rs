@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::plan::Force;
 use flow_core::{Input, InstanceId};
-use flow_exec::{Audit as Answer, Audited, Entry, Unaudited};
+use flow_exec::{Audit as Answer, AuditFailure, AuditFindings, Entry};
 use serde_json::{Map, Value};
 
 use super::Done;
@@ -67,11 +67,11 @@ impl Audit {
                     all_done &= answer.failed.is_none();
                     show(&answer, output)?;
                 }
-                Err(Unaudited::NoStrace) => {
+                Err(AuditFailure::NoStrace) => {
                     let hint = "`sudo apt install strace`, or the package of that name of your system";
                     return Err(CliError::failed("`flow audit` needs strace, which is not installed").hint(hint));
                 }
-                Err(Unaudited::Refused(text)) => {
+                Err(AuditFailure::Refused(text)) => {
                     let hint = "containers need `--cap-add SYS_PTRACE`; a machine may forbid it in /proc/sys/kernel/yama/ptrace_scope";
                     return Err(CliError::failed(format!("strace cannot follow the step: {text}")).hint(hint));
                 }
@@ -86,16 +86,16 @@ impl Audit {
     }
 }
 
-fn in_words(why: &Unaudited) -> String {
+fn in_words(why: &AuditFailure) -> String {
     match why {
-        Unaudited::Needs(open) => {
+        AuditFailure::Needs(open) => {
             let open: Vec<&str> = open.iter().map(String::as_str).collect();
             format!("it needs {}, which must run first", words::named(&open))
         }
-        Unaudited::NoCommand => "a plugin or flow itself runs it, not a command".to_owned(),
-        Unaudited::NotStarted(cause) => reasons::cause(cause),
-        Unaudited::NoStrace => "strace is not installed".to_owned(),
-        Unaudited::Refused(text) => text.clone(),
+        AuditFailure::NoCommand => "a plugin or flow itself runs it, not a command".to_owned(),
+        AuditFailure::NotStarted(cause) => reasons::cause(cause),
+        AuditFailure::NoStrace => "strace is not installed".to_owned(),
+        AuditFailure::Refused(text) => text.clone(),
     }
 }
 
@@ -206,7 +206,7 @@ fn inline(value: &Value) -> String {
 }
 
 /// The inputs that cover what was read. Hidden files, such as settings and the data of Git, are left to the reader.
-fn to_add(audited: &Audited) -> Vec<String> {
+fn to_add(audited: &AuditFindings) -> Vec<String> {
     let is_hidden = |path: &str| path.split('/').any(|part| part.starts_with('.') && part != "..");
     let read = audited.project.iter().chain(&audited.outside).map(|entry| entry.path.trim_end_matches('/'));
     read.filter(|path| !is_hidden(path)).map(str::to_owned).collect()
@@ -227,7 +227,7 @@ fn near_home(path: &str) -> String {
 }
 
 /// One line about a kept answer, for `flow why`.
-pub(super) fn kept(audited: &Audited) -> String {
+pub(super) fn kept(audited: &AuditFindings) -> String {
     const NAMED: usize = 3;
     let day = audited.at.split(' ').next().unwrap_or_default();
     let found = audited.searched.values().flatten().map(|path| near_home(path));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{Digest, RunEvent};
-use flow_exec::Forgotten;
+use flow_exec::ForgetResult;
 use flow_store::{Import, Results, Store};
 use indexmap::IndexSet;
 
@@ -92,7 +92,7 @@ fn forget_steps(
     place::mended(store.rebuilt(), output)?;
     let reuse = steps.iter().flat_map(Named::instances).filter_map(|shown| shown.fingerprint).collect();
     let names: Vec<String> = steps.iter().map(|step| step.name.clone()).collect();
-    let Forgotten { mut labels, fingerprints, theirs } =
+    let ForgetResult { mut labels, fingerprints, theirs } =
         flow_exec::forget(&store, &start.workflow, &start.file, &names, &reuse, only_accepted)?;
     for line in of_others(steps, &start.workflow, &store, place)? {
         output.line(line)?;

@@ -6,7 +6,7 @@ use clap::Args;
 use flow_core::Machine;
 use flow_exec::{
     ExecError, hardware,
-    nvml::{Card, Survey, process_name},
+    nvml::{GpuSurvey, Survey, process_name},
 };
 use serde::Serialize;
 
@@ -41,7 +41,7 @@ struct Shown<'a> {
     machine: &'a Machine,
     #[serde(skip_serializing_if = "Option::is_none")]
     cuda: Option<&'a String>,
-    cards: &'a [Card],
+    cards: &'a [GpuSurvey],
 }
 
 impl Hw {
@@ -93,7 +93,7 @@ fn render(machine: &Machine, survey: &Survey) -> Vec<String> {
     lines
 }
 
-fn table(cards: &[Card]) -> Vec<String> {
+fn table(cards: &[GpuSurvey]) -> Vec<String> {
     let heads =
         ["GPU", "model", "memory", "free", "GPU load", "memory-controller load", "power", "PCIe now", "PCIe", "UUID"];
     let mut rows = vec![heads.into_iter().map(str::to_owned).collect::<Vec<_>>()];
@@ -119,7 +119,7 @@ fn table(cards: &[Card]) -> Vec<String> {
 }
 
 /// Processes on the GPUs.
-fn processes(cards: &[Card]) -> Vec<String> {
+fn processes(cards: &[GpuSurvey]) -> Vec<String> {
     let mut lines = Vec::new();
     for card in cards {
         for process in card.now.processes.iter().flatten() {

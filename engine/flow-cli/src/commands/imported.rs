@@ -9,7 +9,7 @@ use flow_core::{
     Builtins, Bundle, InstanceId, Outcome, Place, PublishJob, PublishWhat, Replace, RunEvent, RunId, RunStart,
     StepResult,
 };
-use flow_exec::{Knowledge, Made, Session, SessionRequest};
+use flow_exec::{Knowledge, RemadeFiles, Session, SessionRequest};
 use flow_store::{Import, RunDir, StoreDir};
 
 use super::diff;
@@ -30,7 +30,7 @@ pub(super) fn reports(
     view: &View,
     named: Option<&Path>,
     output: &mut Output,
-) -> Result<Vec<(String, Made)>, CliError> {
+) -> Result<Vec<(String, RemadeFiles)>, CliError> {
     let (Some(start), Some(origin)) = (&view.start, &view.imported) else { return Ok(Vec::new()) };
     let builtins = Steps::new();
     let mut session = session(dir, start, named, &Selection::default(), &builtins)?;
@@ -83,7 +83,7 @@ pub(super) fn for_page(store: &StoreDir, dir: &RunDir, view: &View, output: &mut
     };
     let id = |label: &str| view.instances.iter().find(|(_, shown)| shown.label == label).map(|(id, _)| *id);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let texts = |files: Made| files.into_iter().map(|(name, bytes)| (name, text(&bytes))).collect();
+    let texts = |files: RemadeFiles| files.into_iter().map(|(name, bytes)| (name, text(&bytes))).collect();
     Ok(made.into_iter().filter_map(|(label, files)| Some((id(&label)?, texts(files)))).collect())
 }
 
@@ -193,7 +193,7 @@ pub(super) fn remind(session: &Session, output: &mut Output) -> Result<(), CliEr
 }
 
 /// Writes a report and its charts as `publish:` does. Returns the files.
-pub(super) fn publish(files: Made, to: &Path) -> Result<Vec<PathBuf>, CliError> {
+pub(super) fn publish(files: RemadeFiles, to: &Path) -> Result<Vec<PathBuf>, CliError> {
     let target = to.file_name().map(|name| name.to_string_lossy().into_owned());
     let target = target.ok_or_else(|| CliError::usage(format!("`{}` is not a file name", to.display())))?;
     let job = PublishJob {

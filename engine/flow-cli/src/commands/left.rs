@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use flow_core::plan::{Plan, State};
 use flow_core::{Expansion, InstanceId, RunId};
-use flow_exec::{Knowledge, Session, Unwanted};
+use flow_exec::{Knowledge, Session, UnwantedWork};
 use flow_store::RunDir;
 
 use crate::output::{GOOD, NOTE, styled};
@@ -73,8 +73,8 @@ pub(super) fn followed(since: &RunId, progress: Progress) -> String {
 }
 
 /// Warns that the next run ends work that still runs. `set` are the settings of the plan.
-pub(super) fn ends(of: &Unwanted, set: &[String]) -> String {
-    let Unwanted { run, labels, are_jobs, .. } = of;
+pub(super) fn ends(of: &UnwantedWork, set: &[String]) -> String {
+    let UnwantedWork { run, labels, are_jobs, .. } = of;
     let one = labels.len() == 1;
     let what = words::count(labels.len(), if *are_jobs { "job" } else { "step" });
     let (continues, them) = if one { ("continues", "it") } else { ("continue", "them") };
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_settings_of_work_that_would_end_are_named() {
-        let of = |set: &[&str], n: usize, are_jobs| Unwanted {
+        let of = |set: &[&str], n: usize, are_jobs| UnwantedWork {
             run: RunId("r1".into()),
             set: set.iter().map(|one| (*one).to_owned()).collect(),
             are_jobs,

@@ -6,7 +6,7 @@ use clap::Args;
 use flow_core::sched::{MachineShare, QueuePosition};
 use flow_exec::{
     ExecError, clock,
-    hardware::ledger::{self, Follows, Jobs},
+    hardware::ledger::{self, FollowingUnit, Jobs},
 };
 use flow_store::ProcessIdentity;
 use serde::Serialize;
@@ -48,7 +48,7 @@ struct QueuedRun {
     waits: Option<Waits>,
     /// Work that another run of its store does for both.
     #[serde(skip_serializing_if = "Option::is_none")]
-    follows: Option<Follows>,
+    follows: Option<FollowingUnit>,
     /// Its steps that are jobs in Slurm and hold nothing of this machine.
     #[serde(skip_serializing_if = "Jobs::is_none")]
     jobs: Jobs,
@@ -93,7 +93,7 @@ fn stopped(run: &ledger::Slot) -> Option<String> {
 }
 
 /// What runs first, then what waits, in the order in which it is served.
-fn lines(seen: &ledger::Seen, stopped: impl Fn(&ledger::Slot) -> Option<String>) -> Vec<QueuedRun> {
+fn lines(seen: &ledger::LedgerView, stopped: impl Fn(&ledger::Slot) -> Option<String>) -> Vec<QueuedRun> {
     let line = |(slot, run): &(u32, ledger::Slot)| QueuedRun {
         run: run.run.clone(),
         person: run.person.clone(),
@@ -139,7 +139,7 @@ fn render(lines: &[QueuedRun], now: u64) -> Vec<String> {
             row.push(waits.label.clone());
             row.push(amounts(&waits.asks) + &priority);
             row.push(words::duration(now.saturating_sub(waits.since) as f64 / 1e3));
-        } else if let Some(Follows { label, run }) = &line.follows {
+        } else if let Some(FollowingUnit { label, run }) = &line.follows {
             let run = run.as_ref().map_or_else(|| "another flow".to_owned(), |run| format!("run {run}"));
             row.extend([label.clone(), format!("{run}, which is doing it already")]);
         }
@@ -178,7 +178,7 @@ fn amounts(holds: &MachineShare) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flow_exec::hardware::ledger::{Seen, Slot, Waiter};
+    use flow_exec::hardware::ledger::{LedgerView, Slot, Waiter};
 
     use super::*;
 
@@ -217,7 +217,7 @@ mod tests {
             Slot { waits: Some(waits), ..slot("for-gpus", 0, None) },
         ];
         let shown = |runs: &[Slot], stopped: &dyn Fn(&Slot) -> Option<String>| {
-            let seen = Seen { runs: (0..).zip(runs.iter().cloned()).collect(), ..Seen::default() };
+            let seen = LedgerView { runs: (0..).zip(runs.iter().cloned()).collect(), ..LedgerView::default() };
             let lines = render(&lines(&seen, stopped), 60_000);
             lines.iter().map(|line| crate::terminal::plain(line)).collect::<Vec<String>>().join("\n")
         };
@@ -239,7 +239,7 @@ mod tests {
         );
         assert_eq!(render(&[], 0).len(), 1);
 
-        let follows = Follows { label: "train[n=1]".to_owned(), run: Some("busy".to_owned()) };
+        let follows = FollowingUnit { label: "train[n=1]".to_owned(), run: Some("busy".to_owned()) };
         let follower = Slot { follows: Some(follows), ..slot("also", 0, None) };
         insta::assert_snapshot!(shown(&[follower, slot("busy", 3, None)], &|_| None), @r"
         run   of   workflow  runs                       waits       for                                  since

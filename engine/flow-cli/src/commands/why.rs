@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::plan::{Force, State};
 use flow_core::{Digest, Expansion, Instance, InstanceId, RunId, StepResult};
-use flow_exec::{Knowledge, PresentEnvironment, Session, Since, clock};
+use flow_exec::{EnvironmentChange, Knowledge, PresentEnvironment, Session, clock};
 use flow_store::StoreDir;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
@@ -271,7 +271,7 @@ impl<'a> Reused<'a> {
 type Asked<'a> = (&'a str, &'a State);
 
 /// How the environment differs from the one of a result.
-fn environment(since: &Since, result: &str, all: bool) -> Vec<String> {
+fn environment(since: &EnvironmentChange, result: &str, all: bool) -> Vec<String> {
     const SHOWN: usize = 8;
     let most = if all { usize::MAX } else { SHOWN };
     let mut lines: Vec<String> = reasons::differences(&since.differences, most)

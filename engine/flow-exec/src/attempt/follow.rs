@@ -9,7 +9,7 @@ use super::{Folder, lines::Lines};
 
 /// The result of one look.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Polled {
+pub(crate) struct PollResult {
     /// Messages in the order of the file, each with its time.
     pub(crate) lines: Vec<Line>,
     /// The reason why the program is refused. Reported once; nothing is read after it.
@@ -48,8 +48,8 @@ impl Follower {
     ///
     /// # Errors
     /// The file exists and cannot be read, or is not a regular file.
-    pub(crate) fn poll(&mut self, now: f64) -> io::Result<Polled> {
-        let mut polled = Polled::default();
+    pub(crate) fn poll(&mut self, now: f64) -> io::Result<PollResult> {
+        let mut polled = PollResult::default();
         if self.refused {
             return Ok(polled);
         }
@@ -131,7 +131,7 @@ mod tests {
 
     const HELLO: &str = r#"{"type":"hello","protocol":1,"plugin":"torch","version":"0.1.0"}"#;
 
-    fn follow(content: &str) -> (Polled, u64) {
+    fn follow(content: &str) -> (PollResult, u64) {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::create(dir.path().to_owned()).unwrap();
         fs::write(dir.path().join(file::MESSAGES), content).unwrap();
@@ -150,7 +150,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::create(dir.path().to_owned()).unwrap();
         let mut follower = Follower::new(&folder);
-        assert_eq!(follower.poll(1.0).unwrap(), Polled::default());
+        assert_eq!(follower.poll(1.0).unwrap(), PollResult::default());
         let mut file = File::create(dir.path().join(file::MESSAGES)).unwrap();
         write!(file, "{HELLO}\n{{\"type\":\"rea").unwrap();
         assert_eq!(follower.poll(2.0).unwrap().lines.len(), 1);

@@ -26,7 +26,7 @@ pub(crate) use lines::Lines;
 pub(crate) use log::Bound;
 pub use log::{FIRST, NEWEST, left_out, open_log};
 pub(crate) use outcome::signal_name;
-pub use outcome::{Ended, Said, conclude};
+pub use outcome::{EndFacts, ProgramReport, conclude};
 pub use unlisted::unlisted;
 
 /// Where the program's messages are while `messages.jsonl` is a pipe that hides secrets.

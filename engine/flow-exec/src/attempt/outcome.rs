@@ -12,7 +12,7 @@ use crate::keeper;
 
 /// The program's own report of its end.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum ProgramReport {
     /// A command, which reports only its exit code.
     Command,
     /// One of flow's own steps, with its result.
@@ -25,10 +25,10 @@ pub enum Said {
 
 /// The facts about an attempt that is over.
 #[derive(Clone, Debug)]
-pub struct Ended<'a> {
+pub struct EndFacts<'a> {
     pub exit: &'a Exit,
     /// The program's own report.
-    pub said: &'a Said,
+    pub said: &'a ProgramReport,
     /// Set if flow ended it: the resulting outcome.
     pub killed: Option<Outcome>,
     /// Set if it was refused while it ran (another version of the protocol).
@@ -40,15 +40,15 @@ pub struct Ended<'a> {
 }
 
 /// The outcome, and the cause if there is one. Ignores outputs.
-pub fn conclude(ended: &Ended<'_>) -> (Outcome, Option<Cause>) {
-    let Ended { exit, said, killed, refused, log_tail, on_gpus } = *ended;
+pub fn conclude(ended: &EndFacts<'_>) -> (Outcome, Option<Cause>) {
+    let EndFacts { exit, said, killed, refused, log_tail, on_gpus } = *ended;
     if let Some(error) = &exit.spawn_error {
         return (Outcome::Failed, Some(Cause::NotStarted { error: Some(keeper::told(error)) }));
     }
     match said {
-        Said::Builtin(Ok(())) => return (Outcome::Ok, None),
-        Said::Builtin(Err(error)) => return (Outcome::Failed, Some(Cause::Builtin { error: error.clone() })),
-        Said::Command | Said::Nothing | Said::Outcome(..) => {}
+        ProgramReport::Builtin(Ok(())) => return (Outcome::Ok, None),
+        ProgramReport::Builtin(Err(error)) => return (Outcome::Failed, Some(Cause::Builtin { error: error.clone() })),
+        ProgramReport::Command | ProgramReport::Nothing | ProgramReport::Outcome(..) => {}
     }
     if let Some(refusal) = refused {
         return (Outcome::Failed, Some(Cause::Refused { refusal: refusal.clone() }));
@@ -59,7 +59,7 @@ pub fn conclude(ended: &Ended<'_>) -> (Outcome, Option<Cause>) {
     }
     let clean = exit.code == Some(0);
     let words = |text: &String| Cause::Said { text: text.clone() };
-    if let (true, Said::Outcome(protocol::Outcome::Ok, message)) = (clean, said) {
+    if let (true, ProgramReport::Outcome(protocol::Outcome::Ok, message)) = (clean, said) {
         return (Outcome::Ok, message.as_ref().map(words));
     }
     let out_of_memory = |said: Option<&str>| {
@@ -67,9 +67,9 @@ pub fn conclude(ended: &Ended<'_>) -> (Outcome, Option<Cause>) {
         (Outcome::OutOfMemory, Some(cause))
     };
     match said {
-        Said::Command if clean => return (Outcome::Ok, None),
-        Said::Outcome(protocol::Outcome::OutOfMemory, message) => return out_of_memory(message.as_deref()),
-        Said::Outcome(protocol::Outcome::Failed, Some(message)) if memory::says_out_of_memory(message) => {
+        ProgramReport::Command if clean => return (Outcome::Ok, None),
+        ProgramReport::Outcome(protocol::Outcome::OutOfMemory, message) => return out_of_memory(message.as_deref()),
+        ProgramReport::Outcome(protocol::Outcome::Failed, Some(message)) if memory::says_out_of_memory(message) => {
             return out_of_memory(Some(message));
         }
         _ => {}
@@ -77,18 +77,18 @@ pub fn conclude(ended: &Ended<'_>) -> (Outcome, Option<Cause>) {
     if exit.oom_killed {
         return (Outcome::OutOfMemory, Some(Cause::KilledForMemory));
     }
-    if (!clean || matches!(said, Said::Outcome(..)))
+    if (!clean || matches!(said, ProgramReport::Outcome(..)))
         && let Some(line) = memory::out_of_memory_line(log_tail.iter().map(String::as_str))
     {
         return out_of_memory(Some(line));
     }
     let end = process_end(exit);
     let cause = match said {
-        Said::Outcome(protocol::Outcome::Failed, Some(message)) => words(message),
-        Said::Outcome(protocol::Outcome::Failed, None) => Cause::SaidFailed,
-        Said::Outcome(..) => Cause::SaidOk { end },
-        Said::Nothing if clean => Cause::SaidNothing { end },
-        Said::Nothing | Said::Command | Said::Builtin(_) => {
+        ProgramReport::Outcome(protocol::Outcome::Failed, Some(message)) => words(message),
+        ProgramReport::Outcome(protocol::Outcome::Failed, None) => Cause::SaidFailed,
+        ProgramReport::Outcome(..) => Cause::SaidOk { end },
+        ProgramReport::Nothing if clean => Cause::SaidNothing { end },
+        ProgramReport::Nothing | ProgramReport::Command | ProgramReport::Builtin(_) => {
             Cause::Exited { end, last_line: telling_line(log_tail).map(str::to_owned) }
         }
     };
@@ -135,7 +135,7 @@ mod tests {
         let oom = Exit { oom_killed: true, ..kill.clone() };
         let term = exit(None, Some(15));
         let unborn = Exit { spawn_error: Some("`pyton` is not on the PATH".into()), ..exit(None, None) };
-        let said = |o, m: &str| Said::Outcome(o, (!m.is_empty()).then(|| m.to_owned()));
+        let said = |o, m: &str| ProgramReport::Outcome(o, (!m.is_empty()).then(|| m.to_owned()));
         let quiet: &[&str] = &["epoch 1", "Traceback", "ValueError: no", ""];
         let cuda: &[&str] = &["Traceback", "torch.OutOfMemoryError: CUDA out of memory. Tried", "cleanup"];
         use Outcome::*;
@@ -144,41 +144,42 @@ mod tests {
         let (code, segv_end) = (|code| ProcessEnd::Code { code }, || ProcessEnd::Signal { name: "SIGSEGV".into() });
         let exited = |end, line: Option<&str>| Some(Cause::Exited { end, last_line: line.map(str::to_owned) });
         let lines = "torch.OutOfMemoryError: CUDA out of memory. Tried";
-        type Case<'a> = (&'a str, &'a Exit, Said, Option<Outcome>, &'a [&'a str], Outcome, Option<Cause>);
+        type Case<'a> = (&'a str, &'a Exit, ProgramReport, Option<Outcome>, &'a [&'a str], Outcome, Option<Cause>);
         #[rustfmt::skip]
         let table: &[Case<'_>] = &[
-            ("command done", &done, Said::Command, None, quiet, Ok, None),
-            ("command that recovered", &done, Said::Command, None, cuda, Ok, None),
-            ("command failed", &one, Said::Command, None, quiet, Failed, exited(code(1), Some("ValueError: no"))),
-            ("an exception of two lines", &one, Said::Command, None, &["Traceback (most recent call last):", "  File \"t.py\", line 1", "ValueError: first", "second", "", "Set HYDRA_FULL_ERROR=1"], Failed, exited(code(1), Some("ValueError: first"))),
-            ("silent command", &one, Said::Command, None, &[], Failed, exited(code(1), None)),
-            ("command crashed", &segv, Said::Command, None, &[], Failed, exited(segv_end(), None)),
-            ("command ran out", &one, Said::Command, None, cuda, OutOfMemory, ran_out(Memory::Gpu, lines)),
-            ("kernel killed it", &oom, Said::Command, None, quiet, OutOfMemory, Some(Cause::KilledForMemory)),
-            ("somebody killed it", &kill, Said::Command, None, &[], Failed, exited(ProcessEnd::Signal { name: "SIGKILL".into() }, None)),
-            ("timed out", &term, Said::Command, Some(TimedOut), cuda, TimedOut, None),
-            ("timed out, exits politely", &done, Said::Command, Some(TimedOut), quiet, TimedOut, None),
+            ("command done", &done, ProgramReport::Command, None, quiet, Ok, None),
+            ("command that recovered", &done, ProgramReport::Command, None, cuda, Ok, None),
+            ("command failed", &one, ProgramReport::Command, None, quiet, Failed, exited(code(1), Some("ValueError: no"))),
+            ("an exception of two lines", &one, ProgramReport::Command, None, &["Traceback (most recent call last):", "  File \"t.py\", line 1", "ValueError: first", "second", "", "Set HYDRA_FULL_ERROR=1"], Failed, exited(code(1), Some("ValueError: first"))),
+            ("silent command", &one, ProgramReport::Command, None, &[], Failed, exited(code(1), None)),
+            ("command crashed", &segv, ProgramReport::Command, None, &[], Failed, exited(segv_end(), None)),
+            ("command ran out", &one, ProgramReport::Command, None, cuda, OutOfMemory, ran_out(Memory::Gpu, lines)),
+            ("kernel killed it", &oom, ProgramReport::Command, None, quiet, OutOfMemory, Some(Cause::KilledForMemory)),
+            ("somebody killed it", &kill, ProgramReport::Command, None, &[], Failed, exited(ProcessEnd::Signal { name: "SIGKILL".into() }, None)),
+            ("timed out", &term, ProgramReport::Command, Some(TimedOut), cuda, TimedOut, None),
+            ("timed out, exits politely", &done, ProgramReport::Command, Some(TimedOut), quiet, TimedOut, None),
             ("cancelled", &kill, said(P::Failed, "stopped"), Some(Cancelled), quiet, Cancelled, None),
             ("done in the moment of the kill", &done, said(P::Ok, ""), Some(TimedOut), quiet, TimedOut, None),
             ("plugin done", &done, said(P::Ok, "2 epochs"), None, cuda, Ok, text("2 epochs")),
             ("plugin ok, then crash", &segv, said(P::Ok, ""), None, quiet, Failed, Some(Cause::SaidOk { end: segv_end() })),
             ("plugin ok, then code 1", &one, said(P::Ok, ""), None, quiet, Failed, Some(Cause::SaidOk { end: code(1) })),
-            ("plugin silent", &done, Said::Nothing, None, quiet, Failed, Some(Cause::SaidNothing { end: code(0) })),
+            ("plugin silent", &done, ProgramReport::Nothing, None, quiet, Failed, Some(Cause::SaidNothing { end: code(0) })),
             ("plugin ran out", &one, said(P::OutOfMemory, "batch 512"), None, quiet, OutOfMemory, ran_out(Memory::Host, "batch 512")),
             ("plugin calls it a failure", &one, said(P::Failed, "CUDA out of memory"), None, quiet, OutOfMemory, ran_out(Memory::Gpu, "CUDA out of memory")),
             ("the log calls it out of memory", &one, said(P::Failed, "training failed"), None, cuda, OutOfMemory, ran_out(Memory::Gpu, lines)),
             ("plugin failed", &one, said(P::Failed, "no photos"), None, quiet, Failed, text("no photos")),
             ("plugin failed with exit code 0", &done, said(P::Failed, ""), None, quiet, Failed, Some(Cause::SaidFailed)),
-            ("never started", &unborn, Said::Nothing, None, &[], Failed, Some(Cause::NotStarted { error: Some("`pyton` is not on the PATH".into()) })),
+            ("never started", &unborn, ProgramReport::Nothing, None, &[], Failed, Some(Cause::NotStarted { error: Some("`pyton` is not on the PATH".into()) })),
         ];
-        let ended = |exit, said| Ended { exit, said, killed: None, refused: None, log_tail: &[], on_gpus: false };
+        let ended = |exit, said| EndFacts { exit, said, killed: None, refused: None, log_tail: &[], on_gpus: false };
         for (name, exit, said, killed, log, outcome, cause) in table {
             let log_tail: Vec<String> = log.iter().map(|l| (*l).to_owned()).collect();
-            let got = conclude(&Ended { killed: *killed, log_tail: &log_tail, ..ended(exit, said) });
+            let got = conclude(&EndFacts { killed: *killed, log_tail: &log_tail, ..ended(exit, said) });
             assert_eq!(got, (*outcome, cause.clone()), "{name}");
         }
         let refusal = Refusal::NoHello { protocol: 1 };
-        let refused = Ended { killed: Some(Failed), refused: Some(&refusal), ..ended(&done, &Said::Nothing) };
+        let refused =
+            EndFacts { killed: Some(Failed), refused: Some(&refusal), ..ended(&done, &ProgramReport::Nothing) };
         assert_eq!(conclude(&refused), (Failed, Some(Cause::Refused { refusal: refusal.clone() })));
         // If the words do not say whose memory it was, the placement decides.
         for (on_gpus, words, memory) in [
@@ -187,7 +188,7 @@ mod tests {
             (false, "CUDA out of memory", Memory::Gpu),
         ] {
             let said = &said(P::OutOfMemory, words);
-            let ended = Ended { exit: &one, said, killed: None, refused: None, log_tail: &[], on_gpus };
+            let ended = EndFacts { exit: &one, said, killed: None, refused: None, log_tail: &[], on_gpus };
             assert_eq!(conclude(&ended), (OutOfMemory, ran_out(memory, words)));
         }
     }

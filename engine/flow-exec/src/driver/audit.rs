@@ -32,7 +32,7 @@ use super::{
 use crate::{
     ExecError,
     attempt::Folder,
-    audited::{Audited, Places, findings, unread},
+    audited::{AuditFindings, Places, findings, unread},
     clock, keeper, one_cpu,
     search_path::resolve,
     trace::{CALLS, DETAILS, Trace},
@@ -42,7 +42,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Audit {
     pub label: String,
-    pub audited: Audited,
+    pub audited: AuditFindings,
     /// Its `inputs:` as written.
     pub inputs: Option<Value>,
     /// Inputs that it neither opened nor looked for in this run.
@@ -58,7 +58,7 @@ pub struct Audit {
 
 /// Why an instance was not audited.
 #[derive(Debug)]
-pub enum Unaudited {
+pub enum AuditFailure {
     /// It needs these, which have no result yet.
     Needs(Vec<String>),
     /// It has no command of its own.
@@ -81,14 +81,18 @@ const LINES: usize = 5;
 ///
 /// # Errors
 /// The store cannot be used.
-pub fn audit(session: &Session, knowledge: &Knowledge, id: InstanceId) -> Result<Result<Audit, Unaudited>, ExecError> {
+pub fn audit(
+    session: &Session,
+    knowledge: &Knowledge,
+    id: InstanceId,
+) -> Result<Result<Audit, AuditFailure>, ExecError> {
     let wanted = session.wanted(&[session.expansion.instances[id.index()].label.to_string()])?;
     let plan = plan(session, knowledge, &wanted, &Force::Nothing)?;
     let label = session.expansion.instances[id.index()].label.to_string();
     let fingerprint = || Ok::<_, ExecError>(parts(session, knowledge, &wanted)?.get(&label).map(Parts::digest));
     let before = fingerprint()?;
     let Some(strace) = resolve("strace", &env::var("PATH").unwrap_or_default()).map(|found| found.at) else {
-        return Ok(Err(Unaudited::NoStrace));
+        return Ok(Err(AuditFailure::NoStrace));
     };
     let dir = session.workspace.make_store()?;
     let own = std::process::id().to_string();
@@ -99,7 +103,7 @@ pub fn audit(session: &Session, knowledge: &Knowledge, id: InstanceId) -> Result
     used().for_each(|folder| remove_left(folder));
     let (top, work) = (folder.join(&own), outside.as_ref().map(|outside| outside.join(&own)));
     let captures = Captures::new(top.join("inputs"));
-    let traced = Traced { session, knowledge, id, plan: &plan, dir: &dir, top: &top, work, strace: &strace };
+    let traced = AuditedInstance { session, knowledge, id, plan: &plan, dir: &dir, top: &top, work, strace: &strace };
     let answer = traced.run(&captures);
     captures.clear();
     for folder in used() {
@@ -137,11 +141,11 @@ pub fn has_audits(dir: &StoreDir) -> bool {
 }
 
 /// The kept answer about an instance with this fingerprint.
-pub fn audited(dir: &StoreDir, fingerprint: &Digest) -> Option<Audited> {
+pub fn audited(dir: &StoreDir, fingerprint: &Digest) -> Option<AuditFindings> {
     serde_json::from_slice(&read_regular(&dir.path().join(AUDITS).join(fingerprint.to_string())).ok()?).ok()
 }
 
-struct Traced<'a> {
+struct AuditedInstance<'a> {
     session: &'a Session,
     knowledge: &'a Knowledge,
     id: InstanceId,
@@ -153,21 +157,21 @@ struct Traced<'a> {
     strace: &'a Path,
 }
 
-impl Traced<'_> {
-    fn run(&self, captures: &Captures) -> Result<Result<Audit, Unaudited>, ExecError> {
-        let Traced { session, .. } = *self;
+impl AuditedInstance<'_> {
+    fn run(&self, captures: &Captures) -> Result<Result<Audit, AuditFailure>, ExecError> {
+        let AuditedInstance { session, .. } = *self;
         let expansion = &session.expansion;
         let instance = &expansion.instances[self.id.index()];
         let settled = match self.needs()? {
             Ok(settled) => settled,
-            Err(open) => return Ok(Err(Unaudited::Needs(open))),
+            Err(open) => return Ok(Err(AuditFailure::Needs(open))),
         };
         let resolved = match expansion.resolve(self.id, &settled, Render::Paths) {
             Ok(resolved) => resolved,
-            Err(error) => return Ok(Err(Unaudited::NotStarted(Cause::Unresolved { error }))),
+            Err(error) => return Ok(Err(AuditFailure::NotStarted(Cause::Unresolved { error }))),
         };
         if !matches!(resolved.body, Body::Command { .. }) {
-            return Ok(Err(Unaudited::NoCommand));
+            return Ok(Err(AuditFailure::NoCommand));
         }
         let folder = match &self.work {
             Some(work) => Folder::create_outside(self.top.join("attempt"), work),
@@ -176,7 +180,7 @@ impl Traced<'_> {
         let folder = folder.map_err(ExecError::io("create", self.top))?;
         let launch = match self.fill(instance, &resolved, &folder, captures)? {
             Ok(launch) => launch,
-            Err(cause) => return Ok(Err(Unaudited::NotStarted(cause))),
+            Err(cause) => return Ok(Err(AuditFailure::NotStarted(cause))),
         };
         let trace = self.top.join("trace");
         let began = clock::steady();
@@ -189,7 +193,7 @@ impl Traced<'_> {
         let lines = File::open(&trace).map(|file| BufReader::new(file).lines()).into_iter().flatten();
         let accesses: Vec<_> = lines.map_while(Result::ok).flat_map(|line| read.line(&line)).collect();
         if accesses.is_empty() {
-            return Ok(Err(Unaudited::Refused(end())));
+            return Ok(Err(AuditFailure::Refused(end())));
         }
         let inputs: Vec<&Input> = instance.inputs.iter().chain(&resolved.inputs).collect();
         let real = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
@@ -216,7 +220,7 @@ impl Traced<'_> {
         let artifacts = resolved.links.iter().filter(|link| !link.path.starts_with("in/"));
         let artifacts = artifacts.map(|link| (link.path.clone(), at(&link.path).to_vec()));
         let unread = unread(&accesses, own.chain(artifacts));
-        let audited = Audited { at: clock::local_time(), ..findings(accesses, &places) };
+        let audited = AuditFindings { at: clock::local_time(), ..findings(accesses, &places) };
         let label = instance.label.to_string();
         let inputs = expansion.written(instance.step).remove("inputs");
         let failed = (!status.success()).then(|| format!("{}\n{}", how_ended(status), end()));
@@ -259,7 +263,7 @@ impl Traced<'_> {
         folder: &Folder,
         captures: &Captures,
     ) -> Result<Result<start::Launch, Cause>, ExecError> {
-        let Traced { session, dir, .. } = *self;
+        let AuditedInstance { session, dir, .. } = *self;
         let inputs = inputs_of(session, None, None);
         captures.capture(&inputs, instance.inputs.iter().map(|input| capture::one(session, input)))?;
         let revision = revision::ask(&session.workspace.root, &[], BTreeSet::new).answer();

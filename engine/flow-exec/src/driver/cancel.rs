@@ -35,17 +35,17 @@ pub(super) struct Cancel {
     asked: UnboundedReceiver<End>,
     kinds: Vec<SignalKind>,
     signals: Vec<unix::Signal>,
-    shared: Arc<Shared>,
+    shared: Arc<CancelState>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// While it exists, a signal ends this process.
-pub(super) struct Leaving {
+pub(super) struct SignalGuard {
     stay: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Leaving {
+impl Drop for SignalGuard {
     fn drop(&mut self) {
         self.stay.take();
         self.thread.take().map(JoinHandle::join);
@@ -53,7 +53,7 @@ impl Drop for Leaving {
 }
 
 #[derive(Default)]
-struct Shared {
+struct CancelState {
     heard: AtomicBool,
     /// The loop has not received the last [`End::Now`].
     pending: AtomicBool,
@@ -66,7 +66,7 @@ impl Cancel {
     /// Starts to look. `outlives`: the run's attempts survive this process.
     pub(super) fn watch(run: RunDir, outlives: bool) -> Result<Cancel, ExecError> {
         let (tell, asked) = unbounded_channel();
-        let shared = Arc::new(Shared { outlives, ..Shared::default() });
+        let shared = Arc::new(CancelState { outlives, ..CancelState::default() });
         let (theirs, folder) = (Arc::clone(&shared), run.clone());
         let thread = thread::Builder::new().name("cancel".into()).spawn(move || theirs.look(&folder, &tell));
         let thread = thread.map_err(ExecError::io("start", "the thread that looks for `flow cancel`"))?;
@@ -87,7 +87,7 @@ impl Cancel {
     }
 
     /// All results are recorded and the loop is over. While the returned value lives, a signal ends this process.
-    pub(super) fn loop_is_over(&mut self) -> Leaving {
+    pub(super) fn loop_is_over(&mut self) -> SignalGuard {
         self.shared.heard.store(false, Ordering::SeqCst);
         self.signals.clear();
         let kinds = std::mem::take(&mut self.kinds);
@@ -104,7 +104,7 @@ impl Cancel {
             });
         };
         // Without such a thread the process ends a bit later, by itself.
-        Leaving { stay: Some(stay), thread: thread::Builder::new().name("signals".into()).spawn(wait).ok() }
+        SignalGuard { stay: Some(stay), thread: thread::Builder::new().name("signals".into()).spawn(wait).ok() }
     }
 
     /// Waits for a request to end the run. Dropping the future loses nothing.
@@ -132,7 +132,7 @@ impl Drop for Cancel {
     }
 }
 
-impl Shared {
+impl CancelState {
     fn look(&self, run: &RunDir, tell: &UnboundedSender<End>) {
         let mut since = None;
         while !self.stop.load(Ordering::SeqCst) {

@@ -21,23 +21,25 @@ mod unchanged;
 mod updates;
 
 pub use attempts::state::progress;
-pub use audit::{Audit, Unaudited, audit, audited, has_audits};
+pub use audit::{Audit, AuditFailure, audit, audited, has_audits};
 pub use begin::capture::LinkedInput;
-pub use begin::environments::{PresentEnvironment, Since, load as environment};
+pub use begin::environments::{EnvironmentChange, PresentEnvironment, load as environment};
 pub use begin::live_sources::absolute_path;
 pub use begin::setups::to_set_up;
 pub use begin::work_place::{WorkReport, work_report};
 pub(crate) use executor::intents;
-pub use executor::slurm::{JobsLeft, LeftJob, NoAnswer, Rules, Unasked, cancel_jobs, jobs_left, overview, rules};
+pub use executor::slurm::{
+    ClusterUnavailable, JobsLeft, LeftJob, NoAnswer, Rules, cancel_jobs, jobs_left, overview, rules,
+};
 pub use plan::continued::open;
 pub use plan::forecast::{CheckedSteps, check, forecast, on_each_model, predict};
 pub use plan::present::{PresentInputs, present_inputs};
-pub use plan::unwanted::{Unwanted, unwanted};
-pub use plan::{Forgotten, Knowledge, accept, done_by_others, forget, ignored, listed, parts, plan, plan_elsewhere};
+pub use plan::unwanted::{UnwantedWork, unwanted};
+pub use plan::{ForgetResult, Knowledge, accept, done_by_others, forget, ignored, listed, parts, plan, plan_elsewhere};
 pub use recover::left::{end_strays, ended_since, going_on, jobs_going_on, jobs_waiting};
 pub use reports::exports::{Private, carry, input_text_count, input_texts, plugin_digests};
 pub use reports::publish::{PublishRequest, PublishedFile, WithheldFile};
-pub use reports::remake::{Made, Remade, remake};
+pub use reports::remake::{RemadeFiles, RemadeStep, remake};
 pub use request::{ForceRequest, RunEnd, RunOptions};
 pub use run::run;
 pub use session::imports::{beside, import, named};

@@ -20,7 +20,7 @@ use nix::sys::signal::{Signal, raise};
 use proptest::{prelude::*, test_runner::TestRunner};
 
 use super::{
-    executor::{Ended, Event, Executor, Observed, OutcomeOverride, RetryAdvice, Work},
+    executor::{AttemptEnd, Event, Executor, LocalObservation, OutcomeOverride, RetryAdvice, Work},
     request::RunOptions,
     run::run_on,
     session::SessionRequest,
@@ -63,7 +63,7 @@ struct Fault {
 
 /// Runs each command synchronously at its start, and reports it with the configured faults.
 #[derive(Default)]
-struct Faulty {
+struct FaultyExecutor {
     /// Applied to one start after the other, cyclically; without any, all events are correct.
     faults: Vec<Fault>,
     /// The nodes of this many first starts are lost at their end.
@@ -80,7 +80,7 @@ struct Faulty {
 
 type Kills = Arc<Mutex<Vec<(f64, Duration)>>>;
 
-impl Faulty {
+impl FaultyExecutor {
     fn execute(&mut self, start: keeper::Start) {
         let faultless = Fault { start_lost: false, start_late: false, ends: 1, delay: 0, stranger: false };
         let fault = self.faults.iter().cycle().nth(self.started).copied().unwrap_or(faultless);
@@ -106,7 +106,12 @@ impl Faulty {
     }
 
     fn tell_end(&mut self, attempt: AttemptId, fault: Fault, exit: Exit, instead: Option<OutcomeOverride>) {
-        let end = || Box::new(Ended { instead: instead.clone(), ..Ended::here(exit.clone(), Observed::default()) });
+        let end = || {
+            Box::new(AttemptEnd {
+                instead: instead.clone(),
+                ..AttemptEnd::here(exit.clone(), LocalObservation::default())
+            })
+        };
         let ends = |attempt: AttemptId| Event::Ended { attempt, end: end() };
         let begins = || Event::Started { attempt, node: None };
         let mut events = Vec::new();
@@ -126,7 +131,7 @@ fn exit(began: f64, code: Option<i32>, signal: Option<i32>) -> Exit {
     Exit { code, signal, started_at: began, ended_at: clock::unix_seconds(), ..Exit::default() }
 }
 
-impl Executor for Faulty {
+impl Executor for FaultyExecutor {
     fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
         unit.into_iter().for_each(|work| self.execute(work.program));
         Ok(())
@@ -166,7 +171,13 @@ impl Executor for Faulty {
 }
 
 /// Runs a workflow in this folder, and returns the exit code.
-fn run_in(dir: &Path, workflow: &str, keep_going: bool, executor: Faulty, mut observe: impl FnMut(RunEvent)) -> i32 {
+fn run_in(
+    dir: &Path,
+    workflow: &str,
+    keep_going: bool,
+    executor: FaultyExecutor,
+    mut observe: impl FnMut(RunEvent),
+) -> i32 {
     let file = dir.join("w.yaml");
     fs::write(&file, workflow).unwrap();
     let session = SessionRequest { file, store: Some(dir.join(".flow")), ..SessionRequest::default() };
@@ -220,7 +231,7 @@ proptest! {
         let _alone = alone();
         let dir = tempfile::tempdir().unwrap();
         let (mut ended, mut recorded, mut timeouts) = (BTreeMap::new(), BTreeMap::new(), 0);
-        let executor = Faulty { faults, ..Faulty::default() };
+        let executor = FaultyExecutor { faults, ..FaultyExecutor::default() };
         let exit = run_in(dir.path(), WORKFLOW, true, executor, |event| match event {
             RunEvent::Ended { attempt, outcome, .. } => {
                 *ended.entry(attempt).or_insert(0) += 1;
@@ -265,7 +276,7 @@ fn interrupted(faults: Vec<Fault>, nth: usize, deaf: bool, grouped: bool) -> Vec
             raise(Signal::SIGINT).unwrap();
         }
     };
-    let executor = Faulty { faults, deaf, kills: Arc::clone(&kills), ..Faulty::default() };
+    let executor = FaultyExecutor { faults, deaf, kills: Arc::clone(&kills), ..FaultyExecutor::default() };
     let exit = run_in(dir.path(), &workflow, false, executor, |event| match event {
         RunEvent::Started { attempt, .. } => {
             ended.insert(attempt, 0);
@@ -312,7 +323,7 @@ fn losing(losses: usize, command: &str) -> (i32, usize, Option<StepResult>) {
     let dir = tempfile::tempdir().unwrap();
     let workflow = format!("flow: 1\nname: losing\nwork: cache\nsteps:\n  train: {{run: \"{command}\"}}\n");
     let (mut ended, mut recorded) = (0, None);
-    let executor = Faulty { losses, ..Faulty::default() };
+    let executor = FaultyExecutor { losses, ..FaultyExecutor::default() };
     let exit = run_in(dir.path(), &workflow, false, executor, |event| match event {
         RunEvent::Ended { .. } => ended += 1,
         RunEvent::Recorded { result, .. } => recorded = Some(*result),
@@ -360,7 +371,7 @@ fn root_that_writes_into_its_input_loses_its_own_result_alone() {
     // The second run has the result of the reader.
     for attempts in [2, 1] {
         let mut ended = BTreeMap::new();
-        let exit = run_in(dir.path(), WRITING, false, Faulty::default(), |event| {
+        let exit = run_in(dir.path(), WRITING, false, FaultyExecutor::default(), |event| {
             if let RunEvent::Ended { instance, outcome, spoiled, .. } = event {
                 ended.insert(instance.0, (outcome, spoiled));
             }

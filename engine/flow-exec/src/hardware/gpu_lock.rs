@@ -31,13 +31,13 @@ const TRIES: u32 = 10;
 #[derive(Debug)]
 pub(crate) struct GpuLock {
     path: PathBuf,
-    kept: Option<Kept>,
+    kept: Option<LockFile>,
     /// It says in the file that we hold it.
     signed: bool,
 }
 
 #[derive(Debug)]
-enum Kept {
+enum LockFile {
     Open(File),
     Held(Flock<File>),
 }
@@ -68,16 +68,16 @@ impl GpuLock {
     pub(crate) fn take(&mut self) -> Result<(), Refusal> {
         for _ in 0..TRIES {
             let file = match self.kept.take() {
-                Some(held @ Kept::Held(_)) => {
+                Some(held @ LockFile::Held(_)) => {
                     self.kept = Some(held);
                     return Ok(());
                 }
-                Some(Kept::Open(file)) => file,
+                Some(LockFile::Open(file)) => file,
                 None => open(&self.path).map_err(|error| self.unusable(&error))?,
             };
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(lock) if is_at(&lock, &self.path) => {
-                    self.kept = Some(Kept::Held(lock));
+                    self.kept = Some(LockFile::Held(lock));
                     return Ok(());
                 }
                 // Who comes next would lock another file.
@@ -85,7 +85,7 @@ impl GpuLock {
                 Err((_, Errno::EINTR)) => {}
                 Err((mut file, Errno::EWOULDBLOCK)) => {
                     let holder = holder(&mut file).unwrap_or_default();
-                    self.kept = Some(Kept::Open(file));
+                    self.kept = Some(LockFile::Open(file));
                     return Err(Refusal::Held(holder));
                 }
                 Err((_, errno)) => return Err(self.unusable(&errno.into())),
@@ -95,7 +95,7 @@ impl GpuLock {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        matches!(self.kept, Some(Kept::Held(_)))
+        matches!(self.kept, Some(LockFile::Held(_)))
     }
 
     fn unusable(&self, error: &io::Error) -> Refusal {
@@ -105,18 +105,18 @@ impl GpuLock {
     /// The open file of the lock, held or not. Its new owner has the lock too, until one of them releases it.
     pub(crate) fn lent(&mut self) -> Option<OwnedFd> {
         if self.kept.is_none() {
-            self.kept = open(&self.path).ok().map(Kept::Open);
+            self.kept = open(&self.path).ok().map(LockFile::Open);
         }
         match self.kept.as_ref()? {
-            Kept::Open(file) => file.as_fd().try_clone_to_owned().ok(),
-            Kept::Held(lock) => lock.as_fd().try_clone_to_owned().ok(),
+            LockFile::Open(file) => file.as_fd().try_clone_to_owned().ok(),
+            LockFile::Held(lock) => lock.as_fd().try_clone_to_owned().ok(),
         }
     }
 
     /// Called now and then while it is held. Locks a new file if somebody removed the old one, and touches the file so that
     /// no cleaner removes it.
     pub(crate) fn keep(&mut self) {
-        let Some(Kept::Held(lock)) = &self.kept else { return };
+        let Some(LockFile::Held(lock)) = &self.kept else { return };
         if !is_at(lock, &self.path) {
             let mut anew = GpuLock { path: self.path.clone(), kept: None, signed: false };
             // The old one is given back only then: who waits for it finds that it is not the file of the card any more.
@@ -131,20 +131,20 @@ impl GpuLock {
 
     /// Says who holds it, for the others: done when it is held for long.
     pub(crate) fn sign(&mut self) {
-        if let Some(Kept::Held(lock)) = &mut self.kept {
+        if let Some(LockFile::Held(lock)) = &mut self.kept {
             // Who cannot be told who it is still sees that it is held.
             self.signed = sign(lock).is_ok();
         }
     }
 
     pub(crate) fn release(&mut self) {
-        if let Some(Kept::Held(lock)) = self.kept.take_if(|kept| matches!(kept, Kept::Held(_))) {
+        if let Some(LockFile::Held(lock)) = self.kept.take_if(|kept| matches!(kept, LockFile::Held(_))) {
             if std::mem::take(&mut self.signed) {
                 // The next one may be able to lock it and not to write it.
                 let _ = lock.set_len(0);
             }
             // Unlocking what is locked does not fail; if it did, closing the file would do it.
-            self.kept = lock.unlock().ok().map(Kept::Open);
+            self.kept = lock.unlock().ok().map(LockFile::Open);
         }
     }
 }
@@ -230,7 +230,7 @@ mod tests {
         mine.take().unwrap();
         let mut lent = LentLock::of(File::from(lent));
         // A kill: the taker's descriptors are closed, and nobody gives anything back.
-        let Some(Kept::Held(held)) = mine.kept.take() else { panic!("it is held") };
+        let Some(LockFile::Held(held)) = mine.kept.take() else { panic!("it is held") };
         std::mem::forget(held);
         assert!(matches!(yours.take(), Err(Refusal::Held(_))));
         lent.keep();

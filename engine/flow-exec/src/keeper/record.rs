@@ -23,7 +23,7 @@ pub(super) struct Record {
 }
 
 /// A record whose engine and keeper are dead.
-pub(super) struct Lost {
+pub(super) struct OrphanRecord {
     path: PathBuf,
     /// Its owner, in words.
     pub(super) of: String,
@@ -57,7 +57,7 @@ pub(crate) fn of_plugin(note: &Path) -> PathBuf {
 
 /// Records of a store whose keepers were killed together with their engines. A keeper or engine that lives, or cannot
 /// be seen from here, does not count.
-pub(super) fn lost(store: &Path) -> Vec<Lost> {
+pub(super) fn lost(store: &Path) -> Vec<OrphanRecord> {
     let listed = |folder: &str| fs::read_dir(store.join(folder)).into_iter().flatten().flatten();
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let runs = listed("runs").map(|run| (of_run(&run.path()), format!("run {}", name(&run.path()))));
@@ -65,18 +65,18 @@ pub(super) fn lost(store: &Path) -> Vec<Lost> {
         let plugin = name(&entry.path()).strip_suffix(FILE)?.trim_end_matches('.').to_owned();
         Some((entry.path(), format!("the set-up of plugin {plugin}")))
     });
-    runs.chain(plugins).filter_map(|(path, of)| Lost::read(path, of)).collect()
+    runs.chain(plugins).filter_map(|(path, of)| OrphanRecord::read(path, of)).collect()
 }
 
-impl Lost {
-    fn read(path: PathBuf, of: String) -> Option<Lost> {
+impl OrphanRecord {
+    fn read(path: PathBuf, of: String) -> Option<OrphanRecord> {
         let user = path.symlink_metadata().ok().filter(|meta| meta.is_file())?.uid();
         let Record { engine, keeper } = read(&path)?;
         let dead = [&engine, &keeper].into_iter().all(|process| process.standing() == Liveness::Dead);
         // If another keeper happens to have the same number and start bits, its attempts have the same mark.
         let again = ProcessIdentity::of(keeper.pid)
             .is_some_and(|now| now.started != keeper.started && Mark::of(&now) == Mark::of(&keeper));
-        (dead && !again).then_some(Lost { path, of, keeper, user })
+        (dead && !again).then_some(OrphanRecord { path, of, keeper, user })
     }
 
     /// Nothing of it is left: removes the record.

@@ -37,7 +37,7 @@ use super::{
     oom::OomKills,
     output::{Outputs, PIECE},
     record::Record,
-    spawn::{self, Reaped, Stack, Totals},
+    spawn::{self, ExitUsage, Stack, Totals},
     tree::{self, ATTEMPTS, Children, Mark, Tree},
 };
 use crate::{attempt::Folder, clock, secrets::Secrets};
@@ -89,7 +89,7 @@ struct Attempt {
     main: i32,
     started_at: f64,
     /// How the main process ended, and when.
-    ended: Option<(Reaped, f64)>,
+    ended: Option<(ExitUsage, f64)>,
     /// Resources used by orphans of this attempt that the keeper reaped.
     of_orphans: Vec<Totals>,
     oom_killed: bool,

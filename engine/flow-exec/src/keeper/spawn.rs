@@ -25,7 +25,7 @@ use super::Start;
 
 /// How a process ended and the resources it used, including reaped descendants.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reaped {
+pub(super) struct ExitUsage {
     pub code: Option<i32>,
     pub signal: Option<i32>,
     pub totals: Totals,
@@ -71,11 +71,11 @@ struct Order {
     log: c_int,
     keeper: libc::pid_t,
     no_signals: libc::sigset_t,
-    failed: Option<Failed>,
+    failed: Option<SpawnFailure>,
 }
 
 #[derive(Clone, Copy)]
-enum Failed {
+enum SpawnFailure {
     Session(c_int),
     Folder(c_int),
     Program(c_int),
@@ -113,14 +113,14 @@ pub(super) fn start(start: &Start, log: &File, stack: &mut Stack) -> Result<Pid,
     }
 }
 
-fn fault(failed: Failed, program: &str, Start { argv, cwd, .. }: &Start) -> StartFault {
+fn fault(failed: SpawnFailure, program: &str, Start { argv, cwd, .. }: &Start) -> StartFault {
     let bash: Vec<String> = Shell::Bash.argv().iter().map(|word| (*word).to_owned()).collect();
     let (name, path) = (program, cwd.display().to_string());
     let program = program.to_owned();
     match failed {
-        Failed::Session(e) => StartFault::NoSession { error: system(Errno::from_raw(e)) },
-        Failed::Folder(e) => StartFault::NoEntry { path, error: system(Errno::from_raw(e)) },
-        Failed::Program(e) => match Errno::from_raw(e) {
+        SpawnFailure::Session(e) => StartFault::NoSession { error: system(Errno::from_raw(e)) },
+        SpawnFailure::Folder(e) => StartFault::NoEntry { path, error: system(Errno::from_raw(e)) },
+        SpawnFailure::Program(e) => match Errno::from_raw(e) {
             Errno::ENOENT | Errno::ENOTDIR if argv.starts_with(&bash) => StartFault::NoBash,
             Errno::ENOENT | Errno::ENOTDIR if !name.contains('/') => StartFault::NotOnPath { program },
             Errno::ENOENT if cwd.join(name).exists() => StartFault::NoInterpreter { program },
@@ -195,13 +195,13 @@ extern "C" fn child(order: *mut c_void) -> c_int {
             libc::_exit(127);
         }
         if libc::setsid() < 0 {
-            order.failed = Some(Failed::Session(Errno::last_raw()));
+            order.failed = Some(SpawnFailure::Session(Errno::last_raw()));
             libc::_exit(127);
         }
         libc::dup2(order.log, libc::STDOUT_FILENO);
         libc::dup2(order.log, libc::STDERR_FILENO);
         if libc::chdir(order.cwd) < 0 {
-            order.failed = Some(Failed::Folder(Errno::last_raw()));
+            order.failed = Some(SpawnFailure::Folder(Errno::last_raw()));
             libc::_exit(127);
         }
         libc::sigprocmask(libc::SIG_SETMASK, &order.no_signals, ptr::null_mut());
@@ -221,14 +221,14 @@ extern "C" fn child(order: *mut c_void) -> c_int {
             }
             next = next.add(1);
         }
-        order.failed = Some(Failed::Program(worst));
+        order.failed = Some(SpawnFailure::Program(worst));
         libc::_exit(127)
     }
 }
 
 /// Reaps a child that has ended.
 #[expect(unsafe_code, reason = "nix has no wait with resource usage")]
-pub(super) fn reap(pid: Pid) -> Option<Reaped> {
+pub(super) fn reap(pid: Pid) -> Option<ExitUsage> {
     // SAFETY: both are plain data that the call fills in.
     let (status, used) = unsafe {
         let mut status = 0;
@@ -241,7 +241,7 @@ pub(super) fn reap(pid: Pid) -> Option<Reaped> {
     let own = getrusage(UsageWho::RUSAGE_SELF).map_or(i64::MAX, |own| own.max_rss());
     let bytes = |blocks: i64| blocks.unsigned_abs() * BLOCK;
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
-    Some(Reaped {
+    Some(ExitUsage {
         code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
         signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
         totals: Totals {

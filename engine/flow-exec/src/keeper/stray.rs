@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 use procfs::process::{Process, all_processes};
 
 use super::{
-    record::{self, Lost},
+    record::{self, OrphanRecord},
     tree::{Mark, is_alive, mark_on, signal_if},
 };
 
@@ -53,7 +53,7 @@ pub fn kill_strays(store: &Path) -> Option<String> {
         }
         if !left {
             if refused.is_empty() {
-                lost.iter().for_each(Lost::settle);
+                lost.iter().for_each(OrphanRecord::settle);
             }
             break;
         }
@@ -76,7 +76,7 @@ fn words(what: &str, which: &BTreeMap<i32, (String, String)>) -> Option<String> 
 }
 
 /// The owner, in words, of a process with the mark of a dead keeper.
-fn of_lost(process: &Process, lost: &[Lost]) -> Option<String> {
+fn of_lost(process: &Process, lost: &[OrphanRecord]) -> Option<String> {
     let (mark, started) = (mark_on(process)?, process.stat().ok()?.starttime);
     let found = lost.iter().find(|lost| is_of(&lost.keeper, mark, started))?;
     [0, process.status().ok()?.ruid].contains(&found.user).then(|| found.of.clone())

@@ -12,7 +12,7 @@
 //! | `ended.json` | node, daemon, last, atomically; the engine of a foreground run for steps that took a while | [`Record`]: how it ended, and the observations |
 //!
 //! When `started.json` or `ended.json` is there, a node also sends a wake-up: a line in its host's file in the run's
-//! folder ([`Bells`]). So the engine reads the new lines of a few files instead of the folders of all attempts, which
+//! folder ([`Notifier`]). So the engine reads the new lines of a few files instead of the folders of all attempts, which
 //! it looks at less often.
 
 mod outgoing;
@@ -42,7 +42,7 @@ use crate::{attempt::write_atomically, keeper};
 pub use serve::serve;
 pub(crate) use stay::STAY_ARG;
 pub use stay::stay;
-pub(crate) use stay::{Ask, Begin, Hello, Tell, Welcome};
+pub(crate) use stay::{AttemptStart, DaemonEvent, DaemonRequest, Hello, Welcome};
 
 /// Exit code of the job's script if its folder does not exist.
 pub(crate) const NO_FOLDER: u8 = 97;
@@ -57,7 +57,7 @@ pub(crate) struct Job {
     pub(crate) shares_gpus: bool,
     /// The interval of its beats.
     pub(crate) beat: Duration,
-    pub(crate) bells: Bells,
+    pub(crate) bells: Notifier,
 }
 
 /// A program of it.
@@ -230,12 +230,12 @@ impl NodeFiles {
 
 /// The folder in which nodes leave wake-ups for attempts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Bells(PathBuf);
+pub(crate) struct Notifier(PathBuf);
 
-impl Bells {
+impl Notifier {
     /// The folder of a run.
-    pub(crate) fn of(run: &RunDir) -> Bells {
-        Bells(run.path().join("bells"))
+    pub(crate) fn of(run: &RunDir) -> Notifier {
+        Notifier(run.path().join("bells"))
     }
 
     /// Sends a wake-up for an attempt with new files. Each host has its own file, because on a network file system only
@@ -249,17 +249,17 @@ impl Bells {
 }
 
 /// The receiver of a run's wake-ups.
-pub(crate) struct Ear {
-    bells: Bells,
+pub(crate) struct WakeUpReader {
+    bells: Notifier,
     /// Offset up to which each host's file was read.
     read: BTreeMap<OsString, u64>,
 }
 
-impl Ear {
+impl WakeUpReader {
     /// Makes wake-ups possible. If the disk is full there are none, and the queue shows when to look.
-    pub(crate) fn new(bells: Bells) -> Ear {
+    pub(crate) fn new(bells: Notifier) -> WakeUpReader {
         let _ = fs::create_dir_all(&bells.0);
-        Ear { bells, read: BTreeMap::new() }
+        WakeUpReader { bells, read: BTreeMap::new() }
     }
 
     /// The attempts with new wake-ups since the last call, with repetitions.
@@ -301,9 +301,9 @@ mod tests {
     #[test]
     fn each_ring_is_heard_once() {
         let dir = tempfile::tempdir().unwrap();
-        let bells = Bells(dir.path().join("bells"));
+        let bells = Notifier(dir.path().join("bells"));
         bells.ring("n1", AttemptId(0));
-        let mut ear = Ear::new(bells.clone());
+        let mut ear = WakeUpReader::new(bells.clone());
         assert_eq!(ear.rung(), [], "nobody had hung them yet");
         for (host, attempt) in [("n1", 7), ("n2/x", 8), ("n1", 7)] {
             bells.ring(host, AttemptId(attempt));

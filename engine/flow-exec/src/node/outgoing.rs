@@ -23,11 +23,11 @@ const WRITE_AGAIN: Duration = Duration::from_secs(1);
 /// Files that are not written yet, in order.
 #[derive(Default)]
 pub(super) struct Outgoing {
-    files: VecDeque<Unwritten>,
+    files: VecDeque<UnwrittenRecord>,
     tried_at: Option<Instant>,
 }
 
-struct Unwritten {
+struct UnwrittenRecord {
     attempt: AttemptId,
     path: PathBuf,
     content: Vec<u8>,
@@ -49,7 +49,7 @@ impl Outgoing {
 
     fn push(&mut self, attempt: AttemptId, path: PathBuf, what: &impl Serialize, (is_end, durably): (bool, bool)) {
         let content = serde_json::to_vec(what).unwrap_or_default();
-        self.files.push_back(Unwritten { attempt, path, content, is_end, durably });
+        self.files.push_back(UnwrittenRecord { attempt, path, content, is_end, durably });
     }
 
     /// The end of an attempt is not written yet.
@@ -74,7 +74,7 @@ impl Outgoing {
         self.tried_at = Some(clock::steady());
         let (mut failed, mut error) = (VecDeque::new(), None);
         while let Some(file) = self.files.pop_front() {
-            let Unwritten { attempt, path, content, is_end, durably } = &file;
+            let UnwrittenRecord { attempt, path, content, is_end, durably } = &file;
             match if *durably { write_durably(path, content) } else { write_atomically(path, content) } {
                 Ok(()) => written(*attempt, *is_end),
                 Err(e) if is_full(&e) => {

@@ -13,7 +13,7 @@ use flow_protocol::{self as protocol, file};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
-    Bells, CLAIMED, Job, NO_FOLDER, NodeFacts, NodeFiles, Program,
+    CLAIMED, Job, NO_FOLDER, NodeFacts, NodeFiles, Notifier, Program,
     outgoing::{Outgoing, is_full},
     programs::{News, Programs},
 };
@@ -65,7 +65,7 @@ struct Node {
     programs: Programs,
     warned: Option<bool>,
     beat: Duration,
-    bells: Bells,
+    bells: Notifier,
     beats: (u64, Option<Instant>),
     code: u8,
     out: Outgoing,

@@ -37,7 +37,7 @@ use crate::{
     attempt::Bound,
     channel::Channel,
     clock,
-    driver::intents::{self, Intent, Member, Standing},
+    driver::intents::{self, Intent, Member, OrphanState},
     hardware::{
         self,
         gpu_lock::LentLock,
@@ -77,9 +77,9 @@ pub(crate) struct Welcome {
 
 /// A request of the engine. It holds secrets: nothing prints it.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Ask {
+pub(crate) enum DaemonRequest {
     /// The attempts of a unit, whose intent is on disk.
-    Begin(Vec<Begin>),
+    Begin(Vec<AttemptStart>),
     Kill {
         attempt: AttemptId,
         grace: Duration,
@@ -88,7 +88,7 @@ pub(crate) enum Ask {
 
 /// An attempt to start.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Begin {
+pub(crate) struct AttemptStart {
     pub(crate) start: keeper::Start,
     /// The name of its unit's intent.
     pub(crate) unit: String,
@@ -102,7 +102,7 @@ pub(crate) struct Begin {
 
 /// A message for the engine: the attempt's folder has a new file.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Tell {
+pub(crate) enum DaemonEvent {
     Started(AttemptId),
     /// With the record, if there is no room for it on the disk.
     Ended(AttemptId, Option<Box<Record>>),
@@ -239,15 +239,15 @@ impl Daemon {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn take(&mut self, ask: Ask) {
+    fn take(&mut self, ask: DaemonRequest) {
         match ask {
-            Ask::Begin(unit) => unit.into_iter().for_each(|begin| self.begin(begin)),
-            Ask::Kill { attempt, grace } => self.programs.end(attempt, grace),
+            DaemonRequest::Begin(unit) => unit.into_iter().for_each(|begin| self.begin(begin)),
+            DaemonRequest::Kill { attempt, grace } => self.programs.end(attempt, grace),
         }
     }
 
-    fn begin(&mut self, begin: Begin) {
-        let Begin { start, unit, fingerprint, cards, timeout, holds } = begin;
+    fn begin(&mut self, begin: AttemptStart) {
+        let AttemptStart { start, unit, fingerprint, cards, timeout, holds } = begin;
         let claim = Claims::lasting(&fingerprint);
         // If another process holds the claim, at worst no run can join this attempt.
         let claim = Some(claim).filter(|claim| matches!(self.claims.take(&[*claim]), Ok(None)));
@@ -273,7 +273,7 @@ impl Daemon {
                 let Some(program) = self.programs.running.get(&attempt) else { return };
                 self.out.started(attempt, program.folder.path(), &program.facts);
                 self.write();
-                self.announce(&Tell::Started(attempt));
+                self.announce(&DaemonEvent::Started(attempt));
             }
             News::Ended(attempt, ended) => {
                 let (program, mut record) = *ended;
@@ -286,13 +286,13 @@ impl Daemon {
                 self.out.ended(attempt, program.folder.path(), &record, false);
                 self.write();
                 let unwritten = self.out.has_end(attempt).then(|| Box::new(record));
-                self.announce(&Tell::Ended(attempt, unwritten));
+                self.announce(&DaemonEvent::Ended(attempt, unwritten));
             }
         }
         if self.engine.is_none() {
             self.hold();
             // No later run wants the results of those that were told to end.
-            let lost = |intent: &Intent| intent.here.is_some() && intent.standing(&self.dir) == Standing::Lost;
+            let lost = |intent: &Intent| intent.here.is_some() && intent.standing(&self.dir) == OrphanState::Lost;
             intents::of(&self.run).iter().filter(|intent| lost(intent)).for_each(|intent| intent.remove(&self.dir));
         }
     }
@@ -309,7 +309,7 @@ impl Daemon {
         });
     }
 
-    fn announce(&mut self, news: &Tell) {
+    fn announce(&mut self, news: &DaemonEvent) {
         // If the engine is gone, the next read shows it.
         let _ = self.engine.as_mut().map(|engine| engine.send(news));
     }
@@ -440,7 +440,7 @@ impl Daemon {
 }
 
 /// The next request of the engine.
-async fn next(engine: &mut Option<Channel>) -> io::Result<Option<Ask>> {
+async fn next(engine: &mut Option<Channel>) -> io::Result<Option<DaemonRequest>> {
     match engine {
         Some(engine) => engine.next().await,
         None => std::future::pending().await,

@@ -22,25 +22,25 @@ pub(crate) struct Library(ManuallyDrop<Nvml>);
 
 /// Why the library is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Closed {
+pub(crate) enum NvmlUnavailable {
     /// It does not exist: no NVIDIA driver is installed.
     Absent,
     /// It exists and cannot be used.
     Trouble(GpuFault),
 }
 
-impl Closed {
+impl NvmlUnavailable {
     pub(crate) fn words(&self) -> String {
         match self {
-            Closed::Absent => "there is no NVIDIA driver (libnvidia-ml.so.1) on this machine".to_owned(),
-            Closed::Trouble(fault) => fault.to_string(),
+            NvmlUnavailable::Absent => "there is no NVIDIA driver (libnvidia-ml.so.1) on this machine".to_owned(),
+            NvmlUnavailable::Trouble(fault) => fault.to_string(),
         }
     }
 }
 
 /// A GPU no longer answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lost;
+pub(crate) struct GpuLost;
 
 /// Optional queries besides the load. Each is a call and takes time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,7 +56,7 @@ impl Query {
 
 impl Library {
     /// Loads and starts the library: NVIDIA's own, or the one named by `FLOW_NVML_LIB`.
-    pub(crate) fn open() -> Result<Library, Closed> {
+    pub(crate) fn open() -> Result<Library, NvmlUnavailable> {
         let named: Option<OsString> = env::var_os(LIBRARY_VAR).filter(|name| !name.is_empty());
         let opened = match &named {
             Some(name) => Nvml::builder().lib_path(name).init(),
@@ -122,7 +122,7 @@ impl Handle<'_> {
     ///
     /// # Errors
     /// It no longer answers. A call that is missing, or not supported by this GPU, is not an error.
-    pub(crate) fn look(&self, ask: Query) -> Result<Look, Lost> {
+    pub(crate) fn look(&self, ask: Query) -> Result<Look, GpuLost> {
         let load = told(self.device.utilization_rates())?;
         let memory = if ask.memory { told(self.memory())? } else { None };
         let joules = if ask.energy { told(self.device.total_energy_consumption())? } else { None };
@@ -148,7 +148,7 @@ impl Handle<'_> {
     ///
     /// # Errors
     /// The GPU no longer answers.
-    pub(crate) fn processes(&self, memory: Option<Memory>) -> Result<Option<Vec<Process>>, Lost> {
+    pub(crate) fn processes(&self, memory: Option<Memory>) -> Result<Option<Vec<Process>>, GpuLost> {
         told(self.computing(memory))
     }
 
@@ -223,10 +223,10 @@ fn share(percent: u32) -> f64 {
 }
 
 /// A missing or unsupported call returns nothing; a GPU that fell off the bus is lost.
-fn told<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, Lost> {
+fn told<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, GpuLost> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(NvmlError::GpuLost | NvmlError::ResetRequired) => Err(Lost),
+        Err(NvmlError::GpuLost | NvmlError::ResetRequired) => Err(GpuLost),
         Err(_) => Ok(None),
     }
 }
@@ -243,9 +243,9 @@ fn no_answer(gpu: u32, error: &NvmlError) -> GpuFault {
     }
 }
 
-fn closed(error: &NvmlError, named: Option<&OsStr>) -> Closed {
-    Closed::Trouble(match (error, named) {
-        (NvmlError::LibloadingError(_), None) => return Closed::Absent,
+fn closed(error: &NvmlError, named: Option<&OsStr>) -> NvmlUnavailable {
+    NvmlUnavailable::Trouble(match (error, named) {
+        (NvmlError::LibloadingError(_), None) => return NvmlUnavailable::Absent,
         (NvmlError::LibloadingError(error), Some(named)) => GpuFault::LibraryNotLoaded {
             variable: LIBRARY_VAR.to_owned(),
             path: named.to_string_lossy().into_owned(),

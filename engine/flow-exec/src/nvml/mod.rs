@@ -10,7 +10,7 @@ mod survey;
 use serde::Serialize;
 
 pub(crate) use library::{Handle, Library, Query};
-pub use survey::{Card, Survey, survey};
+pub use survey::{GpuSurvey, Survey, survey};
 
 /// The environment variable that names the library to load instead of NVIDIA's.
 pub const LIBRARY_VAR: &str = "FLOW_NVML_LIB";

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{
     Look,
-    library::{Closed, Handle, Library, Query},
+    library::{Handle, Library, NvmlUnavailable, Query},
 };
 
 /// GPUs that nothing keeps awake take seconds each to start.
@@ -25,14 +25,14 @@ pub struct Survey {
     /// Number of installed GPUs.
     pub count: u32,
     /// The usable GPUs, in the library's order.
-    pub cards: Vec<Card>,
+    pub cards: Vec<GpuSurvey>,
     /// Reasons why GPUs cannot be used. Empty if there is simply no NVIDIA driver.
     pub troubles: Vec<Fault>,
 }
 
 /// The facts and the present state of a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Card {
+pub struct GpuSurvey {
     /// Its constant facts.
     #[serde(flatten)]
     pub facts: GpuFacts,
@@ -58,11 +58,13 @@ pub fn survey() -> Survey {
     }
 }
 
-fn ask(library: Result<&Library, &Closed>) -> Survey {
+fn ask(library: Result<&Library, &NvmlUnavailable>) -> Survey {
     let library = match library {
         Ok(library) => library,
-        Err(Closed::Absent) => return Survey::default(),
-        Err(Closed::Trouble(fault)) => return Survey { troubles: vec![fault.clone().into()], ..Survey::default() },
+        Err(NvmlUnavailable::Absent) => return Survey::default(),
+        Err(NvmlUnavailable::Trouble(fault)) => {
+            return Survey { troubles: vec![fault.clone().into()], ..Survey::default() };
+        }
     };
     let mut survey = Survey { driver: library.driver(), cuda: library.cuda(), ..Survey::default() };
     let count = match library.count() {
@@ -86,7 +88,7 @@ fn ask(library: Result<&Library, &Closed>) -> Survey {
     survey
 }
 
-fn card(handle: &Handle<'_>) -> Result<Card, GpuFault> {
+fn card(handle: &Handle<'_>) -> Result<GpuSurvey, GpuFault> {
     let facts = handle.facts()?;
     if handle.is_divided() {
         return Err(GpuFault::Divided { gpu: facts.index, model: facts.name });
@@ -96,5 +98,5 @@ fn card(handle: &Handle<'_>) -> Result<Card, GpuFault> {
         Ok(Look { processes, ..now })
     });
     let now = looked.map_err(|_| GpuFault::CardLost { gpu: facts.index })?;
-    Ok(Card { facts, now, pcie_largest: handle.largest_link() })
+    Ok(GpuSurvey { facts, now, pcie_largest: handle.largest_link() })
 }

@@ -48,11 +48,11 @@ impl Manifest {
     fn parse(text: &str) -> Result<Manifest, String> {
         // Check the version first, because a newer format may have unknown keys.
         #[derive(Deserialize)]
-        struct Versioned {
+        struct VersionOnly {
             plugin: Option<serde_yaml::Value>,
         }
         let yaml = |e: serde_yaml::Error| e.to_string();
-        match serde_yaml::from_str::<Versioned>(text).map_err(yaml)?.plugin {
+        match serde_yaml::from_str::<VersionOnly>(text).map_err(yaml)?.plugin {
             None => return Err(format!("it begins with `plugin: {VERSION}`, the version of its format")),
             Some(version) => match version.as_u64() {
                 Some(VERSION) => {}

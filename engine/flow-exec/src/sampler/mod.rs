@@ -19,7 +19,7 @@ use std::{
 use flow_core::{AttemptId, Usage, measure::HostSamples};
 use flow_protocol::Exit;
 
-pub use gpus::{Asked, CardStatus, GpuSampler};
+pub use gpus::{CardStatus, GpuSampler, SampleRequest};
 
 use crate::clock;
 use meter::Meter;
@@ -47,19 +47,19 @@ pub fn whole(exit: &Exit) -> Usage {
 /// The running sampler. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct Sampler {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedState {
     state: Mutex<SamplerState>,
     wake: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct SamplerState {
-    tracked: BTreeMap<AttemptId, Tracked>,
+    tracked: BTreeMap<AttemptId, TrackedAttempt>,
     /// The thread waits for the first attempt; otherwise it wakes by itself.
     idle: bool,
     /// CPU time of the thread.
@@ -68,14 +68,14 @@ struct SamplerState {
 }
 
 #[derive(Debug)]
-struct Tracked {
+struct TrackedAttempt {
     root: i32,
     samples: HostSamples,
     since: Instant,
     cpu: Duration,
 }
 
-impl Tracked {
+impl TrackedAttempt {
     fn cost(&self, cpu: Duration) -> f64 {
         share(cpu.saturating_sub(self.cpu), self.since)
     }
@@ -101,7 +101,7 @@ impl Sampler {
     /// # Errors
     /// As [`Sampler::start`].
     pub fn start_below(keeper: u32, engine: Option<u32>) -> io::Result<Sampler> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedState::default());
         let theirs = Arc::clone(&shared);
         let thread =
             thread::Builder::new().name("sampler".into()).spawn(move || theirs.run(Meter::new(keeper, engine)))?;
@@ -112,7 +112,7 @@ impl Sampler {
     pub fn track(&self, attempt: AttemptId, root: u32) {
         let mut state = self.shared.lock();
         let samples = HostSamples::since(clock::unix_seconds());
-        let tracked = Tracked { root: root.cast_signed(), samples, since: clock::steady(), cpu: state.cpu };
+        let tracked = TrackedAttempt { root: root.cast_signed(), samples, since: clock::steady(), cpu: state.cpu };
         state.tracked.insert(attempt, tracked);
         if state.idle {
             state.idle = false;
@@ -140,7 +140,7 @@ impl Drop for Sampler {
     }
 }
 
-impl Shared {
+impl SharedState {
     fn lock(&self) -> MutexGuard<'_, SamplerState> {
         // The map is valid after any panic: entries are only inserted and removed whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -31,7 +31,7 @@ pub(crate) struct Secrets {
 
 /// Why a value cannot be hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unhidable {
+pub(crate) enum HideFault {
     Empty,
     Short,
     Long,
@@ -50,13 +50,13 @@ impl fmt::Debug for Secrets {
     }
 }
 
-impl Unhidable {
+impl HideFault {
     /// Whether a value is one of these.
-    pub(crate) fn check(value: &str) -> Option<Unhidable> {
+    pub(crate) fn check(value: &str) -> Option<HideFault> {
         match value.trim() {
-            "" => Some(Unhidable::Empty),
-            value if value.len() > LONGEST => Some(Unhidable::Long),
-            value => lines(value).next().is_none().then_some(Unhidable::Short),
+            "" => Some(HideFault::Empty),
+            value if value.len() > LONGEST => Some(HideFault::Long),
+            value => lines(value).next().is_none().then_some(HideFault::Short),
         }
     }
 }
@@ -77,7 +77,7 @@ impl Secrets {
     /// A value that cannot be hidden is not looked for.
     pub(crate) fn new(values: Vec<String>) -> Secrets {
         let mut forms = BTreeSet::new();
-        for value in values.iter().filter(|value| Unhidable::check(value).is_none()).map(|value| value.trim()) {
+        for value in values.iter().filter(|value| HideFault::check(value).is_none()).map(|value| value.trim()) {
             forms.extend(forms::base64(value));
             forms.extend(lines(value).flat_map(forms::of));
         }
@@ -221,7 +221,7 @@ mod tests {
             size in 1..20_usize,
             before in ".{0,5}",
         ) {
-            prop_assume!(Unhidable::check(&value).is_none());
+            prop_assume!(HideFault::check(&value).is_none());
             let secrets = secrets(&[&value]);
             let line = lines(&value).next().unwrap();
             let json = |text: &str| serde_json::to_string(text).unwrap();
@@ -244,17 +244,17 @@ mod tests {
     #[test]
     fn what_cannot_be_hidden_is_told() {
         let cases = [
-            ("", Some(Unhidable::Empty)),
-            (" \n", Some(Unhidable::Empty)),
-            ("1234567", Some(Unhidable::Short)),
-            ("1234567\n12345\n", Some(Unhidable::Short)),
+            ("", Some(HideFault::Empty)),
+            (" \n", Some(HideFault::Empty)),
+            ("1234567", Some(HideFault::Short)),
+            ("1234567\n12345\n", Some(HideFault::Short)),
             ("12345678", None),
             ("öäüößßß8", None),
             ("key\n12345678\n", None),
         ];
         for (value, why) in cases {
-            assert_eq!(Unhidable::check(value), why, "{value:?}");
+            assert_eq!(HideFault::check(value), why, "{value:?}");
         }
-        assert_eq!(Unhidable::check(&"x".repeat(LONGEST + 1)), Some(Unhidable::Long));
+        assert_eq!(HideFault::check(&"x".repeat(LONGEST + 1)), Some(HideFault::Long));
     }
 }

@@ -16,13 +16,13 @@ use crate::{
         attempts::{
             collect::Builtin,
             corunners,
-            running::{self, Running},
-            state::{AttemptState, Unrecorded, cards_of, given},
+            running::{self, LiveAttempt},
+            state::{AttemptState, UnrecordedAttempt, cards_of, given},
         },
-        begin::fill::{Fill, Filled, Prepared},
+        begin::fill::{Fill, FilledAttempt, PreparedAttempt},
         decide::outcomes::Outcomes,
         executor::{Executor, Work},
-        machine::cards::Cards,
+        machine::cards::RunGpus,
         updates::outbox::Outbox,
     },
 };
@@ -62,17 +62,17 @@ impl<X: Executor> Attempts<X> {
     /// Nothing can be started here any more.
     pub(in crate::driver) fn start(
         &mut self,
-        filled: Vec<Filled>,
+        filled: Vec<FilledAttempt>,
         outcomes: &mut Outcomes,
-        cards: &mut Cards,
+        cards: &mut RunGpus,
         history: &History<'_>,
         out: &mut Outbox,
     ) -> Result<Vec<Builtin>, ExecError> {
         let mut ready = Vec::new();
-        for Filled { attempt, prepared } in filled {
+        for FilledAttempt { attempt, prepared } in filled {
             let Some((instance, killed)) = self.states.filling(attempt) else { continue };
             if prepared.is_err() || killed.is_some() {
-                self.states.set(attempt, AttemptState::Recording(Unrecorded::default()));
+                self.states.set(attempt, AttemptState::Recording(UnrecordedAttempt::default()));
             }
             match (prepared, killed) {
                 (prepared, Some(outcome)) => {
@@ -130,14 +130,14 @@ impl<X: Executor> Attempts<X> {
         &mut self,
         attempt: AttemptId,
         id: InstanceId,
-        mut prepared: Prepared,
+        mut prepared: PreparedAttempt,
         outcomes: &Outcomes,
         history: &History<'_>,
         out: &mut Outbox,
     ) -> Work {
         let measured = self.context.instance(id).measured;
         let (place, barrier) = (std::mem::take(&mut prepared.place), prepared.launch.barrier.take());
-        let (mut running, work) = Running::new(attempt, id, prepared, &self.context);
+        let (mut running, work) = LiveAttempt::new(attempt, id, prepared, &self.context);
         out.say(RunEvent::Started {
             instance: id,
             attempt,
@@ -198,7 +198,7 @@ impl<X: Executor> Attempts<X> {
         out: &mut Outbox,
     ) {
         let Some(instance) = self.states.running(attempt).map(|running| running.instance) else { return };
-        if self.states.set(attempt, AttemptState::Recording(Unrecorded::default())).is_some() {
+        if self.states.set(attempt, AttemptState::Recording(UnrecordedAttempt::default())).is_some() {
             self.due.ended(attempt);
             self.corunners.leave(attempt, clock::unix_seconds(), None);
             not_started(instance, attempt, Cause::NotStarted { error: Some(reason) }, outcomes, out);

@@ -18,18 +18,18 @@ use flow_core::{
 use flow_protocol::{self as protocol, Exit};
 use flow_store::StoreDir;
 
-use super::running::Running;
+use super::running::LiveAttempt;
 use crate::{
-    attempt::{Folder, Said},
+    attempt::{Folder, ProgramReport},
     clock, declared,
     driver::{
         begin::{context::RunContext, environments, live_sources},
-        executor::{Observed, OutcomeOverride, RemoteObservation, RetryAdvice},
+        executor::{LocalObservation, OutcomeOverride, RemoteObservation, RetryAdvice},
         plan::lookup::drifted,
         reports::builtin,
         results::{
             checkpoint::Checkpoint,
-            finish::{self, End},
+            finish::{self, EndedAttempt},
             keep::keep_inputs,
             listener::News,
         },
@@ -41,7 +41,7 @@ use crate::{
 /// An attempt whose program and all its descendants are gone.
 pub(crate) struct Collect {
     pub(crate) attempt: AttemptId,
-    pub(crate) running: Running,
+    pub(crate) running: LiveAttempt,
     pub(crate) exit: Exit,
     pub(crate) fingerprint: Option<Digest>,
     /// The fingerprint of the attempt.
@@ -51,7 +51,7 @@ pub(crate) struct Collect {
     pub(crate) corunners: BTreeMap<AttemptId, CoRunner>,
     /// The GPU that it lost, if any.
     pub(crate) lost: Option<GpuFacts>,
-    pub(crate) seen: Observed,
+    pub(crate) seen: LocalObservation,
     /// Observations that only the machine where it ran can make.
     pub(crate) there: Option<RemoteObservation>,
     /// An outcome that replaces what the program's exit says.
@@ -106,15 +106,15 @@ impl Collect {
 /// A built-in that is to run.
 pub(crate) struct Builtin {
     pub(crate) attempt: AttemptId,
-    pub(crate) running: Running,
+    pub(crate) running: LiveAttempt,
     pub(crate) fingerprint: Option<Digest>,
 }
 
 /// The result of an attempt.
-pub(crate) struct Collected {
+pub(crate) struct CollectedAttempt {
     pub(crate) attempt: AttemptId,
     pub(crate) instance: InstanceId,
-    pub(crate) running: Running,
+    pub(crate) running: LiveAttempt,
     /// Its end is written down for the next run.
     pub(crate) is_noted: bool,
     pub(crate) corunners: BTreeMap<AttemptId, CoRunner>,
@@ -128,7 +128,7 @@ pub(crate) struct Collected {
 }
 
 /// Runs a built-in and collects its files.
-pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
+pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> CollectedAttempt {
     let Builtin { attempt, mut running, fingerprint } = builtin;
     let (expansion, id) = (&context.session.expansion, running.instance);
     let began = clock::unix_seconds();
@@ -148,7 +148,7 @@ pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
     };
     let code = Some(i32::from(done.is_err()));
     let exit = Exit { code, started_at: began, ended_at: clock::unix_seconds(), ..Exit::default() };
-    running.listener.said = Said::Builtin(done.as_ref().map(drop).map_err(Fault::clone));
+    running.listener.said = ProgramReport::Builtin(done.as_ref().map(drop).map_err(Fault::clone));
     let ended = Collect {
         attempt,
         running,
@@ -158,7 +158,7 @@ pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
         window: None,
         corunners: BTreeMap::new(),
         lost: None,
-        seen: Observed::default(),
+        seen: LocalObservation::default(),
         there: None,
         instead: None,
         closed: None,
@@ -174,7 +174,7 @@ pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
     collected
 }
 
-pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
+pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAttempt {
     ended.hear();
     let is_noted = ended.is_noted();
     let Collect { attempt, mut running, exit, fingerprint, attempt_fingerprint, window, corunners, lost, .. } = ended;
@@ -186,7 +186,8 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
     if let Some(RemoteObservation { looks, released, .. }) = there {
         running.listener.was_heard(&running.folder, exit.started_at, released, looks);
     }
-    let finished = exit.code == Some(0) && matches!(running.listener.said, Said::Outcome(protocol::Outcome::Ok, _));
+    let finished =
+        exit.code == Some(0) && matches!(running.listener.said, ProgramReport::Outcome(protocol::Outcome::Ok, _));
     // A program that was warned of the time limit and says that it finished has finished.
     let instead = instead.filter(|instead| !(finished && instead.is_time_limit()));
     let instead = instead.filter(|_| running.killed.is_none());
@@ -195,7 +196,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
     let fingerprints = fingerprint.zip(attempt_fingerprint).filter(|_| running.process);
     let checkpoint = fingerprints.map(|(fingerprint, attempt)| context.checkpoint(fingerprint, attempt, instance));
     let (mut result, unkept) = finish::finish(
-        End {
+        EndedAttempt {
             workflow: &expansion.workflow,
             machine: expansion.machine_of(instance),
             step: &expansion.steps[instance.step.index()].name,
@@ -285,7 +286,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
             checkpoint.is_left();
         }
     }
-    Collected { attempt, instance: id, running, is_noted, corunners, news, notices, again, result }
+    CollectedAttempt { attempt, instance: id, running, is_noted, corunners, news, notices, again, result }
 }
 
 /// Whether a result resumed from attempts in another software environment.
@@ -333,7 +334,7 @@ fn continues(
 /// copies of files cannot change; the read-only copies of folders change only if a step writes into its inputs. If it
 /// could read the author's files, or an earlier run started it, a file written since its start counts as changed, because
 /// the author may have taken an edit back.
-fn changed(context: &RunContext, running: &Running) -> Vec<Disturbance> {
+fn changed(context: &RunContext, running: &LiveAttempt) -> Vec<Disturbance> {
     let session = &context.session;
     let mut why = Vec::new();
     let input_changed = |path| Disturbance::InputChanged { path, differences: Vec::new() };

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use flow_core::{AttemptId, CorunGpus, Expansion, InstanceId, learn::History, measure::CoRunner};
 
-use super::running::Running;
+use super::running::LiveAttempt;
 use crate::driver::executor::RecordedCoRunners;
 
 /// Notes which attempts ran beside one that has ended. `beside` has them if another process supervised it.
 pub(crate) fn note_end<'c>(
     expansion: &Expansion,
-    running: &mut Running,
+    running: &mut LiveAttempt,
     corunners: impl Iterator<Item = &'c CoRunner> + Clone,
     beside: Option<&RecordedCoRunners>,
 ) {
@@ -57,7 +57,7 @@ fn of_group(expansion: &Expansion, instance: InstanceId) -> (Vec<String>, Vec<St
 }
 
 /// The reason why it shares its GPUs, as a notice.
-pub(crate) fn trial(history: &History<'_>, running: &Running, others: &[String]) -> String {
+pub(crate) fn trial(history: &History<'_>, running: &LiveAttempt, others: &[String]) -> String {
     // The other one may start a moment later.
     let with = if others.is_empty() { String::new() } else { format!(" with {}", others.join(", ")) };
     let model = running.circumstances.gpu_models.first().map_or("card", String::as_str);

@@ -8,10 +8,10 @@ use flow_core::{
 
 use super::{
     Attempts,
-    collect::Collected,
+    collect::CollectedAttempt,
     hearing,
-    running::Running,
-    state::{AttemptState, Unrecorded},
+    running::LiveAttempt,
+    state::{AttemptState, UnrecordedAttempt},
 };
 use crate::{
     driver::{
@@ -24,7 +24,7 @@ use crate::{
 
 /// The files and folders of an attempt that another run would need until its result is recorded. If it is not `good`, its work
 /// folder stays for inspection.
-fn needed(running: &Running, good: bool, is_noted: bool) -> Vec<Leftover> {
+fn needed(running: &LiveAttempt, good: bool, is_noted: bool) -> Vec<Leftover> {
     /// From so many on, artifacts are removed by their places.
     const MANY: usize = 64;
     // A job's stay until the batch system is asked no more.
@@ -57,12 +57,13 @@ impl<X: Executor> Attempts<X> {
     /// more.
     pub(in crate::driver) fn collected(
         &mut self,
-        collected: Collected,
+        collected: CollectedAttempt,
         ending: bool,
         history: &mut History<'_>,
         out: &mut Outbox,
     ) -> Option<(StepResult, bool)> {
-        let Collected { attempt, instance, running, is_noted, corunners, news, notices, again, mut result } = collected;
+        let CollectedAttempt { attempt, instance, running, is_noted, corunners, news, notices, again, mut result } =
+            collected;
         if !matches!(self.states.get(attempt), Some(AttemptState::Collecting(_))) {
             return None;
         }
@@ -88,7 +89,7 @@ impl<X: Executor> Attempts<X> {
         // The outputs of a good attempt are in the store.
         let needed = needed(&running, outcome == Outcome::Ok && !missed, is_noted);
         let is_written = is_noted || running.is_detached();
-        let mut unrecorded = Unrecorded { needed, intent: running.intent.filter(|_| is_written) };
+        let mut unrecorded = UnrecordedAttempt { needed, intent: running.intent.filter(|_| is_written) };
         if !running.joinable && !is_noted {
             unrecorded.needed.drain(..).for_each(|path| self.leftovers.add(path));
         }
@@ -120,7 +121,7 @@ impl<X: Executor> Attempts<X> {
         }
         let Some((_, AttemptState::Recording(unrecorded))) = self.states.remove(attempt) else { return };
         self.executor.settled(attempt);
-        let Unrecorded { needed, intent } = unrecorded;
+        let UnrecordedAttempt { needed, intent } = unrecorded;
         if let Some(intent) = intent {
             let is_given_up = |attempt| matches!(self.states.get(attempt), Some(AttemptState::GivenUp));
             if intent.members.iter().any(|member| is_given_up(member.attempt)) {

@@ -8,17 +8,17 @@ use crate::driver::{
 };
 
 /// New output of a program, and its listener.
-pub(crate) struct Heard {
+pub(crate) struct AttemptOutput {
     pub(crate) attempt: AttemptId,
     pub(crate) listener: Listener,
     pub(crate) news: News,
 }
 
 /// Reads new output of programs. Slow if they have written much.
-pub(crate) fn listen(listeners: Vec<(AttemptId, Listener)>, now: f64) -> Vec<Heard> {
+pub(crate) fn listen(listeners: Vec<(AttemptId, Listener)>, now: f64) -> Vec<AttemptOutput> {
     let hear = |(attempt, mut listener): (AttemptId, Listener)| {
         let news = listener.listen(now);
-        Heard { attempt, listener, news }
+        AttemptOutput { attempt, listener, news }
     };
     listeners.into_iter().map(hear).collect()
 }

@@ -19,8 +19,8 @@ use crate::{
     driver::{
         begin::context::RunContext,
         decide::outcomes::Outcomes,
-        executor::{Ended, Executor, intents::Intent},
-        machine::{cards::Cards, peers::Others},
+        executor::{AttemptEnd, Executor, intents::Intent},
+        machine::{cards::RunGpus, peers::OtherRuns},
         results::{cleanup::FolderRemover, listener::Listener},
         updates::outbox::Outbox,
     },
@@ -35,9 +35,9 @@ use flow_core::{
 };
 use {
     collect::Collect,
-    hearing::Heard,
+    hearing::AttemptOutput,
     polling::{LISTEN, LISTEN_AFAR, PollSchedule},
-    running::Running,
+    running::LiveAttempt,
     state::{AttemptState, AttemptStates, EndedProgram, cards_of},
     windows::CorunWindows,
 };
@@ -50,7 +50,7 @@ pub(crate) struct Attempts<X> {
     windows: CorunWindows,
     /// Records which attempts ran at the same time.
     corunners: CoRunners,
-    others: Others,
+    others: OtherRuns,
     /// Removes the files of attempts that nobody needs any more.
     pub(crate) leftovers: FolderRemover,
     /// Jobs of earlier runs whose attempts here will not start after all.
@@ -66,7 +66,7 @@ impl<X: Executor> Attempts<X> {
             due: PollSchedule::default(),
             windows: CorunWindows::default(),
             corunners: CoRunners::default(),
-            others: Others::default(),
+            others: OtherRuns::default(),
             leftovers: FolderRemover::default(),
             unjoined: Vec::new(),
         }
@@ -98,7 +98,7 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// Notes the other runs of this machine in all attempts that run here.
-    pub(crate) fn beside(&mut self, others: Others) {
+    pub(crate) fn beside(&mut self, others: OtherRuns) {
         self.others = others;
         for attempt in self.due.here() {
             let Some(running) = self.states.running_mut(*attempt) else { continue };
@@ -114,7 +114,7 @@ impl<X: Executor> Attempts<X> {
 
     /// The attempts as the status file shows them.
     pub(crate) fn status(&self) -> Vec<flow_store::Running> {
-        let shown = |(id, running): (_, &Running)| running.shown(id, self.context.instance(running.instance));
+        let shown = |(id, running): (_, &LiveAttempt)| running.shown(id, self.context.instance(running.instance));
         let collecting = self.states.all_collecting(clock::unix_seconds());
         let mut all: Vec<_> = collecting.chain(self.states.all_running().map(shown)).collect();
         all.sort_by_key(|running| running.attempt);
@@ -124,7 +124,7 @@ impl<X: Executor> Attempts<X> {
     /// Number of queued and running jobs in the batch system.
     pub(crate) fn jobs(&self) -> Jobs {
         let mut jobs = Jobs::default();
-        let is_batch = |running: &&Running| self.context.instance(running.instance).is_batch();
+        let is_batch = |running: &&LiveAttempt| self.context.instance(running.instance).is_batch();
         for running in self.states.all_running().map(|(_, running)| running).filter(is_batch) {
             *(if running.queued.is_some() { &mut jobs.queued } else { &mut jobs.running }) += 1;
         }
@@ -132,7 +132,7 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// A running attempt begins to be collected. Its placement is held meanwhile.
-    fn begin_to_collect(&mut self, attempt: AttemptId) -> Option<Running> {
+    fn begin_to_collect(&mut self, attempt: AttemptId) -> Option<LiveAttempt> {
         let running = self.states.running(attempt)?;
         let ended = EndedProgram {
             shown: running.shown(attempt, self.context.instance(running.instance)),
@@ -224,7 +224,7 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// An attempt has ended. The first end in a group closes the group's window.
-    pub(crate) fn closes(&mut self, attempt: AttemptId, end: &Ended, cards: &mut Cards, out: &mut Outbox) {
+    pub(crate) fn closes(&mut self, attempt: AttemptId, end: &AttemptEnd, cards: &mut RunGpus, out: &mut Outbox) {
         let Some(running) = self.states.running_mut(attempt) else { return };
         out.tell(Event::Collecting { attempt });
         // An end may be reported twice, but its GPUs are released once.
@@ -252,12 +252,12 @@ impl<X: Executor> Attempts<X> {
     pub(crate) fn on_exited(
         &mut self,
         attempt: AttemptId,
-        end: Ended,
+        end: AttemptEnd,
         outcomes: &Outcomes,
-        cards: &mut Cards,
+        cards: &mut RunGpus,
         out: &mut Outbox,
     ) -> Option<Collect> {
-        let Ended { exit, mut seen, there, instead, beside } = end;
+        let AttemptEnd { exit, mut seen, there, instead, beside } = end;
         let mut running = self.begin_to_collect(attempt)?;
         self.due.ended(attempt);
         let corun = self.context.instance(running.instance).corun.as_ref();
@@ -366,9 +366,9 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// Applies what programs have printed since the last time.
-    pub(crate) fn heard(&mut self, heard: Vec<Heard>, out: &mut Outbox) {
+    pub(crate) fn heard(&mut self, heard: Vec<AttemptOutput>, out: &mut Outbox) {
         let mut refused = Vec::new();
-        for Heard { attempt, listener, news } in heard {
+        for AttemptOutput { attempt, listener, news } in heard {
             // An attempt that could not be started has no output.
             let Some(running) = self.states.running_mut(attempt) else { continue };
             running.listener.take_back(listener);

@@ -12,7 +12,7 @@ use flow_store::{Activity, CapturedInput, Objects, Queued};
 use crate::{
     attempt::Folder,
     driver::{
-        begin::{context::RunContext, environments, fill::Prepared, step_variables::StepVariables},
+        begin::{context::RunContext, environments, fill::PreparedAttempt, step_variables::StepVariables},
         executor::{Work, intents::Intent},
         results::listener::Listener,
     },
@@ -20,7 +20,7 @@ use crate::{
     node::{NodeFacts, NodeFiles},
 };
 
-pub(crate) struct Running {
+pub(crate) struct LiveAttempt {
     pub(crate) instance: InstanceId,
     pub(crate) folder: Folder,
     pub(crate) resolved: ResolvedInstance,
@@ -64,15 +64,15 @@ pub(crate) struct Running {
     pub(crate) activity: Activity,
 }
 
-impl Running {
+impl LiveAttempt {
     /// Makes an attempt from its filled folder, and the request for its executor.
     pub(crate) fn new(
         attempt: AttemptId,
         instance: InstanceId,
-        prepared: Prepared,
+        prepared: PreparedAttempt,
         context: &RunContext,
-    ) -> (Running, Work) {
-        let Prepared {
+    ) -> (LiveAttempt, Work) {
+        let PreparedAttempt {
             placement,
             launch,
             folder,
@@ -90,7 +90,7 @@ impl Running {
         // A job of an earlier run may still wait, too.
         let began_before = job.as_ref().map(|job| job.joined && NodeFiles::of(folder.path()).read_started().is_some());
         let env = launch.env.all();
-        let running = Running {
+        let running = LiveAttempt {
             instance,
             process: !matches!(resolved.body, Body::Builtin { .. }),
             batch: job.is_some() || joined.is_some(),

@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use flow_core::{AttemptId, Instance, InstanceId, Outcome, sched::Placement};
 use flow_store::{Activity, Doing};
 
-use super::running::Running;
+use super::running::LiveAttempt;
 use crate::driver::{executor::intents::Intent, results::cleanup::Leftover};
 
 /// Hashing and copying is shown after this many seconds.
@@ -16,11 +16,11 @@ pub(crate) enum AttemptState {
     /// Its folder is being filled. If it was killed meanwhile, its program does not start.
     Filling { killed: Option<Outcome> },
     /// Its program runs, or waits in a batch queue.
-    Running(Box<Running>),
+    Running(Box<LiveAttempt>),
     /// Its program has ended, and its outputs are being collected.
     Collecting(Box<EndedProgram>),
     /// Its result is known and not recorded yet.
-    Recording(Unrecorded),
+    Recording(UnrecordedAttempt),
     /// Its result is dropped, because nobody waits for it. The next run starts or collects it.
     GivenUp,
 }
@@ -41,7 +41,7 @@ pub(crate) struct EndedProgram {
 
 /// What the next run would need if this one died before the result is recorded.
 #[derive(Default)]
-pub(crate) struct Unrecorded {
+pub(crate) struct UnrecordedAttempt {
     /// Work folders and records of ends.
     pub(crate) needed: Vec<Leftover>,
     /// The intent, if the end is written down.
@@ -145,21 +145,21 @@ impl AttemptStates {
         }
     }
 
-    pub(crate) fn running(&self, attempt: AttemptId) -> Option<&Running> {
+    pub(crate) fn running(&self, attempt: AttemptId) -> Option<&LiveAttempt> {
         match self.get(attempt)? {
             AttemptState::Running(running) => Some(running),
             _ => None,
         }
     }
 
-    pub(crate) fn running_mut(&mut self, attempt: AttemptId) -> Option<&mut Running> {
+    pub(crate) fn running_mut(&mut self, attempt: AttemptId) -> Option<&mut LiveAttempt> {
         match self.all.get_mut(&attempt)? {
             (_, AttemptState::Running(running)) => Some(running),
             _ => None,
         }
     }
 
-    pub(crate) fn all_running(&self) -> impl Iterator<Item = (AttemptId, &Running)> {
+    pub(crate) fn all_running(&self) -> impl Iterator<Item = (AttemptId, &LiveAttempt)> {
         self.all.iter().filter_map(|(attempt, (_, state))| match state {
             AttemptState::Running(running) => Some((*attempt, &**running)),
             _ => None,
@@ -167,7 +167,7 @@ impl AttemptStates {
     }
 
     /// What is unrecorded of another attempt with this intent, which a group has for all its members.
-    pub(crate) fn same_unit(&mut self, intent: &Arc<Intent>) -> Option<&mut Unrecorded> {
+    pub(crate) fn same_unit(&mut self, intent: &Arc<Intent>) -> Option<&mut UnrecordedAttempt> {
         self.all.values_mut().find_map(|(_, state)| match state {
             AttemptState::Recording(other) if other.intent.as_ref().is_some_and(|of| Arc::ptr_eq(of, intent)) => {
                 Some(other)
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     fn recording() -> AttemptState {
-        AttemptState::Recording(Unrecorded::default())
+        AttemptState::Recording(UnrecordedAttempt::default())
     }
 
     #[test]

@@ -14,7 +14,7 @@ use flow_store::{Activity, Captures, CopyRoom, InputSize, InputToCapture, Inputs
 use crate::{
     ExecError,
     driver::{
-        plan::lookup::{Recorded, StoreLookup, inputs_of, list_environments},
+        plan::lookup::{RecordedParts, StoreLookup, inputs_of, list_environments},
         recover::orphans::OrphanedWork,
         session::Session,
     },
@@ -27,7 +27,7 @@ const TRIES: u32 = 3;
 pub(crate) struct Capture<'a> {
     pub(crate) session: &'a Session,
     pub(crate) store: &'a Store,
-    pub(crate) recorded: &'a Recorded,
+    pub(crate) recorded: &'a RecordedParts,
     pub(crate) run: &'a RunId,
     pub(crate) wanted: &'a [InstanceId],
     pub(crate) force: &'a Force,
@@ -39,7 +39,7 @@ pub(crate) struct Capture<'a> {
 }
 
 /// The plan and inputs that a run starts with.
-pub(crate) struct Taken {
+pub(crate) struct CapturedPlan {
     pub(crate) inputs: Inputs,
     pub(crate) captures: Captures,
     pub(crate) plan: Plan,
@@ -62,7 +62,7 @@ impl Capture<'_> {
         &self,
         previous: Option<&Snapshot>,
         mut set_up: impl FnMut(&Plan) -> Result<bool, ExecError>,
-    ) -> Result<Taken, ExecError> {
+    ) -> Result<CapturedPlan, ExecError> {
         let Capture { session, store, .. } = *self;
         let inputs = inputs_of(session, Some(store.objects().clone()), previous).doing(self.activity.clone());
         list_environments(session, self.wanted, &inputs);
@@ -88,7 +88,7 @@ impl Capture<'_> {
                 captured => captured.err().map(|error| format!("{error}; flow reads the inputs in place")),
             };
             let notices = ignored(session, &inputs, &read).into_iter().chain(refused).collect();
-            return Ok(Taken { inputs, captures, plan, reused, notices });
+            return Ok(CapturedPlan { inputs, captures, plan, reused, notices });
         }
     }
 

@@ -17,7 +17,7 @@ use nix::fcntl::Flock;
 use super::{environments::Environments, run_claims::RunClaims, start::Environment};
 use crate::{
     driver::{
-        plan::lookup::Recorded, recover::orphans::OrphanedWork, results::checkpoint::Checkpoint, session::Session,
+        plan::lookup::RecordedParts, recover::orphans::OrphanedWork, results::checkpoint::Checkpoint, session::Session,
     },
     secrets::Secrets,
 };
@@ -27,7 +27,7 @@ pub(crate) struct RunContext {
     pub(crate) builtins: Arc<dyn Builtins>,
     pub(crate) store: Store,
     /// To explain why a step runs.
-    pub(crate) recorded: Recorded,
+    pub(crate) recorded: RecordedParts,
     pub(crate) objects: Objects,
     pub(crate) run: RunId,
     pub(crate) run_dir: RunDir,
@@ -38,7 +38,7 @@ pub(crate) struct RunContext {
     pub(crate) force: Force,
     pub(crate) inputs: Inputs,
     pub(crate) captures: Captures,
-    pub(crate) known: Known,
+    pub(crate) known: RunResults,
     pub(crate) claimed: RunClaims,
     /// The result of each instance in the previous run, if it can be relied on.
     pub(crate) stood: Vec<Option<SnapshotResult>>,
@@ -92,7 +92,7 @@ impl RunContext {
 }
 
 /// Results by instance. Each is set once and never changes, so that jobs can read it during the run.
-pub(crate) struct Known {
+pub(crate) struct RunResults {
     results: Vec<OnceLock<KnownResult>>,
     asked: AskedResults,
 }
@@ -103,9 +103,9 @@ enum KnownResult {
     Stands(Digest, OnceLock<Arc<StepResult>>),
 }
 
-impl Known {
-    pub(crate) fn of_nothing(instances: usize) -> Known {
-        Known { results: (0..instances).map(|_| OnceLock::new()).collect(), asked: AskedResults::default() }
+impl RunResults {
+    pub(crate) fn of_nothing(instances: usize) -> RunResults {
+        RunResults { results: (0..instances).map(|_| OnceLock::new()).collect(), asked: AskedResults::default() }
     }
 
     /// Sets the result of an instance. The first one wins.
@@ -147,7 +147,7 @@ impl KnownResult {
     }
 }
 
-impl SettledResults for Known {
+impl SettledResults for RunResults {
     fn result(&self, id: InstanceId) -> Option<&StepResult> {
         if self.unread(id).is_some() {
             self.asked.ask(id);

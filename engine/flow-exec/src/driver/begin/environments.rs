@@ -51,11 +51,11 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The environments of a run's attempts.
 pub(crate) struct Environments {
     shell: Shell,
-    seen: Mutex<BTreeMap<Vec<String>, Recorded>>,
+    seen: Mutex<BTreeMap<Vec<String>, RecordedEnvironment>>,
 }
 
 /// When an environment was looked at, and its object.
-type Recorded = (Instant, Option<Digest>);
+type RecordedEnvironment = (Instant, Option<Digest>);
 
 /// The digests of the shell's variables.
 struct Shell {
@@ -184,12 +184,12 @@ pub struct PresentEnvironment {
     shell: Shell,
     inherited: BTreeMap<String, String>,
     objects: Objects,
-    known: BTreeMap<Digest, Since>,
+    known: BTreeMap<Digest, EnvironmentChange>,
 }
 
 /// How the environment differs from the one of a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Since {
+pub struct EnvironmentChange {
     pub differences: Vec<Difference>,
     /// The result is from a node whose programs cannot be seen from here.
     pub is_unseen: bool,
@@ -224,7 +224,7 @@ impl PresentEnvironment {
     }
 
     /// How it differs from a recorded environment.
-    pub fn since(&mut self, recorded: &Digest) -> Since {
+    pub fn since(&mut self, recorded: &Digest) -> EnvironmentChange {
         if let Some(known) = self.known.get(recorded) {
             return known.clone();
         }
@@ -233,7 +233,7 @@ impl PresentEnvironment {
         since
     }
 
-    fn compare(&self, mut was: Environment) -> Since {
+    fn compare(&self, mut was: Environment) -> EnvironmentChange {
         if was.on_node {
             // Another machine has another `/usr`, under the same name.
             let is_shared = |prefix: &String| !prefix.starts_with("/usr") && Path::new(prefix).is_dir();
@@ -241,12 +241,17 @@ impl PresentEnvironment {
         }
         let mut is = environment::again(&was, &|name| self.inherited.get(name).cloned());
         self.shell.put_into(&mut is);
-        Since { differences: was.differences(&is), is_unseen: was.on_node && was.programs.is_empty() }
+        EnvironmentChange { differences: was.differences(&is), is_unseen: was.on_node && was.programs.is_empty() }
     }
 
     /// How it differs from the one of the last result of an instance, if that is kept. A declared environment is part of
     /// the fingerprint, so its changes are a reason already.
-    pub fn since_last(&mut self, session: &Session, knowledge: &Knowledge, id: InstanceId) -> Option<Since> {
+    pub fn since_last(
+        &mut self,
+        session: &Session,
+        knowledge: &Knowledge,
+        id: InstanceId,
+    ) -> Option<EnvironmentChange> {
         let (results, expansion) = (knowledge.results()?, &session.expansion);
         if expansion.environment_of(&expansion.instances[id.index()]).is_some() {
             return None;
@@ -264,10 +269,10 @@ impl PresentEnvironment {
         session: &Session,
         knowledge: &Knowledge,
         plan: &Plan,
-    ) -> IndexMap<Since, Vec<InstanceId>> {
+    ) -> IndexMap<EnvironmentChange, Vec<InstanceId>> {
         /// An older instance of a step need not have a result.
         const ASKED: usize = 8;
-        let mut changes: IndexMap<Since, Vec<InstanceId>> = IndexMap::new();
+        let mut changes: IndexMap<EnvironmentChange, Vec<InstanceId>> = IndexMap::new();
         let mut asked: BTreeMap<_, usize> = BTreeMap::new();
         for item in plan.items.iter().filter(|item| matches!(item.state, State::Run(_))) {
             let asked = asked.entry(session.expansion.instances[item.id.index()].step).or_default();
@@ -277,7 +282,7 @@ impl PresentEnvironment {
             }
             if let Some(since) = self.since_last(session, knowledge, item.id) {
                 *asked = ASKED;
-                if since != Since::default() {
+                if since != EnvironmentChange::default() {
                     changes.entry(since).or_default().push(item.id);
                 }
             }
@@ -286,12 +291,12 @@ impl PresentEnvironment {
     }
 
     /// The cached instances of a plan whose environment differs, by the difference.
-    pub fn changes(&mut self, plan: &Plan) -> IndexMap<Since, Vec<InstanceId>> {
-        let mut changes: IndexMap<Since, Vec<InstanceId>> = IndexMap::new();
+    pub fn changes(&mut self, plan: &Plan) -> IndexMap<EnvironmentChange, Vec<InstanceId>> {
+        let mut changes: IndexMap<EnvironmentChange, Vec<InstanceId>> = IndexMap::new();
         for item in &plan.items {
             if let State::Cached { environment: Some(recorded), .. } = &item.state {
                 let since = self.since(recorded);
-                if since != Since::default() {
+                if since != EnvironmentChange::default() {
                     changes.entry(since).or_default().push(item.id);
                 }
             }

@@ -19,7 +19,7 @@ use crate::{
     driver::{
         executor::{
             BatchWork, DetachedAttempt,
-            intents::{Given, Intent, Member},
+            intents::{Intent, LocalAllocation, Member},
         },
         plan::lookup,
         results::{finish, listener::Listener},
@@ -66,13 +66,13 @@ pub(crate) fn large_copies(context: &RunContext, unit: &[Fill]) -> Vec<(Instance
 }
 
 /// The filled attempt, or the reason why it cannot be started.
-pub(crate) struct Filled {
+pub(crate) struct FilledAttempt {
     pub(crate) attempt: AttemptId,
-    pub(crate) prepared: Result<Box<Prepared>, Cause>,
+    pub(crate) prepared: Result<Box<PreparedAttempt>, Cause>,
 }
 
 /// An attempt whose folder is filled.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedAttempt {
     pub(crate) placement: Placement,
     pub(crate) launch: start::Launch,
     pub(crate) folder: Folder,
@@ -96,17 +96,17 @@ pub(crate) struct Prepared {
 }
 
 /// Fills the folders of a unit first, so that its programs start together. A `joined` unit already has them.
-pub(crate) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>) -> Vec<Filled> {
+pub(crate) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>) -> Vec<FilledAttempt> {
     if let Some(intent) = joined {
         let with = unit.iter().zip(&intent.members);
-        let joined = |(fill, member): (&Fill, &Member)| Filled {
+        let joined = |(fill, member): (&Fill, &Member)| FilledAttempt {
             attempt: fill.attempt,
             prepared: join(context, fill, member, &intent).map(Box::new),
         };
         return with.map(joined).collect();
     }
-    let filled = |fill: &Fill| Filled { attempt: fill.attempt, prepared: prepare(context, fill).map(Box::new) };
-    let mut all: Vec<Filled> = unit.iter().map(filled).collect();
+    let filled = |fill: &Fill| FilledAttempt { attempt: fill.attempt, prepared: prepare(context, fill).map(Box::new) };
+    let mut all: Vec<FilledAttempt> = unit.iter().map(filled).collect();
     let members: Vec<Member> =
         all.iter().zip(&unit).filter_map(|(filled, fill)| member(context, filled, fill)).collect();
     if !members.is_empty() {
@@ -143,7 +143,7 @@ fn unwritten(context: &RunContext) -> Intent {
     Intent { key: String::new(), task: None, job: None, run, members, here: None, boot: String::new(), is_over: false }
 }
 
-fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
+fn prepare(context: &RunContext, fill: &Fill) -> Result<PreparedAttempt, Cause> {
     let (session, placement) = (&context.session, &fill.placement);
     let expansion = &session.expansion;
     let instance = &expansion.instances[fill.instance.index()];
@@ -246,7 +246,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         // This run may not live to write them when it fails.
         folder.write_variables(&launch.env.clone().into_own()).map_err(|e| not_made(folder.path(), e))?;
     }
-    Ok(Prepared {
+    Ok(PreparedAttempt {
         placement: placement.clone(),
         launch,
         folder,
@@ -308,11 +308,11 @@ fn only_model(machine: &Machine) -> Option<String> {
 }
 
 /// The record of an attempt that may survive this run.
-fn member(context: &RunContext, filled: &Filled, fill: &Fill) -> Option<Member> {
+fn member(context: &RunContext, filled: &FilledAttempt, fill: &Fill) -> Option<Member> {
     let prepared = filled.prepared.as_ref().ok()?;
     let outputs = context.instance(fill.instance).outputs.iter();
     let outputs = outputs.map(|output| output.path.to_string());
-    let given = || Given { placement: fill.placement.clone(), circumstances: prepared.circumstances.clone() };
+    let given = || LocalAllocation { placement: fill.placement.clone(), circumstances: prepared.circumstances.clone() };
     let (fingerprint, given) = match (&prepared.job, &prepared.stays) {
         (Some(_), _) => (fill.fingerprint?, None),
         (None, Some(_)) => (fill.claim?, Some(Box::new(given()))),
@@ -346,7 +346,7 @@ pub(crate) fn joins(context: &RunContext, unit: &[Fill]) -> Option<Intent> {
 }
 
 /// Joins an attempt of an earlier run in its existing folder.
-fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> Result<Prepared, Cause> {
+fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> Result<PreparedAttempt, Cause> {
     let expansion = &context.session.expansion;
     let instance = &expansion.instances[fill.instance.index()];
     let unresolved = |error| Cause::Unresolved { error };
@@ -381,7 +381,7 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
         }
     };
     let captured = instance.inputs.iter().chain(&resolved.inputs).filter_map(captured).collect();
-    Ok(Prepared {
+    Ok(PreparedAttempt {
         placement,
         launch: start::Launch {
             argv: Vec::new(),

@@ -22,7 +22,7 @@ use crate::{
     declared,
     driver::session::Session,
     environment::packages_of,
-    live_sources::{self, LiveSource, Way},
+    live_sources::{self, LiveSource, SourceRoute},
     site_packages::distributions,
     workspace::{real, relative},
 };
@@ -54,7 +54,9 @@ impl Session {
             for source in finder.named(&line, &own, &instance.inputs) {
                 let step = &self.expansion.steps[instance.step.index()].name;
                 let (_, missing) = self.copies(&instance.inputs, &source);
-                if (source.way == Way::Hook || !missing.is_empty()) && seen.insert((instance.step, source.clone())) {
+                if (source.way == SourceRoute::Hook || !missing.is_empty())
+                    && seen.insert((instance.step, source.clone()))
+                {
                     wrong.push((step.clone(), self.not_covered(step, &source, &missing)));
                 }
             }
@@ -142,7 +144,7 @@ impl Session {
         let LiveSource { name, folder, modules, way } = source;
         let near = |path: &Path| relative(&self.workspace.folder, path);
         let shown = near(folder);
-        if *way == Way::Hook {
+        if *way == SourceRoute::Hook {
             return Diagnostic::new(format!(
                 "`{name}` is an editable install of `{shown}`, so `{step}` imports the files that you edit; flow cannot put the run's copy before them"
             ))
@@ -235,7 +237,7 @@ pub(crate) fn put_first(
     }
     let copies: BTreeSet<PathBuf> = sources
         .iter()
-        .filter(|source| source.way != Way::Hook)
+        .filter(|source| source.way != SourceRoute::Hook)
         .flat_map(|one| session.copies(&inputs, one).0)
         .collect();
     if copies.is_empty() {
@@ -368,7 +370,7 @@ impl Finder<'_> {
     const INSIDE: fn(&Path, &LiveSource) -> bool = |root, source| source.folder.starts_with(root);
     /// A folder of installed packages is no source.
     const OUTSIDE: fn(&Path, &LiveSource) -> bool = |root, source| {
-        let is_source = source.way == Way::Hook || !source.modules.is_empty();
+        let is_source = source.way == SourceRoute::Hook || !source.modules.is_empty();
         is_source && !source.folder.starts_with(root) && distributions(&source.folder).is_empty()
     };
 

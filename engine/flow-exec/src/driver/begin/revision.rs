@@ -25,15 +25,17 @@ const READ: u64 = 1 << 16;
 const MOST_READ: usize = 4096;
 
 /// A call of git that runs on another thread.
-pub(crate) struct Asked(Option<Receiver<Option<Revision>>>, Instant);
+pub(crate) struct RevisionQuery(Option<Receiver<Option<Revision>>>, Instant);
 
 /// Asks git for the commit of the repository around a folder, and for changes. Files `written` by flow itself do not
 /// count, because a run does not measure what it publishes. A file `read` by the run that is not in the repository
 /// counts. If the repository ignores it or it is elsewhere, it is no change, but the commit lacks it. Without a
 /// repository no process is started, and `read` is not called.
-pub(crate) fn ask(folder: &Path, written: &[PathBuf], read: impl FnOnce() -> BTreeSet<PathBuf>) -> Asked {
+pub(crate) fn ask(folder: &Path, written: &[PathBuf], read: impl FnOnce() -> BTreeSet<PathBuf>) -> RevisionQuery {
     let asked = clock::steady();
-    let Some(top) = folder.ancestors().find(|above| above.join(".git").exists()) else { return Asked(None, asked) };
+    let Some(top) = folder.ancestors().find(|above| above.join(".git").exists()) else {
+        return RevisionQuery(None, asked);
+    };
     let read = read();
     // Paths outside belong to no file of the repository, and git would reject them.
     let below = |path: &PathBuf| Some(path.strip_prefix(top).ok()?.to_owned());
@@ -48,10 +50,10 @@ pub(crate) fn ask(folder: &Path, written: &[PathBuf], read: impl FnOnce() -> BTr
         let found = look(&folder, &written, &read);
         tell.send(found.map(|found| Revision { outside: found.outside || is_elsewhere, ..found }))
     });
-    Asked(thread.is_ok().then_some(told), asked)
+    RevisionQuery(thread.is_ok().then_some(told), asked)
 }
 
-impl Asked {
+impl RevisionQuery {
     /// The answer of git, waited for until the timeout.
     pub(crate) fn answer(self) -> Option<Revision> {
         let left = PATIENCE.saturating_sub(clock::since(self.1));

@@ -28,18 +28,18 @@ pub(crate) struct WorkPlace {
 
 /// What a workflow says about the place.
 #[derive(Default)]
-struct Wanted {
+struct RequestedPlace {
     /// The folder that `work:` names.
     named: Option<PathBuf>,
     /// The real path of the folder that all nodes see, if a step runs on Slurm.
     shared: Option<PathBuf>,
 }
 
-impl Wanted {
-    fn of(session: &Session) -> Wanted {
+impl RequestedPlace {
+    fn of(session: &Session) -> RequestedPlace {
         let Session { expansion, workspace, .. } = session;
         let shared = expansion.has_batch().then(|| batch::shared(workspace, expansion).ok());
-        Wanted { named: expansion.work.as_ref().map(|work| session.path(work)), shared: shared.flatten() }
+        RequestedPlace { named: expansion.work.as_ref().map(|work| session.path(work)), shared: shared.flatten() }
     }
 
     fn is_seen(&self, base: &Path) -> bool {
@@ -53,10 +53,10 @@ impl Wanted {
 /// # Errors
 /// The named folder cannot be used.
 pub(crate) fn choose(session: &Session, dir: &StoreDir) -> Result<WorkPlace, ExecError> {
-    choose_in(&session.workspace.root, &Wanted::of(session), dir)
+    choose_in(&session.workspace.root, &RequestedPlace::of(session), dir)
 }
 
-fn choose_in(root: &Path, wanted: &Wanted, dir: &StoreDir) -> Result<WorkPlace, ExecError> {
+fn choose_in(root: &Path, wanted: &RequestedPlace, dir: &StoreDir) -> Result<WorkPlace, ExecError> {
     let mut warnings = Vec::new();
     if let Some((by, base)) = named(wanted.named.clone()) {
         let unusable =
@@ -112,7 +112,7 @@ pub struct WorkReport {
 /// # Errors
 /// The named folder cannot be used.
 pub fn work_report(workspace: &Workspace, session: Option<&Session>, dir: &StoreDir) -> Result<WorkReport, ExecError> {
-    let wanted = session.map(Wanted::of).unwrap_or_default();
+    let wanted = session.map(RequestedPlace::of).unwrap_or_default();
     let WorkPlace { folders, warning } = choose_in(&workspace.root, &wanted, dir)?;
     let copies = folders.as_ref().and_then(|folders| folders.try_moving(dir).err()).map(|e| in_words(&e));
     let folder = folders.as_ref().map_or(dir.path(), |folders| folders.path()).to_owned();
@@ -139,7 +139,7 @@ fn bases(root: &Path, shared: Option<&Path>) -> impl Iterator<Item = PathBuf> {
     cache.into_iter().chain(beside).chain(shared)
 }
 
-fn outside(dir: &StoreDir, base: &Path, root: &Path, wanted: &Wanted) -> Result<WorkFolders, String> {
+fn outside(dir: &StoreDir, base: &Path, root: &Path, wanted: &RequestedPlace) -> Result<WorkFolders, String> {
     if real(base).starts_with(root) {
         return Err("it is in the project".to_owned());
     }
@@ -172,13 +172,13 @@ mod tests {
         let store = StoreDir::create(&root.join(".flow")).unwrap();
         for base in ["project/cache/work", "link/not/there"] {
             assert_eq!(
-                outside(&store, &top.join(base), &root, &Wanted::default()),
+                outside(&store, &top.join(base), &root, &RequestedPlace::default()),
                 Err("it is in the project".to_owned()),
                 "{base}"
             );
         }
         assert!(!root.join("cache/work").exists() && !root.join("cache/not").exists(), "nothing is made there");
-        assert!(outside(&store, &top.join("cache/work"), &root, &Wanted::default()).is_ok());
+        assert!(outside(&store, &top.join("cache/work"), &root, &RequestedPlace::default()).is_ok());
         assert_eq!(bases(&root, None).last(), Some(top.join(format!(".flow-work-{}", trust::me()))));
     }
 
@@ -189,8 +189,9 @@ mod tests {
         let root = top.join("nfs/me/project");
         fs::create_dir_all(&root).unwrap();
         let store = StoreDir::create(&root.join(".flow")).unwrap();
-        let chosen =
-            |shared: &str| choose_in(&root, &Wanted { named: None, shared: Some(top.join(shared)) }, &store).unwrap();
+        let chosen = |shared: &str| {
+            choose_in(&root, &RequestedPlace { named: None, shared: Some(top.join(shared)) }, &store).unwrap()
+        };
         let hidden = format!(".flow-work-{}", trust::me());
         for (shared, place) in [("nfs/me", "nfs/me"), ("nfs", "nfs/me")] {
             let WorkPlace { folders, warning } = chosen(shared);
@@ -202,7 +203,7 @@ mod tests {
         let warning = warning.unwrap();
         assert!(warning.ends_with("`slurm: {shared: ..}` moves them there"), "{warning}");
         // A named folder on the file system of the store counts.
-        let named = Wanted { named: Some(top.join("scratch")), shared: Some(root.clone()) };
+        let named = RequestedPlace { named: Some(top.join("scratch")), shared: Some(root.clone()) };
         let WorkPlace { folders, warning } = choose_in(&root, &named, &store).unwrap();
         assert!(folders.unwrap().path().starts_with(top.join("scratch")) && warning.is_none());
     }

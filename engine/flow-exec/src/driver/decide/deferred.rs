@@ -15,7 +15,7 @@ use crate::{
         begin::{context::RunContext, fill::Fill, run_claims::RunClaims},
         updates::outbox::Outbox,
     },
-    hardware::ledger::Follows,
+    hardware::ledger::FollowingUnit,
 };
 
 /// Interval between two looks at the claims of other runs.
@@ -62,12 +62,12 @@ impl DeferredUnits {
     }
 
     /// The first unit that waits for another run, to be shown to everybody on this machine.
-    pub(crate) fn follows(&self, context: &RunContext) -> Option<Follows> {
+    pub(crate) fn follows(&self, context: &RunContext) -> Option<FollowingUnit> {
         let unit = self.waiting.first()?;
         let label = context.secrets.hide(context.instance(*unit.instances.first()?).label.to_string());
         let run =
             if let Waits::Elsewhere { run, .. } = &unit.who { run.as_ref().map(ToString::to_string) } else { None };
-        Some(Follows { label, run })
+        Some(FollowingUnit { label, run })
     }
 
     /// When to look at the claims again.

@@ -28,7 +28,7 @@ use crate::{
 pub(crate) const NOT_NEEDED: &str = "not_needed";
 
 /// A decision to run, until the result is recorded.
-pub(crate) struct Decided {
+pub(crate) struct RunDecision {
     pub(crate) fingerprint: Digest,
     /// The fingerprint of its attempt.
     pub(crate) attempt: Digest,
@@ -37,7 +37,7 @@ pub(crate) struct Decided {
 }
 
 /// An ended attempt that the scheduler has not decided about yet.
-enum Ended {
+enum UndecidedEnd {
     /// With this result. `goes_on`: another attempt may continue from its checkpoint.
     As { result: Box<StepResult>, goes_on: bool },
     /// It was never started.
@@ -47,13 +47,13 @@ enum Ended {
 /// Instances on their way to being settled.
 pub(crate) struct Outcomes {
     context: Arc<RunContext>,
-    decided: BTreeMap<InstanceId, Decided>,
+    decided: BTreeMap<InstanceId, RunDecision>,
     refused: BTreeSet<InstanceId>,
     /// Instances that request GPUs and have no result yet.
     want_gpus: BTreeSet<InstanceId>,
     /// Those of them that are to run.
     waiting_for_gpus: BTreeSet<InstanceId>,
-    ended: BTreeMap<AttemptId, Ended>,
+    ended: BTreeMap<AttemptId, UndecidedEnd>,
     /// Whether the run has warned that other programs use the CPU.
     warned_of_others: bool,
     /// Number of settled instances by outcome.
@@ -83,7 +83,7 @@ impl Outcomes {
     }
 
     /// Why an instance runs, and the fingerprint for its result.
-    pub(crate) fn decided(&self, instance: InstanceId) -> Option<&Decided> {
+    pub(crate) fn decided(&self, instance: InstanceId) -> Option<&RunDecision> {
         self.decided.get(&instance)
     }
 
@@ -156,7 +156,8 @@ impl Outcomes {
                 if self.want_gpus.contains(&instance) {
                     self.waiting_for_gpus.insert(instance);
                 }
-                self.decided.insert(instance, Decided { fingerprint, attempt, parts, why: RunReasons::of(&reasons) });
+                self.decided
+                    .insert(instance, RunDecision { fingerprint, attempt, parts, why: RunReasons::of(&reasons) });
                 Answer::Miss
             }
             Decision::NotNeeded { cause } => {
@@ -173,18 +174,18 @@ impl Outcomes {
 
     /// Keeps the result of an ended attempt.
     pub(crate) fn ended(&mut self, attempt: AttemptId, result: StepResult, goes_on: bool) {
-        self.ended.insert(attempt, Ended::As { result: Box::new(result), goes_on });
+        self.ended.insert(attempt, UndecidedEnd::As { result: Box::new(result), goes_on });
     }
 
     /// Keeps the outcome of an attempt that never started.
     pub(crate) fn unstarted(&mut self, attempt: AttemptId, outcome: Outcome, cause: Option<Cause>) {
-        self.ended.insert(attempt, Ended::Unstarted(outcome, cause));
+        self.ended.insert(attempt, UndecidedEnd::Unstarted(outcome, cause));
     }
 
     fn results(&self) -> impl Iterator<Item = &StepResult> {
         self.ended.values().filter_map(|ended| match ended {
-            Ended::As { result, .. } => Some(&**result),
-            Ended::Unstarted(..) => None,
+            UndecidedEnd::As { result, .. } => Some(&**result),
+            UndecidedEnd::Unstarted(..) => None,
         })
     }
 
@@ -253,8 +254,8 @@ impl Outcomes {
     ) -> Result<(), ExecError> {
         recorder.record(instance);
         let mut result = match self.ended.remove(&attempt) {
-            Some(Ended::As { result, .. }) => result,
-            Some(Ended::Unstarted(outcome, cause)) => {
+            Some(UndecidedEnd::As { result, .. }) => result,
+            Some(UndecidedEnd::Unstarted(outcome, cause)) => {
                 self.settle_as(instance, outcome, cause, out);
                 return Ok(());
             }
@@ -336,9 +337,11 @@ impl Outcomes {
         let of_unit =
             |result: &StepResult| unit.iter().any(|id| *expansion.instances[id.index()].label == *result.label);
         let own = |id: AttemptId| id == attempt;
-        let spoiled = |(&id, ended): (&AttemptId, &Ended)| match ended {
-            Ended::As { result, .. } => (own(id) || unit.len() > 1 && of_unit(result)) && !result.spoiled.is_empty(),
-            Ended::Unstarted(..) => false,
+        let spoiled = |(&id, ended): (&AttemptId, &UndecidedEnd)| match ended {
+            UndecidedEnd::As { result, .. } => {
+                (own(id) || unit.len() > 1 && of_unit(result)) && !result.spoiled.is_empty()
+            }
+            UndecidedEnd::Unstarted(..) => false,
         };
         let decided = |id: &InstanceId| Some((*id, self.decided.get(id)?.fingerprint));
         self.ended.iter().any(spoiled).then(|| unit.iter().map(decided).collect())?
@@ -381,11 +384,13 @@ impl Outcomes {
     /// Another attempt follows: drops the result of this one.
     pub(crate) fn discard(&mut self, instance: InstanceId, attempt: AttemptId, out: &mut Outbox) {
         let because = match self.ended.remove(&attempt) {
-            Some(Ended::As { result, .. }) if result.outcome != Outcome::Failed && !result.spoiled.is_empty() => {
+            Some(UndecidedEnd::As { result, .. })
+                if result.outcome != Outcome::Failed && !result.spoiled.is_empty() =>
+            {
                 Repeat::Spoiled
             }
-            Some(Ended::As { result, goes_on }) => Repeat::Failed { cause: result.cause, goes_on },
-            Some(Ended::Unstarted(_, cause)) => Repeat::Failed { cause, goes_on: false },
+            Some(UndecidedEnd::As { result, goes_on }) => Repeat::Failed { cause: result.cause, goes_on },
+            Some(UndecidedEnd::Unstarted(_, cause)) => Repeat::Failed { cause, goes_on: false },
             None => Repeat::Failed { cause: None, goes_on: false },
         };
         out.say(RunEvent::Again { instance, because });

@@ -16,7 +16,7 @@ use crate::{
 const GATHER: Span = Span::from_millis(10);
 
 /// The lines that were written, or the error.
-pub(crate) type Applied = Result<Vec<JournalLine>, CommitError>;
+pub(crate) type AppliedLines = Result<Vec<JournalLine>, CommitError>;
 
 pub(crate) struct Recorder {
     context: Arc<RunContext>,
@@ -24,7 +24,7 @@ pub(crate) struct Recorder {
     pub(crate) batch: Batch,
     /// Instances that the next commit records.
     recorded: Vec<InstanceId>,
-    committing: Option<Committing>,
+    committing: Option<PendingBatch>,
     /// Changes for which the journal had no room. They are written before everything else.
     unwritten: Option<Commit>,
     committed_at: Time,
@@ -32,14 +32,14 @@ pub(crate) struct Recorder {
 }
 
 /// A batch that is being written, and the instances that it records.
-struct Committing {
-    done: JoinHandle<Applied>,
+struct PendingBatch {
+    done: JoinHandle<AppliedLines>,
     recorded: Vec<InstanceId>,
 }
 
 /// Lines and instances that are on disk.
 #[derive(Default)]
-pub(crate) struct Written {
+pub(crate) struct CommittedBatch {
     pub(crate) lines: Vec<JournalLine>,
     pub(crate) recorded: Vec<InstanceId>,
     /// The reason why nothing can be written at the moment. Only for the screen, because the journal may have no room.
@@ -86,21 +86,21 @@ impl Recorder {
         lines: &mut Vec<JournalLine>,
         alone: bool,
         now: Time,
-    ) -> Result<Written, ExecError> {
+    ) -> Result<CommittedBatch, ExecError> {
         if self.committing.is_some() || self.gather_until(alone).is_some_and(|until| now < until) {
-            return Ok(Written::default());
+            return Ok(CommittedBatch::default());
         }
         let (commit, recorded) = (self.gathered(lines)?, std::mem::take(&mut self.recorded));
         self.committed_at = now;
         if commit.is_quick() {
             return self.written(commit.apply(), recorded, alone);
         }
-        self.committing = Some(Committing { done: spawn_blocking(move || commit.apply()), recorded });
-        Ok(Written::default())
+        self.committing = Some(PendingBatch { done: spawn_blocking(move || commit.apply()), recorded });
+        Ok(CommittedBatch::default())
     }
 
     /// Writes the rest, on this thread.
-    pub(crate) fn commit_last(&mut self, lines: &mut Vec<JournalLine>) -> Result<Written, ExecError> {
+    pub(crate) fn commit_last(&mut self, lines: &mut Vec<JournalLine>) -> Result<CommittedBatch, ExecError> {
         let (commit, recorded) = (self.gathered(lines)?, std::mem::take(&mut self.recorded));
         self.written(commit.apply(), recorded, true)
     }
@@ -115,7 +115,7 @@ impl Recorder {
     }
 
     /// Waits for the running commit. Dropping the future loses nothing.
-    pub(crate) async fn committed(&mut self) -> Result<Applied, JoinError> {
+    pub(crate) async fn committed(&mut self) -> Result<AppliedLines, JoinError> {
         match &mut self.committing {
             Some(committing) => (&mut committing.done).await,
             None => future::pending().await,
@@ -123,21 +123,30 @@ impl Recorder {
     }
 
     /// Handles the end of the commit.
-    pub(crate) fn done(&mut self, done: Result<Applied, JoinError>, alone: bool) -> Result<Written, ExecError> {
-        let Some(Committing { recorded, .. }) = self.committing.take() else { return Ok(Written::default()) };
+    pub(crate) fn done(
+        &mut self,
+        done: Result<AppliedLines, JoinError>,
+        alone: bool,
+    ) -> Result<CommittedBatch, ExecError> {
+        let Some(PendingBatch { recorded, .. }) = self.committing.take() else { return Ok(CommittedBatch::default()) };
         let done = done.map_err(|e| ExecError::Fault(format!("the store could not be written: {e}")))?;
         self.written(done, recorded, alone)
     }
 
     /// If the disk is full while steps run, they continue, and the lines wait for room.
-    fn written(&mut self, done: Applied, mut recorded: Vec<InstanceId>, alone: bool) -> Result<Written, ExecError> {
+    fn written(
+        &mut self,
+        done: AppliedLines,
+        mut recorded: Vec<InstanceId>,
+        alone: bool,
+    ) -> Result<CommittedBatch, ExecError> {
         match done {
-            Ok(lines) => Ok(Written { lines, recorded, trouble: None }),
+            Ok(lines) => Ok(CommittedBatch { lines, recorded, trouble: None }),
             Err(CommitError::Nowhere(commit, error)) if error.is_disk_full() && !alone => {
                 recorded.append(&mut self.recorded);
                 self.recorded = recorded;
                 self.unwritten = Some(*commit);
-                Ok(Written { trouble: self.trouble(&error), ..Written::default() })
+                Ok(CommittedBatch { trouble: self.trouble(&error), ..CommittedBatch::default() })
             }
             Err(unapplied) => Err(StoreError::from(unapplied).into()),
         }

@@ -19,7 +19,7 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use crate::{
     ExecError,
     channel::Channel,
-    node::{Ask, Begin, Hello, STAY_ARG, Tell, Welcome},
+    node::{AttemptStart, DaemonEvent, DaemonRequest, Hello, STAY_ARG, Welcome},
 };
 
 /// How long it may take to start.
@@ -95,20 +95,20 @@ impl DaemonHandle {
     ///
     /// # Errors
     /// The request cannot be written as JSON: a path that is not valid UTF-8.
-    pub(crate) fn begin(&mut self, unit: Vec<Begin>) -> io::Result<()> {
-        Ok(self.channel.send(&Ask::Begin(unit))?)
+    pub(crate) fn begin(&mut self, unit: Vec<AttemptStart>) -> io::Result<()> {
+        Ok(self.channel.send(&DaemonRequest::Begin(unit))?)
     }
 
     pub(crate) fn kill(&mut self, attempt: AttemptId, grace: Duration) {
         // Numbers can always be written as JSON.
-        let _ = self.channel.send(&Ask::Kill { attempt, grace });
+        let _ = self.channel.send(&DaemonRequest::Kill { attempt, grace });
     }
 
     /// The next attempt whose folder has a new file, and which. Dropping the future loses nothing.
     ///
     /// # Errors
     /// It is gone, and every attempt with it.
-    pub(crate) async fn next_news(&mut self) -> Result<Tell, ExecError> {
+    pub(crate) async fn next_news(&mut self) -> Result<DaemonEvent, ExecError> {
         let gone = |why: String| {
             ExecError::Fault(format!(
                 "the supervisor of the running steps has ended ({why}), and the steps with it; run again to continue"

@@ -16,15 +16,16 @@ use flow_core::{
 use flow_store::StoreDir;
 
 use super::{
-    Ended, Event, Executor, Observed, OutcomeOverride, RecordedCoRunners, RemoteObservation, RetryAdvice, Work,
+    AttemptEnd, Event, Executor, LocalObservation, OutcomeOverride, RecordedCoRunners, RemoteObservation, RetryAdvice,
+    Work,
     daemon::{DaemonHandle, Settings},
-    intents::{Intent, Member, Standing},
+    intents::{Intent, Member, OrphanState},
 };
 use crate::{
     ExecError,
     attempt::Folder,
     clock, keeper,
-    node::{Begin, NodeFiles, Record, Tell},
+    node::{AttemptStart, DaemonEvent, NodeFiles, Record},
 };
 
 /// How often the folders of an earlier run's attempts are looked at.
@@ -101,7 +102,14 @@ impl DetachedAttempts {
             let stays = work.stays?;
             let timeout = stays.timeout.map(|span| Duration::from_micros(span.0));
             let (unit, fingerprint) = (intent.key.clone(), member.fingerprint);
-            Some(Begin { start: work.program, unit, fingerprint, cards: stays.cards, timeout, holds: stays.holds })
+            Some(AttemptStart {
+                start: work.program,
+                unit,
+                fingerprint,
+                cards: stays.cards,
+                timeout,
+                holds: stays.holds,
+            })
         };
         let unit = unit.into_iter().zip(&intent.members).filter_map(begin).collect();
         Ok(intent.note(&self.dir).and_then(|()| daemon.begin(unit)))
@@ -123,7 +131,7 @@ impl DetachedAttempts {
     }
 
     /// Looks at the files of such an attempt. Returns its end.
-    fn look_at(&mut self, attempt: AttemptId) -> Option<Ended> {
+    fn look_at(&mut self, attempt: AttemptId) -> Option<AttemptEnd> {
         let followed = self.followed.get(&attempt)?;
         // Read before the record: the daemon writes the record before it exits.
         let is_kept = self.dir.run(&followed.run).kept().is_some();
@@ -146,10 +154,10 @@ impl DetachedAttempts {
     }
 
     /// The daemon of this run has news.
-    fn hear(&mut self, news: Tell) {
+    fn hear(&mut self, news: DaemonEvent) {
         let (attempt, record) = match news {
-            Tell::Started(attempt) => return self.started(attempt),
-            Tell::Ended(attempt, record) => (attempt, record),
+            DaemonEvent::Started(attempt) => return self.started(attempt),
+            DaemonEvent::Ended(attempt, record) => (attempt, record),
         };
         let Some(followed) = self.followed.get(&attempt) else { return };
         let record = record.map(|record| *record).or_else(|| NodeFiles::of(followed.folder.path()).read_ended());
@@ -162,7 +170,7 @@ impl DetachedAttempts {
             attempt,
             match record.filter(|record| record.warned.is_none()) {
                 Some(Record { exit, host, gpus, cost, .. }) => {
-                    Ended::here(exit, Observed { samples: host, gpus, cost })
+                    AttemptEnd::here(exit, LocalObservation { samples: host, gpus, cost })
                 }
                 None => lost(),
             },
@@ -176,22 +184,22 @@ impl DetachedAttempts {
         }
     }
 
-    fn ended(&mut self, attempt: AttemptId, end: Ended) {
+    fn ended(&mut self, attempt: AttemptId, end: AttemptEnd) {
         self.followed.remove(&attempt);
         self.events.push_back(Event::Ended { attempt, end: Box::new(end) });
     }
 }
 
 /// The end that its record describes.
-fn ended(record: Record) -> Ended {
+fn ended(record: Record) -> AttemptEnd {
     let Record {
         exit, host, gpus, cost, looks, released, timed_out, elsewhere, unwatched, beside, near, closed, ..
     } = record;
     let instead =
         timed_out.then_some(OutcomeOverride { outcome: Outcome::TimedOut, cause: None, again: RetryAdvice::AsAsked });
-    Ended {
+    AttemptEnd {
         exit,
-        seen: Observed { samples: host, gpus, cost },
+        seen: LocalObservation { samples: host, gpus, cost },
         there: Some(RemoteObservation { looks, released, closed }),
         instead,
         beside: Some(RecordedCoRunners { attempts: beside, near, elsewhere, unwatched }),
@@ -199,11 +207,11 @@ fn ended(record: Record) -> Ended {
 }
 
 /// The supervisor process is gone, and the attempt with it.
-fn lost() -> Ended {
+fn lost() -> AttemptEnd {
     let cause = Some(Cause::NotStarted { error: Some(StartFault::KeeperKilled.into()) });
     let instead = Some(OutcomeOverride { outcome: Outcome::Failed, cause, again: RetryAdvice::Lost });
     let now = clock::unix_seconds();
-    Ended { instead, ..Ended::here(super::slurm::unseen(now, now), Observed::default()) }
+    AttemptEnd { instead, ..AttemptEnd::here(super::slurm::unseen(now, now), LocalObservation::default()) }
 }
 
 impl Executor for DetachedAttempts {
@@ -300,7 +308,7 @@ impl Executor for DetachedAttempts {
     }
 }
 
-async fn next_news(daemon: &mut Option<DaemonHandle>) -> Result<Tell, ExecError> {
+async fn next_news(daemon: &mut Option<DaemonHandle>) -> Result<DaemonEvent, ExecError> {
     match daemon {
         Some(daemon) => daemon.next_news().await,
         None => std::future::pending().await,
@@ -309,5 +317,5 @@ async fn next_news(daemon: &mut Option<DaemonHandle>) -> Result<Tell, ExecError>
 
 /// True if the whole unit can be joined: each attempt still runs or ended by itself.
 pub(crate) fn is_sound(intent: &Intent, dir: &StoreDir) -> bool {
-    intent.standing(dir) == Standing::Sound
+    intent.standing(dir) == OrphanState::Sound
 }

@@ -81,7 +81,7 @@ pub(crate) struct Member {
     pub(crate) outputs: Vec<String>,
     /// What it was allocated on this machine, and its circumstances at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) given: Option<Box<Given>>,
+    pub(crate) given: Option<Box<LocalAllocation>>,
 }
 
 /// The record of an array.
@@ -98,21 +98,21 @@ struct Array {
 /// The content of a file.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum IntentFile {
     Array(Array),
     Job(Intent),
 }
 
 /// The allocation of an attempt on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Given {
+pub(crate) struct LocalAllocation {
     pub(crate) placement: Placement,
     pub(crate) circumstances: Circumstances,
 }
 
 /// The state of an attempt of a dead run on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum OrphanState {
     /// It still runs, or has ended by itself.
     Sound,
     /// It was told to end, or not all of it has started; it will be gone soon.
@@ -132,14 +132,14 @@ impl Intent {
     }
 
     /// The state of an attempt on this machine.
-    pub(crate) fn standing(&self, dir: &StoreDir) -> Standing {
+    pub(crate) fn standing(&self, dir: &StoreDir) -> OrphanState {
         let is_whole = |member: &Member| {
             let work = Folder::at(member.folder.clone()).work();
             member.outputs.iter().all(|output| work.join(output).exists())
         };
         let is_of_this_boot = self.here.is_none() || self.boot == ProcessIdentity::own().boot;
         if !is_of_this_boot || self.is_over && !self.members.iter().all(is_whole) {
-            return Standing::Lost;
+            return OrphanState::Lost;
         }
         let files = || self.members.iter().map(|member| NodeFiles::of(&member.folder));
         let ended = |files: &NodeFiles| files.read_ended().map(|record| record.warned.is_none());
@@ -148,16 +148,16 @@ impl Intent {
         if !goes && ends.iter().any(Option::is_none) {
             // Its supervisor may have ended between the two looks.
             let again = files().all(|files| ended(&files).is_some());
-            return if again { self.standing(dir) } else { Standing::Lost };
+            return if again { self.standing(dir) } else { OrphanState::Lost };
         }
         let begun = |(files, ended): (NodeFiles, &Option<bool>)| ended.is_some() || files.read_started().is_some();
         let sound = files().zip(&ends).all(begun)
             && files().all(|files| files.asked_to_end().is_none())
             && ends.iter().flatten().all(|by_itself| *by_itself);
         match (sound, ends.iter().all(Option::is_some)) {
-            (true, _) => Standing::Sound,
-            (false, true) => Standing::Lost,
-            (false, false) => Standing::Ends,
+            (true, _) => OrphanState::Sound,
+            (false, true) => OrphanState::Lost,
+            (false, false) => OrphanState::Ends,
         }
     }
 
@@ -321,7 +321,7 @@ pub(crate) fn forget_unfinished(run: &RunDir) {
     let files = fs::read_dir(run.jobs()).into_iter().flatten().flatten().map(|entry| entry.path());
     let unfinished = files.filter(|path| match path.extension().and_then(|end| end.to_str()) {
         Some("tmp") => true,
-        Some("json") => fs::read(path).is_ok_and(|bytes| serde_json::from_slice::<Written>(&bytes).is_err()),
+        Some("json") => fs::read(path).is_ok_and(|bytes| serde_json::from_slice::<IntentFile>(&bytes).is_err()),
         Some("done") => {
             let array = path.with_extension("json");
             let over = read(&array).is_empty();
@@ -343,8 +343,8 @@ pub(crate) fn of(run: &RunDir) -> Vec<Intent> {
 fn read(path: &Path) -> Vec<Intent> {
     let written = fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let Array { key, job, run, tasks } = match written {
-        Some(Written::Array(array)) => array,
-        Some(Written::Job(intent)) => return vec![intent],
+        Some(IntentFile::Array(array)) => array,
+        Some(IntentFile::Job(intent)) => return vec![intent],
         None => return Vec::new(),
     };
     let done = fs::read_to_string(path.with_extension("done")).unwrap_or_default();

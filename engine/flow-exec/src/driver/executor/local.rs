@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::PathBuf, time::Durat
 
 use flow_core::AttemptId;
 
-use super::{Ended, Event, Executor, Observed, Work};
+use super::{AttemptEnd, Event, Executor, LocalObservation, Work};
 use crate::{
     ExecError,
     attempt::Folder,
@@ -52,8 +52,8 @@ impl Local {
                 self.folders.remove(&attempt);
                 let seen = self.sampler.as_ref().map(|sampler| sampler.untrack(attempt));
                 let (samples, cost) = seen.unwrap_or_default();
-                let seen = Observed { samples, cost, ..Observed::default() };
-                Event::Ended { attempt, end: Box::new(Ended::here(exit, seen)) }
+                let seen = LocalObservation { samples, cost, ..LocalObservation::default() };
+                Event::Ended { attempt, end: Box::new(AttemptEnd::here(exit, seen)) }
             }
         })
     }

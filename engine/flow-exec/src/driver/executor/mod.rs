@@ -79,7 +79,7 @@ pub(crate) enum Event {
     /// The program could not be started. No [`Event::Ended`] follows.
     SpawnFailed { attempt: AttemptId, reason: Fault },
     /// No process of the attempt is alive any more.
-    Ended { attempt: AttemptId, end: Box<Ended> },
+    Ended { attempt: AttemptId, end: Box<AttemptEnd> },
     /// It waits in a batch queue, or, with `None`, no longer does.
     Waits { attempt: AttemptId, queued: Option<Queued> },
     /// A notice for the user that concerns no single attempt.
@@ -88,10 +88,10 @@ pub(crate) enum Event {
 
 /// How an attempt ended, and its observations.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct AttemptEnd {
     pub(crate) exit: Exit,
     /// Observations of the host, if the executor runs on that host.
-    pub(crate) seen: Observed,
+    pub(crate) seen: LocalObservation,
     /// Observations made where it ran, by the clock of that machine.
     pub(crate) there: Option<RemoteObservation>,
     /// An outcome that replaces the program's own.
@@ -114,7 +114,7 @@ pub(crate) struct RecordedCoRunners {
 
 /// Observations of an attempt from outside.
 #[derive(Debug, Default)]
-pub(crate) struct Observed {
+pub(crate) struct LocalObservation {
     pub(crate) samples: HostSamples,
     pub(crate) gpus: GpuSamples,
     /// Share of one CPU core that sampling took.
@@ -160,10 +160,10 @@ impl OutcomeOverride {
     }
 }
 
-impl Ended {
+impl AttemptEnd {
     /// The end of a program on this machine.
-    pub(crate) fn here(exit: Exit, seen: Observed) -> Ended {
-        Ended { exit, seen, there: None, instead: None, beside: None }
+    pub(crate) fn here(exit: Exit, seen: LocalObservation) -> AttemptEnd {
+        AttemptEnd { exit, seen, there: None, instead: None, beside: None }
     }
 }
 

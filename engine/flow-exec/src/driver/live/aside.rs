@@ -11,12 +11,12 @@ use crate::{
     ExecError, clock,
     driver::{
         attempts::{
-            collect::{self, Builtin, Collect, Collected},
-            hearing::{self, Heard},
+            collect::{self, Builtin, Collect, CollectedAttempt},
+            hearing::{self, AttemptOutput},
         },
         begin::{
             context::RunContext,
-            fill::{self, Fill, Filled},
+            fill::{self, Fill, FilledAttempt},
         },
         decide::decisions::{self, LookedUp},
         executor::{intents::Intent, slurm},
@@ -30,19 +30,19 @@ const SLOW_JOBS: usize = 16;
 /// Threads for all jobs.
 pub(crate) const THREADS: usize = SLOW_JOBS + 8;
 
-type SlowJob = Box<dyn FnOnce(&RunContext) -> Done + Send>;
+type SlowJob = Box<dyn FnOnce(&RunContext) -> JobAnswer + Send>;
 
 /// The answer of a job.
-pub(crate) enum Done {
+pub(crate) enum JobAnswer {
     LookedUp(LookedUp),
-    Filled(Vec<Filled>),
+    Filled(Vec<FilledAttempt>),
     /// These attempts do not start, because another run executes the same steps.
     Elsewhere(Vec<AttemptId>),
     NotClaimed(StoreError),
     /// Their ends are written down for the next run.
     Noted(Vec<Collect>),
-    Collected(Box<Collected>),
-    Heard(Vec<Heard>),
+    Collected(Box<CollectedAttempt>),
+    Heard(Vec<AttemptOutput>),
     /// Estimates for the step of an instance were fitted again.
     Learned(InstanceId, Vec<Refit>),
     /// Jobs of earlier runs were told to end. Holds a notice for the user.
@@ -59,9 +59,9 @@ pub(crate) struct ToRecord {
 }
 
 /// The background jobs of a run.
-pub(crate) struct Aside {
+pub(crate) struct BackgroundJobs {
     context: Arc<RunContext>,
-    jobs: JoinSet<Done>,
+    jobs: JoinSet<JobAnswer>,
     /// Units to look up in the next job. Lookups run one at a time because they share the disk.
     to_look_up: Vec<Vec<InstanceId>>,
     looking_up: bool,
@@ -76,9 +76,9 @@ pub(crate) struct Aside {
     ending: u32,
 }
 
-impl Aside {
-    pub(crate) fn new(context: Arc<RunContext>) -> Aside {
-        Aside {
+impl BackgroundJobs {
+    pub(crate) fn new(context: Arc<RunContext>) -> BackgroundJobs {
+        BackgroundJobs {
             context,
             jobs: JoinSet::new(),
             to_look_up: Vec::new(),
@@ -105,7 +105,7 @@ impl Aside {
     ///
     /// # Errors
     /// A job ended without one.
-    pub(crate) async fn next(&mut self) -> Result<Done, ExecError> {
+    pub(crate) async fn next(&mut self) -> Result<JobAnswer, ExecError> {
         match self.jobs.join_next().await {
             Some(done) => self.answered(done),
             None => std::future::pending().await,
@@ -115,23 +115,23 @@ impl Aside {
     /// The next answer, if one is available without waiting.
     ///
     /// # Errors
-    /// As [`Aside::next`].
-    pub(crate) fn next_now(&mut self) -> Option<Result<Done, ExecError>> {
+    /// As [`BackgroundJobs::next`].
+    pub(crate) fn next_now(&mut self) -> Option<Result<JobAnswer, ExecError>> {
         let done = self.jobs.try_join_next()?;
         Some(self.answered(done))
     }
 
-    fn answered(&mut self, done: Result<Done, JoinError>) -> Result<Done, ExecError> {
+    fn answered(&mut self, done: Result<JobAnswer, JoinError>) -> Result<JobAnswer, ExecError> {
         let done = done.map_err(|e| ExecError::Fault(format!("a job ended without an answer: {e}")))?;
         match &done {
-            Done::LookedUp(_) => self.looking_up = false,
-            Done::Heard(_) => self.listening = false,
-            Done::Unjoined(_) => self.ending -= 1,
-            Done::Noted(_) => {
+            JobAnswer::LookedUp(_) => self.looking_up = false,
+            JobAnswer::Heard(_) => self.listening = false,
+            JobAnswer::Unjoined(_) => self.ending -= 1,
+            JobAnswer::Noted(_) => {
                 self.noting = false;
                 self.begin_note();
             }
-            Done::Filled(_) | Done::Elsewhere(_) | Done::NotClaimed(_) | Done::Collected(_) => {
+            JobAnswer::Filled(_) | JobAnswer::Elsewhere(_) | JobAnswer::NotClaimed(_) | JobAnswer::Collected(_) => {
                 self.slow -= 1;
                 if let Some(job) = self.waiting.pop_front() {
                     self.spawn_slow(job);
@@ -142,7 +142,7 @@ impl Aside {
         Ok(done)
     }
 
-    fn spawn(&mut self, job: impl FnOnce(&RunContext) -> Done + Send + 'static) {
+    fn spawn(&mut self, job: impl FnOnce(&RunContext) -> JobAnswer + Send + 'static) {
         let context = Arc::clone(&self.context);
         self.jobs.spawn_blocking(move || job(&context));
     }
@@ -167,7 +167,7 @@ impl Aside {
         if !self.looking_up && !self.to_look_up.is_empty() {
             self.looking_up = true;
             let units = std::mem::take(&mut self.to_look_up);
-            self.spawn(move |context| Done::LookedUp(decisions::look_up(context, units)));
+            self.spawn(move |context| JobAnswer::LookedUp(decisions::look_up(context, units)));
         }
     }
 
@@ -191,9 +191,9 @@ impl Aside {
                 Ok(Some(joined))
             };
             match claim() {
-                Ok(Some(joined)) => Done::Filled(fill::fill(context, unit, joined)),
-                Ok(None) => Done::Elsewhere(unit.iter().map(|fill| fill.attempt).collect()),
-                Err(error) => Done::NotClaimed(error),
+                Ok(Some(joined)) => JobAnswer::Filled(fill::fill(context, unit, joined)),
+                Ok(None) => JobAnswer::Elsewhere(unit.iter().map(|fill| fill.attempt).collect()),
+                Err(error) => JobAnswer::NotClaimed(error),
             }
         }));
     }
@@ -209,7 +209,7 @@ impl Aside {
         self.spawn(move |context| {
             let wanted =
                 || context.wanted.iter().map(|id| context.secrets.hide(context.instance(*id).label.to_string()));
-            Done::Unjoined(match joined {
+            JobAnswer::Unjoined(match joined {
                 Some(joined) => slurm::end_unjoined(context.store.dir(), joined),
                 None => context.left.end_unjoined(&context.file(), &wanted().collect()),
             })
@@ -217,7 +217,9 @@ impl Aside {
     }
 
     pub(crate) fn run_builtin(&mut self, builtin: Builtin) {
-        self.spawn_slow(Box::new(move |context| Done::Collected(Box::new(collect::run_builtin(context, builtin)))));
+        self.spawn_slow(Box::new(move |context| {
+            JobAnswer::Collected(Box::new(collect::run_builtin(context, builtin)))
+        }));
     }
 
     /// Writes down the end of an attempt, if the next run needs that, and then collects it.
@@ -236,7 +238,7 @@ impl Aside {
             let mut ended = std::mem::take(&mut self.to_note);
             self.spawn(move |context| {
                 ended.iter_mut().for_each(|ended| ended.note(context.store.dir()));
-                Done::Noted(ended)
+                JobAnswer::Noted(ended)
             });
         }
     }
@@ -248,26 +250,26 @@ impl Aside {
     }
 
     pub(crate) fn collect(&mut self, ended: Collect) {
-        self.spawn_slow(Box::new(move |context| Done::Collected(Box::new(collect::collect(context, ended)))));
+        self.spawn_slow(Box::new(move |context| JobAnswer::Collected(Box::new(collect::collect(context, ended)))));
     }
 
     pub(crate) fn listen(&mut self, listeners: Vec<(AttemptId, Listener)>) {
         if !listeners.is_empty() {
             self.listening = true;
             let now = clock::unix_seconds();
-            self.spawn(move |_| Done::Heard(hearing::listen(listeners, now)));
+            self.spawn(move |_| JobAnswer::Heard(hearing::listen(listeners, now)));
         }
     }
 
     pub(crate) fn learn(&mut self, of: InstanceId, refits: Vec<Refit>) {
-        self.spawn(move |_| Done::Learned(of, refits.into_iter().map(Refit::make).collect()));
+        self.spawn(move |_| JobAnswer::Learned(of, refits.into_iter().map(Refit::make).collect()));
     }
 
     /// Looks for the earlier results of a unit that has a disturbed result.
     pub(crate) fn look_for_earlier(&mut self, unit: Vec<(InstanceId, Digest)>, to_record: ToRecord) {
         self.spawn(move |context| {
             let earlier = decisions::earlier(context, &unit, to_record.instance);
-            Done::Earlier(to_record, earlier)
+            JobAnswer::Earlier(to_record, earlier)
         });
     }
 }

@@ -3,7 +3,7 @@
 use flow_core::{RunEvent, Span, sched::Event};
 use flow_store::End;
 
-use super::{EventLoop, GRACE, LAST, aside::Done};
+use super::{EventLoop, GRACE, LAST, aside::JobAnswer};
 use crate::{
     ExecError,
     driver::executor::{self, Executor},
@@ -50,30 +50,30 @@ impl<X: Executor> EventLoop<'_, X> {
         }
     }
 
-    pub(super) fn on_done(&mut self, done: Done) -> Result<(), ExecError> {
+    pub(super) fn on_done(&mut self, done: JobAnswer) -> Result<(), ExecError> {
         let given_up = self.context.activity.is_ended();
         match done {
             // The scheduler does not wait for it any more.
-            Done::LookedUp(_) | Done::Elsewhere(_) | Done::NotClaimed(_) if given_up => {}
-            Done::LookedUp(mut answers) => {
+            JobAnswer::LookedUp(_) | JobAnswer::Elsewhere(_) | JobAnswer::NotClaimed(_) if given_up => {}
+            JobAnswer::LookedUp(mut answers) => {
                 self.elsewhere.wait_for(std::mem::take(&mut answers.elsewhere), &mut self.out);
                 self.outcomes.looked_up(answers, &mut self.recorder, &mut self.out)?;
             }
-            Done::Filled(filled) => {
+            JobAnswer::Filled(filled) => {
                 let (outcomes, history) = (&mut self.outcomes, &self.history);
                 let builtins = self.attempts.start(filled, outcomes, &mut self.cards, history, &mut self.out)?;
                 builtins.into_iter().for_each(|builtin| self.aside.run_builtin(builtin));
             }
-            Done::Elsewhere(attempts) => {
+            JobAnswer::Elsewhere(attempts) => {
                 let instances = attempts.iter().filter_map(|attempt| self.attempts.take_back(*attempt));
                 instances.for_each(|instance| self.elsewhere.taken_back(instance));
                 // The first attempt represents its unit.
                 self.out.events.extend(attempts.first().map(|&attempt| Event::Elsewhere { attempt }));
             }
-            Done::NotClaimed(error) => return Err(error.into()),
-            Done::Noted(_) if given_up => {}
-            Done::Noted(all) => all.into_iter().for_each(|ended| self.aside.collect(ended)),
-            Done::Collected(collected) => {
+            JobAnswer::NotClaimed(error) => return Err(error.into()),
+            JobAnswer::Noted(_) if given_up => {}
+            JobAnswer::Noted(all) => all.into_iter().for_each(|ended| self.aside.collect(ended)),
+            JobAnswer::Collected(collected) => {
                 // The scheduler decides what happens to it next.
                 let (attempt, ending) = (collected.attempt, self.scheduler.is_ending());
                 if let Some((result, goes_on)) =
@@ -82,13 +82,13 @@ impl<X: Executor> EventLoop<'_, X> {
                     self.outcomes.ended(attempt, result, goes_on);
                 }
             }
-            Done::Heard(heard) => self.attempts.heard(heard, &mut self.out),
-            Done::Learned(of, refits) => {
+            JobAnswer::Heard(heard) => self.attempts.heard(heard, &mut self.out),
+            JobAnswer::Learned(of, refits) => {
                 refits.into_iter().for_each(|refit| self.history.take_in(refit));
                 self.out.events.extend(self.history.tell(of, self.outcomes.want_gpus()));
             }
-            Done::Unjoined(text) => text.into_iter().for_each(|text| self.out.notice(None, text)),
-            Done::Earlier(to_record, earlier) => self.record(to_record, earlier?)?,
+            JobAnswer::Unjoined(text) => text.into_iter().for_each(|text| self.out.notice(None, text)),
+            JobAnswer::Earlier(to_record, earlier) => self.record(to_record, earlier?)?,
         }
         Ok(())
     }

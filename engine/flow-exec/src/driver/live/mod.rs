@@ -29,22 +29,22 @@ use crate::{
     driver::{
         attempts::{Attempts, polling::LISTEN},
         begin::{context::RunContext, fill},
-        cancel::{Cancel, Leaving},
+        cancel::{Cancel, SignalGuard},
         decide::{
             deferred::DeferredUnits,
             outcomes::Outcomes,
-            recorder::{Applied, Recorder, Written},
+            recorder::{AppliedLines, CommittedBatch, Recorder},
         },
         executor::{self, Executor},
         machine::{
-            cards::Cards,
-            peers::{Opened, PeerRuns},
+            cards::RunGpus,
+            peers::{LedgerAccess, PeerRuns},
         },
         updates::{Update, outbox::Outbox, screen::Screen},
     },
 };
 pub(super) use aside::THREADS;
-use aside::{Aside, Done, ToRecord};
+use aside::{BackgroundJobs, JobAnswer, ToRecord};
 
 /// How long a step may take to end when it is asked to.
 pub(crate) const GRACE: Span = Span::from_millis(10_000);
@@ -59,20 +59,20 @@ pub(crate) struct EventLoop<'a, X> {
     out: Outbox,
     pub(crate) outcomes: Outcomes,
     attempts: Attempts<X>,
-    cards: Cards,
+    cards: RunGpus,
     rivals: PeerRuns,
     recorder: Recorder,
     screen: Screen<'a>,
     history: History<'a>,
     elsewhere: DeferredUnits,
-    aside: Aside,
+    aside: BackgroundJobs,
     cancel: Cancel,
     pub(crate) interrupted: bool,
     /// From then on nobody waits for filling or collecting.
     gives_up_at: Option<Time>,
     listened_at: Time,
     /// Ended attempts that are not collected yet: their program is being listened to, or one of their GPUs may be lost.
-    ended: Vec<(AttemptId, Box<executor::Ended>)>,
+    ended: Vec<(AttemptId, Box<executor::AttemptEnd>)>,
     finished: bool,
 }
 
@@ -90,8 +90,8 @@ pub(crate) struct LoopStart<'a, X> {
 
 enum LoopEvent {
     Executor(executor::Event),
-    Committed(Result<Applied, JoinError>),
-    Job(Done),
+    Committed(Result<AppliedLines, JoinError>),
+    Job(JobAnswer),
     Interrupt(End),
     /// GPUs were checked.
     Looked,
@@ -116,12 +116,12 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             out: Outbox::new(context.secrets.clone()),
             outcomes: Outcomes::new(Arc::clone(&context)),
             attempts: Attempts::new(Arc::clone(&context), from.executor),
-            cards: Cards::new(&context.session.expansion.machine, from.capacity),
+            cards: RunGpus::new(&context.session.expansion.machine, from.capacity),
             recorder: Recorder::new(Arc::clone(&context), from.journal),
             screen: Screen::new(from.observe, context.run_dir.clone(), from.status),
             history: from.history,
             elsewhere: DeferredUnits::default(),
-            aside: Aside::new(Arc::clone(&context)),
+            aside: BackgroundJobs::new(Arc::clone(&context)),
             cancel: from.cancel,
             interrupted: false,
             gives_up_at: None,
@@ -195,7 +195,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             self.written(written)?;
         }
         while self.end_unjoined() {
-            if let done @ Done::Unjoined(_) = self.aside.next().await? {
+            if let done @ JobAnswer::Unjoined(_) = self.aside.next().await? {
                 self.on_done(done)?;
             }
         }
@@ -213,7 +213,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     }
 
     /// Everything is settled and recorded.
-    pub(crate) fn is_over(&mut self) -> Leaving {
+    pub(crate) fn is_over(&mut self) -> SignalGuard {
         self.cancel.loop_is_over()
     }
 
@@ -286,7 +286,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let ours = self.attempts.gpus().map(|card| GpuId(card as u32)).collect();
         let (opened, say) = self.rivals.open(now, &self.scheduler, &self.cards.holders(ours));
         say.into_iter().for_each(|text| self.out.notice(None, text));
-        let Opened::Decide(others) = opened else { return };
+        let LedgerAccess::Decide(others) = opened else { return };
         self.attempts.beside(self.rivals.others());
         self.scheduler.handle(now, Event::Others(others), actions);
         self.scheduler.handle(now, Event::Tick, actions);
@@ -360,7 +360,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     }
 
     /// Reports what is safely written, in the order in which it happened: to the screen and to the scheduler.
-    fn written(&mut self, written: Written) -> Result<(), ExecError> {
+    fn written(&mut self, written: CommittedBatch) -> Result<(), ExecError> {
         written.lines.into_iter().for_each(|line: JournalLine| self.screen.show(Update::Event(line)));
         for instance in written.recorded {
             self.attempts.recorded(instance);

@@ -10,9 +10,9 @@ use flow_store::Waiting as Told;
 use crate::{
     clock,
     driver::{
-        begin::context::Known,
+        begin::context::RunResults,
         decide::deferred::DeferredUnits,
-        machine::{cards::Cards, peers::PeerRuns},
+        machine::{cards::RunGpus, peers::PeerRuns},
         session::Session,
     },
 };
@@ -27,8 +27,8 @@ pub(crate) fn of(
     scheduler: &Scheduler,
     now: Time,
     session: &Session,
-    known: &Known,
-    (cards, rivals, elsewhere): (&Cards, &PeerRuns, &DeferredUnits),
+    known: &RunResults,
+    (cards, rivals, elsewhere): (&RunGpus, &PeerRuns, &DeferredUnits),
 ) -> Vec<Told> {
     let asker = Asker { session, cards, rivals, now, unix: clock::unix_millis() };
     let unsettled = session.expansion.instances.iter().filter(|instance| !known.is_settled(instance.id));
@@ -47,7 +47,7 @@ pub(crate) fn of(
 
 struct Asker<'a> {
     session: &'a Session,
-    cards: &'a Cards,
+    cards: &'a RunGpus,
     rivals: &'a PeerRuns,
     now: Time,
     /// The same time in milliseconds since 1970.

@@ -16,14 +16,14 @@ use flow_core::{
 
 use crate::{
     hardware::gpu_lock::{GpuLock, Refusal},
-    sampler::{Asked, CardStatus, GpuSampler},
+    sampler::{CardStatus, GpuSampler, SampleRequest},
 };
 
 /// Changes of memory use below this size are ignored.
 const NOISE: u64 = 16 << 20;
 
 /// The GPUs of a run.
-pub(crate) struct Cards {
+pub(crate) struct RunGpus {
     facts: Vec<GpuFacts>,
     /// The capacity of the run without the GPUs.
     capacity: Capacity,
@@ -38,8 +38,8 @@ pub(crate) struct Cards {
     beside: Vec<bool>,
     standing: Vec<CardStatus>,
     /// Pending checks: of GPUs on which nothing may start before, and of the GPUs of failed attempts.
-    looking: Option<Asked>,
-    unsure: BTreeMap<AttemptId, Asked>,
+    looking: Option<SampleRequest>,
+    unsure: BTreeMap<AttemptId, SampleRequest>,
     /// GPUs that other flows have released and that were not checked since. They count as still held.
     given_back: BTreeSet<usize>,
     /// The states last reported to the scheduler.
@@ -50,11 +50,11 @@ pub(crate) struct Cards {
     said: BTreeSet<String>,
 }
 
-impl Cards {
-    pub(crate) fn new(machine: &Machine, capacity: Capacity) -> Cards {
+impl RunGpus {
+    pub(crate) fn new(machine: &Machine, capacity: Capacity) -> RunGpus {
         let facts = if machine.fake_gpus { Vec::new() } else { machine.gpus.clone() };
         let count = facts.len();
-        Cards {
+        RunGpus {
             told: facts.iter().map(|gpu| GpuState { memory: gpu.memory, strangers: 0, alive: true }).collect(),
             facts,
             capacity,

@@ -22,19 +22,19 @@ use crate::{
     clock,
     hardware::{
         self,
-        ledger::{Entered, Follows, Jobs, Ledger, Seen, Slot, Waiter, card},
+        ledger::{FollowingUnit, Jobs, Ledger, LedgerView, MutexResult, Slot, Waiter, card},
     },
 };
 
 /// The load of other runs on this machine, as last seen.
 #[derive(Default)]
-pub(crate) struct Others {
+pub(crate) struct OtherRuns {
     pub(crate) attempts: u32,
     /// There may be other runs that flow cannot see.
     pub(crate) unwatched: bool,
 }
 
-impl Others {
+impl OtherRuns {
     /// That they are there is a circumstance of an attempt.
     pub(crate) fn note(&self, circumstances: &mut Circumstances, measured: bool) {
         circumstances.elsewhere = circumstances.elsewhere.max(self.attempts);
@@ -71,7 +71,7 @@ pub(crate) struct PeerRuns {
     cards: Vec<String>,
     /// When the run's clock began, milliseconds since 1970.
     zero: u64,
-    seen: Seen,
+    seen: LedgerView,
     told: PeerLoad,
     shift: Shift,
     /// When each that waits was first seen to have said so, by slot.
@@ -87,7 +87,7 @@ pub(crate) struct PeerRuns {
 }
 
 /// What comes of opening the ledger.
-pub(crate) enum Opened {
+pub(crate) enum LedgerAccess {
     /// A decision may be made, with these around.
     Decide(PeerLoad),
     /// Somebody else decides.
@@ -111,7 +111,7 @@ impl PeerRuns {
             },
             cards: gpus.iter().map(|gpu| card(&gpu.uuid)).collect(),
             zero: clock::unix_millis().saturating_sub(now.0 / 1_000),
-            seen: Seen::default(),
+            seen: LedgerView::default(),
             told: PeerLoad::default(),
             shift: Shift::default(),
             beats: BTreeMap::new(),
@@ -157,16 +157,21 @@ impl PeerRuns {
     }
 
     /// Before a decision: who else is there, and who has GPUs. What there is to say comes with it.
-    pub(crate) fn open(&mut self, now: Time, scheduler: &Scheduler, cards: &CardHolders) -> (Opened, Vec<String>) {
+    pub(crate) fn open(
+        &mut self,
+        now: Time,
+        scheduler: &Scheduler,
+        cards: &CardHolders,
+    ) -> (LedgerAccess, Vec<String>) {
         let mut say = Vec::new();
         let mut without = None;
         match self.ledger.as_mut().map(Ledger::enter) {
             None => {}
-            Some(Ok(Entered::Yes)) => (self.busy_since, self.stuck, self.blind) = (None, false, false),
-            Some(Ok(Entered::Busy)) => {
+            Some(Ok(MutexResult::Yes)) => (self.busy_since, self.stuck, self.blind) = (None, false, false),
+            Some(Ok(MutexResult::Busy)) => {
                 let since = *self.busy_since.get_or_insert(now);
                 if now - since < STUCK {
-                    return (Opened::Later, say);
+                    return (LedgerAccess::Later, say);
                 }
                 self.blind = true;
                 let first = !std::mem::replace(&mut self.stuck, true);
@@ -188,7 +193,7 @@ impl PeerRuns {
         }
         if let Some(why) = without {
             say.push(format!("this run and other runs of this machine do not see each other: {why}"));
-            (self.ledger, self.busy_since, self.blind, self.seen) = (None, None, true, Seen::default());
+            (self.ledger, self.busy_since, self.blind, self.seen) = (None, None, true, LedgerView::default());
             self.stuck = false;
         }
         if !self.seen.nonsense.is_empty() {
@@ -208,7 +213,7 @@ impl PeerRuns {
         others.leave(&self.shift.room(now, &holds), &holds, &scheduler.all());
         self.told.clone_from(&others);
         say.retain(|text| self.said.insert(text.clone()));
-        (Opened::Decide(others), say)
+        (LedgerAccess::Decide(others), say)
     }
 
     /// Our place in the order of all.
@@ -248,9 +253,9 @@ impl PeerRuns {
     }
 
     /// What others have beside ours, as last seen.
-    pub(crate) fn others(&self) -> Others {
+    pub(crate) fn others(&self) -> OtherRuns {
         let attempts = self.seen.runs.iter().fold(0, |sum: u32, (_, slot)| sum.saturating_add(slot.holds.attempts));
-        Others { attempts, unwatched: self.blind }
+        OtherRuns { attempts, unwatched: self.blind }
     }
 
     /// After a decision, by which something was `started` or not: says how we stand, and lets others decide. A descriptor comes back, once, that keeps our place as long as
@@ -290,12 +295,12 @@ impl PeerRuns {
     }
 
     /// Says how much of ours a batch system has, and what another run does, which is news for people alone.
-    pub(crate) fn tell(&mut self, jobs: Jobs, follows: Option<Follows>) {
+    pub(crate) fn tell(&mut self, jobs: Jobs, follows: Option<FollowingUnit>) {
         let Some(ledger) = &mut self.ledger else { return };
         let is_new = (self.own.jobs, &self.own.follows) != (jobs, &follows);
         // Who has nothing to decide yet has no place either; another one decides for a moment only.
         let has_place = ledger.own().is_some();
-        if !has_place && follows.is_some() && ledger.enter() == Ok(Entered::Yes) {
+        if !has_place && follows.is_some() && ledger.enter() == Ok(MutexResult::Yes) {
             ledger.leave();
         } else if !is_new || !has_place {
             return;
@@ -316,7 +321,7 @@ impl PeerRuns {
         if let Some(ledger) = self.ledger.as_mut().filter(|_| at_once || now - self.watched_at >= WATCH) {
             self.watched_at = now;
             // Where the file was removed we join those who made it anew, who did not see us.
-            if ledger.enter() == Ok(Entered::Yes) {
+            if ledger.enter() == Ok(MutexResult::Yes) {
                 self.blind |= ledger.write(&self.own).is_err();
                 ledger.leave();
             }

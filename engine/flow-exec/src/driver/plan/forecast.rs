@@ -143,7 +143,7 @@ fn history<'a>(
 
 /// Earlier attempts by step, and the cost of sharing a GPU by model.
 #[derive(Default)]
-pub(crate) struct Observed {
+pub(crate) struct EarlierObservations {
     steps: BTreeMap<StepId, Vec<Observation>>,
     sharing: Vec<(String, GpuSharing)>,
     /// The current program of each step, as far as a plan knows it.
@@ -161,8 +161,8 @@ pub(crate) fn observed(
     may_run: impl Fn(InstanceId) -> bool,
     plan: &Plan,
     results: &dyn Results,
-) -> Result<Observed, StoreError> {
-    let mut observed = Observed::default();
+) -> Result<EarlierObservations, StoreError> {
+    let mut observed = EarlierObservations::default();
     let (runs, others): (Vec<InstanceId>, Vec<InstanceId>) = wanted.iter().partition(|id| may_run(**id));
     let unseen = observed.read(expansion, &runs, results)?;
     let is_measured_by_others = |id: &InstanceId| {
@@ -186,7 +186,7 @@ pub(crate) fn observed(
     Ok(observed)
 }
 
-impl Observed {
+impl EarlierObservations {
     /// Loads observations. Returns the steps that have an instance without any.
     fn read(
         &mut self,

@@ -19,7 +19,7 @@ use flow_store::{Earlier, EntryKind, Inputs, Objects, Results, Snapshot, Snapsho
 use crate::{
     clock, declared,
     driver::{
-        recover::left::Followed,
+        recover::left::AttemptToFollow,
         results::{
             checkpoint::Checkpoint,
             reading::{collect_again, read_again},
@@ -36,7 +36,7 @@ pub(crate) struct StoreLookup<'a> {
     /// The store; `None` before the first run.
     pub(crate) results: Option<&'a dyn Results>,
     /// Under what else instances were recorded; none before the first run.
-    pub(crate) recorded: Option<&'a Recorded>,
+    pub(crate) recorded: Option<&'a RecordedParts>,
     /// Artifacts; none before the first run.
     pub(crate) objects: Option<Objects>,
     /// Inputs, each hashed once a run.
@@ -48,10 +48,10 @@ pub(crate) struct StoreLookup<'a> {
     /// The declared environments by name, if `stood` is to be relied on.
     pub(crate) environments: Option<&'a BTreeMap<String, DeclaredEnvironment>>,
     /// The attempt of a dead run under this fingerprint, if it is followed.
-    pub(crate) followed: &'a dyn Fn(&Digest) -> Option<Followed>,
+    pub(crate) followed: &'a dyn Fn(&Digest) -> Option<AttemptToFollow>,
     /// Lookups of the instances that are decided next, and of the one that is being decided.
-    pub(crate) ahead: VecDeque<Ahead>,
-    pub(crate) found: Option<Ahead>,
+    pub(crate) ahead: VecDeque<EarlyLookup>,
+    pub(crate) found: Option<EarlyLookup>,
     /// Results whose artifacts are gone: why. Worth a line to people.
     pub(crate) damaged: BTreeMap<Digest, String>,
     /// The first error of the store; what was asked counts as not there.
@@ -81,7 +81,7 @@ impl<'a> StoreLookup<'a> {
 }
 
 /// Under what instances of a workflow were recorded by earlier runs. Journals are read when that is first asked for.
-pub(crate) struct Recorded {
+pub(crate) struct RecordedParts {
     dir: StoreDir,
     workflow: String,
     /// So many journals are read, from the newest on, and so many bytes of them.
@@ -91,16 +91,16 @@ pub(crate) struct Recorded {
     forgotten: OnceLock<BTreeMap<Digest, RunId>>,
 }
 
-impl Recorded {
+impl RecordedParts {
     /// How far back journals are read for a reason.
-    pub(crate) fn lately(dir: &StoreDir, workflow: &str) -> Recorded {
-        Recorded { most: (100, 64 << 20), ..Recorded::ever(dir, workflow) }
+    pub(crate) fn lately(dir: &StoreDir, workflow: &str) -> RecordedParts {
+        RecordedParts { most: (100, 64 << 20), ..RecordedParts::ever(dir, workflow) }
     }
 
-    pub(crate) fn ever(dir: &StoreDir, workflow: &str) -> Recorded {
+    pub(crate) fn ever(dir: &StoreDir, workflow: &str) -> RecordedParts {
         let most = (usize::MAX, u64::MAX);
         let (parts, forgotten) = (OnceLock::new(), OnceLock::new());
-        Recorded { dir: dir.clone(), workflow: workflow.to_owned(), most, parts, forgotten }
+        RecordedParts { dir: dir.clone(), workflow: workflow.to_owned(), most, parts, forgotten }
     }
 
     /// The journal of the last `flow forget` that dropped this result.
@@ -158,7 +158,7 @@ impl Recorded {
 }
 
 /// Lookups of an instance that were made in advance.
-pub(crate) struct Ahead {
+pub(crate) struct EarlyLookup {
     fingerprint: Digest,
     attempt: Digest,
     label: String,
@@ -293,7 +293,7 @@ impl Lookup for StoreLookup<'_> {
         let found = found.and_then(|found| self.kept(found)).unwrap_or_default();
         let ahead = |(&LookupKeys { fingerprint, attempt, label }, earlier)| {
             let label = label.to_owned();
-            Ahead { fingerprint, attempt, label, earlier }
+            EarlyLookup { fingerprint, attempt, label, earlier }
         };
         self.ahead = of.iter().zip(found).map(ahead).collect();
     }
@@ -303,7 +303,7 @@ impl Lookup for StoreLookup<'_> {
             self.found = self.ahead.drain(..=at).next_back();
         }
         let kept = match self.found.take_if(|found| found.fingerprint == *fingerprint) {
-            Some(Ahead { earlier: Earlier::Result(result), .. }) => Some(*result),
+            Some(EarlyLookup { earlier: Earlier::Result(result), .. }) => Some(*result),
             Some(other) => {
                 self.found = Some(other);
                 None
@@ -333,7 +333,7 @@ impl Lookup for StoreLookup<'_> {
         instance: &Instance,
     ) -> Result<Option<Reading>, Fault> {
         let kept = match self.found.take_if(|found| found.attempt == *attempt) {
-            Some(Ahead { earlier: Earlier::Attempt(result), .. }) => Some(*result),
+            Some(EarlyLookup { earlier: Earlier::Attempt(result), .. }) => Some(*result),
             Some(other) => {
                 self.found = Some(other);
                 None
@@ -398,7 +398,7 @@ impl Lookup for StoreLookup<'_> {
     fn last(&mut self, label: &str) -> Option<Parts> {
         let results = self.results()?;
         let last = match self.found.take_if(|found| found.label == label) {
-            Some(Ahead { earlier: Earlier::Last(last), .. }) => Some(last),
+            Some(EarlyLookup { earlier: Earlier::Last(last), .. }) => Some(last),
             Some(_) => None,
             None => self.kept(results.last(self.workflow, label)),
         }?;
@@ -428,9 +428,9 @@ mod tests {
 
     /// A store that cannot be read.
     #[derive(Default)]
-    struct Unreadable(Cell<u32>);
+    struct UnreadableStore(Cell<u32>);
 
-    impl Unreadable {
+    impl UnreadableStore {
         fn fails<T>(&self) -> Result<T> {
             self.0.set(self.0.get() + 1);
             let (process, since) = (ProcessIdentity::own(), String::new());
@@ -439,7 +439,7 @@ mod tests {
         }
     }
 
-    impl Results for Unreadable {
+    impl Results for UnreadableStore {
         fn results_of(&self, _: &[Digest]) -> Result<Vec<Option<StepResult>>> {
             self.fails()
         }
@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn a_store_that_cannot_be_read_is_not_asked_again() {
-        let (unreadable, inputs) = (Unreadable::default(), Inputs::new(None, None, clock::system()));
+        let (unreadable, inputs) = (UnreadableStore::default(), Inputs::new(None, None, clock::system()));
         let of_inputs = StoreLookup::of_inputs("w", Path::new(""), &inputs);
         let mut world = StoreLookup { results: Some(&unreadable), ..of_inputs };
         let (fingerprint, attempt) = (Digest::of(b"f"), Digest::of(b"a"));

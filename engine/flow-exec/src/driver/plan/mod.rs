@@ -37,7 +37,7 @@ use crate::{
     },
 };
 pub use lookup::listed;
-use lookup::{Recorded, StoreLookup, inputs_of};
+use lookup::{RecordedParts, StoreLookup, inputs_of};
 
 /// The results of earlier runs. No store if nothing has run yet.
 pub struct Knowledge(Option<Box<Store>>);
@@ -84,7 +84,7 @@ impl Knowledge {
     fn with_world<T>(
         &self,
         session: &Session,
-        recorded: fn(&StoreDir, &str) -> Recorded,
+        recorded: fn(&StoreDir, &str) -> RecordedParts,
         ask: impl FnOnce(&mut StoreLookup<'_>) -> T,
     ) -> Result<T, ExecError> {
         let activity = &session.activity;
@@ -116,7 +116,7 @@ impl Knowledge {
 /// # Errors
 /// The store cannot be read.
 pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], force: &Force) -> Result<Plan, ExecError> {
-    knowledge.with_world(session, Recorded::lately, |world| plan_core(&session.context(), wanted, world, force))
+    knowledge.with_world(session, RecordedParts::lately, |world| plan_core(&session.context(), wanted, world, force))
 }
 
 /// Labels of instances that `plan` runs on Slurm although the killed run of another user left a job that does the same, by that run
@@ -167,18 +167,18 @@ pub fn plan_elsewhere(session: &Session, knowledge: &Knowledge, wanted: &[Instan
             }
         }
     }
-    let mut elsewhere = Elsewhere { session, inputs: inputs_of(session, None, None), recorded };
+    let mut elsewhere = OtherPlace { session, inputs: inputs_of(session, None, None), recorded };
     plan_core(&session.context(), wanted, &mut elsewhere, &Force::Nothing)
 }
 
 /// A place where every input exists and nothing has run.
-struct Elsewhere<'a> {
+struct OtherPlace<'a> {
     session: &'a Session,
     inputs: Inputs,
     recorded: BTreeMap<String, Tree>,
 }
 
-impl Lookup for Elsewhere<'_> {
+impl Lookup for OtherPlace<'_> {
     fn input(&mut self, input: &Input) -> Result<Tree, Fault> {
         let path = self.session.path(&input.path);
         if path.exists() {
@@ -214,14 +214,14 @@ pub fn parts(
     wanted: &[InstanceId],
 ) -> Result<BTreeMap<String, Parts>, ExecError> {
     let parts =
-        knowledge.with_world(session, Recorded::lately, |world| plan::parts(&session.context(), wanted, world))?;
+        knowledge.with_world(session, RecordedParts::lately, |world| plan::parts(&session.context(), wanted, world))?;
     let label = |id: InstanceId| session.expansion.instances[id.index()].label.to_string();
     Ok(parts.into_iter().map(|(id, parts)| (label(id), parts)).collect())
 }
 
 /// The result of `flow forget`.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Forgotten {
+pub struct ForgetResult {
     /// Labels of the forgotten results.
     pub labels: Vec<String>,
     /// Their fingerprints.
@@ -243,10 +243,10 @@ pub fn forget(
     names: &[String],
     reuse: &BTreeSet<Digest>,
     only_accepted: bool,
-) -> Result<Forgotten, ExecError> {
+) -> Result<ForgetResult, ExecError> {
     let mut lines =
         vec![RunEvent::Accepted { file: file.to_owned(), reason: format!("forgotten: {}", names.join(", ")) }];
-    let mut forgotten = Forgotten::default();
+    let mut forgotten = ForgetResult::default();
     let mut taken_back = BTreeSet::new();
     let mut whose = BTreeMap::new();
     let mut kept = None;
@@ -354,7 +354,7 @@ pub fn accept(
     knowledge.rebuilt().map(mended);
     let wanted = session.wanted(names)?;
     let accepted = knowledge
-        .with_world(session, Recorded::ever, |world| {
+        .with_world(session, RecordedParts::ever, |world| {
             accept_core(&session.context(), &wanted, names, reason, kind, world)
         })?
         .map_err(|diagnostics| session.wrong(diagnostics))?;

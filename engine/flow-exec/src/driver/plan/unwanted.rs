@@ -12,7 +12,7 @@ use super::Knowledge;
 use crate::driver::{recover::left, session::Session};
 
 /// Attempts or jobs of a killed run that the next run ends.
-pub struct Unwanted {
+pub struct UnwantedWork {
     pub run: RunId,
     /// The `--set` of that run.
     pub set: Vec<String>,
@@ -22,7 +22,7 @@ pub struct Unwanted {
 }
 
 /// What a run with this plan would end. Nothing while another run is active, because that run may need it.
-pub fn unwanted(session: &Session, knowledge: &Knowledge, plan: &Plan) -> Vec<Unwanted> {
+pub fn unwanted(session: &Session, knowledge: &Knowledge, plan: &Plan) -> Vec<UnwantedWork> {
     let Some(dir) = knowledge.dir() else { return Vec::new() };
     let intents = left::of_file(dir, &session.workspace.name(&session.workspace.file));
     if intents.is_empty() || dir.living().is_ok_and(|living| living.iter().any(|one| one.run.is_some())) {
@@ -45,7 +45,7 @@ pub fn unwanted(session: &Session, knowledge: &Knowledge, plan: &Plan) -> Vec<Un
             labels.extend(intent.members.into_iter().map(|member| member.label));
         }
     }
-    let of = |((run, are_jobs), labels)| Unwanted { set: set_of(dir, &run), run, are_jobs, labels };
+    let of = |((run, are_jobs), labels)| UnwantedWork { set: set_of(dir, &run), run, are_jobs, labels };
     found.into_iter().map(of).collect()
 }
 

@@ -10,7 +10,7 @@ use flow_core::{AttemptId, Digest, JournalLine, Place, RunEvent, RunId, StepResu
 use flow_store::{Results, RunDir, Store, StoreDir};
 
 use crate::{
-    driver::executor::intents::{self, Intent, Member, Standing},
+    driver::executor::intents::{self, Intent, Member, OrphanState},
     keeper,
     node::NodeFiles,
 };
@@ -22,7 +22,7 @@ pub(crate) fn all(dir: &StoreDir) -> Vec<Intent> {
     let intents = own.inspect(intents::forget_unfinished).flat_map(|run| intents::of(&run));
     intents
         .filter(|intent| {
-            let lost = intent.here.is_some() && intent.standing(dir) == Standing::Lost;
+            let lost = intent.here.is_some() && intent.standing(dir) == OrphanState::Lost;
             if lost {
                 intent.remove(dir);
             }
@@ -55,15 +55,15 @@ pub(crate) fn seen(dir: &StoreDir) -> Vec<Intent> {
 
 /// An attempt that the next run follows instead of a new start.
 #[derive(Clone)]
-pub(crate) struct Followed {
+pub(crate) struct AttemptToFollow {
     /// The dead run that started it.
     pub(crate) run: RunId,
     folder: PathBuf,
 }
 
-impl Followed {
-    pub(crate) fn of(intent: &Intent, member: &Member) -> Followed {
-        Followed { run: intent.run.clone(), folder: member.folder.clone() }
+impl AttemptToFollow {
+    pub(crate) fn of(intent: &Intent, member: &Member) -> AttemptToFollow {
+        AttemptToFollow { run: intent.run.clone(), folder: member.folder.clone() }
     }
 
     /// True if its result is in the store, or a later one is. `stored` looks up the result under its fingerprint.
@@ -74,16 +74,16 @@ impl Followed {
 }
 
 /// The attempts that the next run follows, by fingerprint.
-pub(crate) fn to_follow(dir: &StoreDir, left: &[Intent]) -> BTreeMap<Digest, Followed> {
+pub(crate) fn to_follow(dir: &StoreDir, left: &[Intent]) -> BTreeMap<Digest, AttemptToFollow> {
     let of = |intent: &Intent| -> Vec<_> {
-        intent.members.iter().map(|member| (member.fingerprint, Followed::of(intent, member))).collect()
+        intent.members.iter().map(|member| (member.fingerprint, AttemptToFollow::of(intent, member))).collect()
     };
     left.iter().filter(|intent| is_followed(dir, intent)).flat_map(of).collect()
 }
 
 pub(crate) fn is_followed(dir: &StoreDir, intent: &Intent) -> bool {
     match intent.here {
-        Some(_) => intent.standing(dir) == Standing::Sound,
+        Some(_) => intent.standing(dir) == OrphanState::Sound,
         None => intent.members.iter().all(|member| member.folder.is_dir()) && !intent.is_marked(),
     }
 }
@@ -118,8 +118,9 @@ pub fn going_on(dir: &StoreDir, run: &RunDir) -> Vec<String> {
     if run.lives().is_some() {
         return Vec::new();
     }
-    let going =
-        intents::of(run).into_iter().filter(|intent| intent.here.is_some() && intent.standing(dir) != Standing::Lost);
+    let going = intents::of(run)
+        .into_iter()
+        .filter(|intent| intent.here.is_some() && intent.standing(dir) != OrphanState::Lost);
     let members = going.flat_map(|intent| intent.members);
     let members = members.filter(|member| NodeFiles::of(&member.folder).read_ended().is_none());
     // In the order in which they started.
@@ -149,7 +150,7 @@ pub fn ended_since(dir: &StoreDir, run: &RunDir) -> Vec<String> {
         return Vec::new();
     }
     let is_taken = |intent: &Intent| match intent.here {
-        Some(_) => intent.standing(dir) == Standing::Sound,
+        Some(_) => intent.standing(dir) == OrphanState::Sound,
         None => !intent.is_marked(),
     };
     let members = intents::of(run).into_iter().filter(is_taken).flat_map(|intent| intent.members);
@@ -161,7 +162,7 @@ pub fn ended_since(dir: &StoreDir, run: &RunDir) -> Vec<String> {
 pub(crate) fn still_needed(store: &Store, left: Vec<Intent>) -> Vec<Intent> {
     let is_over = |intent: &Intent| {
         let is_recorded = |member: &Member| {
-            Followed::of(intent, member).is_recorded(|| match intent.here {
+            AttemptToFollow::of(intent, member).is_recorded(|| match intent.here {
                 None => store.result(&member.fingerprint).ok()?,
                 Some(_) => store.of_attempt(&member.fingerprint).ok()?,
             })

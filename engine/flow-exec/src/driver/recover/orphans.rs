@@ -10,7 +10,7 @@ use std::{
 use flow_core::{AttemptId, Digest, RunEvent, RunId};
 use flow_store::{LivingRuns, Store, StoreDir, StoreError};
 
-use super::left::{self, Followed};
+use super::left::{self, AttemptToFollow};
 use crate::{
     clock,
     driver::executor::{
@@ -23,12 +23,12 @@ use crate::{
 /// The work of dead runs, as it was found.
 pub(crate) struct OrphanedWork {
     dir: StoreDir,
-    found: Mutex<Left>,
+    found: Mutex<OrphanScan>,
     /// The number of looks whose dead runs have been imported: looks that saw deaths or may have missed some.
     taken_in: Mutex<u64>,
 }
 
-struct Left {
+struct OrphanScan {
     intents: Vec<Intent>,
     /// Intents that this run is about to join.
     promised: Vec<Intent>,
@@ -65,19 +65,19 @@ impl OrphanedWork {
         let (labels, files, dead) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         // Runs that died before are not imported yet.
         let (promised, joined) = (Vec::new(), BTreeMap::new());
-        let found = Left { intents, promised, labels, jobs, joined, files, news, living, dead, looks: 1 };
+        let found = OrphanScan { intents, promised, labels, jobs, joined, files, news, living, dead, looks: 1 };
         OrphanedWork { dir: dir.clone(), found: Mutex::new(found), taken_in: Mutex::new(0) }
     }
 
     /// The attempt with this fingerprint that this run can follow.
-    pub(crate) fn followed(&self, fingerprint: &Digest) -> Option<Followed> {
+    pub(crate) fn followed(&self, fingerprint: &Digest) -> Option<AttemptToFollow> {
         self.with(|found, dir| {
             let each = found.promised.iter().chain(&found.intents);
             let mut each = each.flat_map(|intent| intent.members.iter().map(move |member| (intent, member)));
             let fits = |(intent, member): &(&Intent, &Member)| {
                 member.fingerprint == *fingerprint && left::is_followed(dir, intent)
             };
-            each.find(fits).map(|(intent, member)| Followed::of(intent, member))
+            each.find(fits).map(|(intent, member)| AttemptToFollow::of(intent, member))
         })
     }
 
@@ -91,7 +91,7 @@ impl OrphanedWork {
         self.with(|found, _| found.intents.iter().chain(&found.promised).all(|intent| intent.here.is_none()))
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Left, &StoreDir) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut OrphanScan, &StoreDir) -> T) -> T {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         self.look_again(&mut found, false);
         work(&mut found, &self.dir)
@@ -126,7 +126,7 @@ impl OrphanedWork {
         Ok(())
     }
 
-    fn look_again(&self, found: &mut Left, is_needed: bool) {
+    fn look_again(&self, found: &mut OrphanScan, is_needed: bool) {
         let news = self.dir.news();
         if is_needed || news != found.news {
             let kept = |intent: &Intent| intent.here.is_none() || found.promised.contains(intent);
@@ -248,7 +248,7 @@ impl OrphanedWork {
     /// Ends jobs of the workflow file `file` with these labels but other results than wanted.
     pub(crate) fn end_jobs(&self, file: &str, wanted: &BTreeMap<String, Option<Digest>>) -> BTreeSet<String> {
         let differs = |of: &BTreeSet<Digest>, wanted: &Option<Digest>| of.iter().any(|of| Some(*of) != *wanted);
-        let unwanted = |found: &Left| {
+        let unwanted = |found: &OrphanScan| {
             wanted.iter().any(|(label, wanted)| found.jobs.get(label).is_some_and(|of| differs(of, wanted)))
         };
         if !self.with(|found, _| unwanted(found)) {
@@ -301,7 +301,7 @@ impl OrphanedWork {
     }
 }
 
-impl Left {
+impl OrphanScan {
     fn joins(&mut self, intent: &Intent) {
         self.joined.extend(intent.members.iter().map(|member| (member.fingerprint, intent.run.clone())));
     }

@@ -89,7 +89,7 @@ impl PublishRequest {
 
 /// The result of publishing.
 #[derive(Debug, Default)]
-pub(crate) struct Published {
+pub(crate) struct PublishResult {
     pub(crate) files: Vec<PublishedFile>,
     pub(crate) withheld: Vec<WithheldFile>,
     /// A path and an error message for each entry that failed.
@@ -105,8 +105,8 @@ pub(crate) fn publish(
     objects: &Objects,
     replace: &Replace,
     aside: &Path,
-) -> Published {
-    let mut out = Published::default();
+) -> PublishResult {
+    let mut out = PublishResult::default();
     let expansion = &session.expansion;
     // Reports first, so that no entry links to a report that could not be published.
     let (reports, entries): (Vec<&Publish>, _) =

@@ -14,14 +14,14 @@ use super::builtin;
 use crate::{driver::session::Session, text};
 
 /// Files made by one of flow's own steps, by path.
-pub type Made = BTreeMap<String, Vec<u8>>;
+pub type RemadeFiles = BTreeMap<String, Vec<u8>>;
 
 /// The files of a report or a table, or the error.
-pub struct Remade {
+pub struct RemadeStep {
     pub label: String,
     /// It is a report.
     pub is_report: bool,
-    pub files: Result<Made, Fault>,
+    pub files: Result<RemadeFiles, Fault>,
 }
 
 /// Makes every table, analysis and report of a workflow again from a run's `results` by label, with files in `objects`.
@@ -31,10 +31,10 @@ pub fn remake(
     builtins: &dyn Builtins,
     results: &BTreeMap<String, StepResult>,
     objects: &Objects,
-) -> Vec<Remade> {
+) -> Vec<RemadeStep> {
     let expansion = &session.expansion;
     let mut settled: BTreeMap<InstanceId, StepResult> = BTreeMap::new();
-    let mut made: BTreeMap<String, Made> = BTreeMap::new();
+    let mut made: BTreeMap<String, RemadeFiles> = BTreeMap::new();
     let mut remade = Vec::new();
     for id in in_order(expansion) {
         let instance = &expansion.instances[id.index()];
@@ -51,7 +51,7 @@ pub fn remake(
         let output = match output {
             Ok(output) => output,
             Err(why) => {
-                remade.push(Remade { label, is_report: name == "report", files: Err(why) });
+                remade.push(RemadeStep { label, is_report: name == "report", files: Err(why) });
                 continue;
             }
         };
@@ -61,7 +61,7 @@ pub fn remake(
             settled.insert(id, result);
         }
         made.insert(label.clone(), output.files.clone());
-        remade.push(Remade { label, is_report: name == "report", files: Ok(output.files) });
+        remade.push(RemadeStep { label, is_report: name == "report", files: Ok(output.files) });
     }
     remade
 }
@@ -90,7 +90,7 @@ fn input(
     id: InstanceId,
     settled: &dyn SettledResults,
     objects: &Objects,
-    made: &BTreeMap<String, Made>,
+    made: &BTreeMap<String, RemadeFiles>,
 ) -> Result<flow_core::BuiltinInput, Fault> {
     let expansion = &session.expansion;
     let mut input = expansion.builtin_input(id, settled)?.ok_or("it is not a built-in step")?;

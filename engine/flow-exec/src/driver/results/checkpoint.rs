@@ -29,7 +29,7 @@ pub(crate) struct Checkpoint(PathBuf);
 
 /// A note beside the folder about an interrupted attempt whose work continues.
 #[derive(Serialize, Deserialize)]
-struct Noted {
+struct CheckpointNote {
     /// The digest of the folder's content at that time.
     left: Digest,
     earlier: EarlierUsage,
@@ -90,7 +90,7 @@ impl Checkpoint {
         }
     }
 
-    fn noted(&self) -> Option<Noted> {
+    fn noted(&self) -> Option<CheckpointNote> {
         serde_json::from_slice(&fs::read(self.note()).ok()?).ok()
     }
 
@@ -109,7 +109,7 @@ impl Checkpoint {
         if self.noted().is_some_and(|noted| noted.left == left) {
             return Err(NoResumeReason::NoProgress);
         }
-        let noted = serde_json::to_vec(&Noted { left, earlier: EarlierUsage::and(used) }).unwrap_or_default();
+        let noted = serde_json::to_vec(&CheckpointNote { left, earlier: EarlierUsage::and(used) }).unwrap_or_default();
         self.take_in(log);
         // Without the note, a later attempt could not tell whether there was progress.
         write_atomically(&self.note(), &noted).map_err(|_| NoResumeReason::NoCheckpoint)
@@ -131,7 +131,7 @@ impl Checkpoint {
         earlier.jobs += 1;
         earlier.unmeasured += 1;
         earlier.energy_j = None;
-        let noted = serde_json::to_vec(&Noted { left, earlier }).unwrap_or_default();
+        let noted = serde_json::to_vec(&CheckpointNote { left, earlier }).unwrap_or_default();
         let _ = write_atomically(&self.note(), &noted);
         true
     }

@@ -20,8 +20,8 @@ use serde_json::Value;
 
 use super::{keep::keep, listener::Listener};
 use crate::{
-    attempt::{Ended, Folder, conclude, leftover, unlisted},
-    driver::executor::{Observed, OutcomeOverride},
+    attempt::{EndFacts, Folder, conclude, leftover, unlisted},
+    driver::executor::{LocalObservation, OutcomeOverride},
     hardware, sampler,
     secrets::Secrets,
 };
@@ -30,7 +30,7 @@ use crate::{
 const LOG_TAIL: usize = 50;
 
 /// All that decides the result of an ended attempt.
-pub(crate) struct End<'a> {
+pub(crate) struct EndedAttempt<'a> {
     pub(crate) workflow: &'a str,
     pub(crate) machine: &'a Machine,
     pub(crate) step: &'a str,
@@ -66,12 +66,12 @@ pub(crate) struct End<'a> {
 
 /// Concludes an attempt; `seen` is empty for built-ins. An output that cannot be read or stored (for example, disk
 /// full) fails only this attempt. The second value is the error if its output could not be kept for a later reading.
-pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<StoreError>) {
-    let End { instance, exit, listener, .. } = end;
+pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepResult, Option<StoreError>) {
+    let EndedAttempt { instance, exit, listener, .. } = end;
     let tail = if exit.code == Some(0) { Vec::new() } else { end.folder.log_tail(LOG_TAIL).unwrap_or_default() };
     let (mut outcome, mut cause) = match end.instead.filter(|_| end.killed.is_none()) {
         Some(OutcomeOverride { outcome, cause, .. }) => (outcome, cause),
-        None => conclude(&Ended {
+        None => conclude(&EndFacts {
             exit,
             said: &listener.said,
             killed: end.killed,

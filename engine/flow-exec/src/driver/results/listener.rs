@@ -16,9 +16,9 @@ use flow_core::{
 use flow_protocol::{Message, Summary};
 use flow_store::Activity;
 
-use super::numbers::{Following, InWork, how_far};
+use super::numbers::{InWork, MetricsFollower, how_far};
 use crate::{
-    attempt::{Bound, Folder, Follower, Lines, Said, open_log},
+    attempt::{Bound, Folder, Follower, Lines, ProgramReport, open_log},
     secrets::Secrets,
 };
 
@@ -46,11 +46,11 @@ pub(crate) struct Listener {
     metrics: Option<Metrics>,
     /// The log is expected to hold numbers. Otherwise only the arrival times of its lines are noted.
     prints_metrics: bool,
-    following: Option<Following>,
+    following: Option<MetricsFollower>,
     /// Secrets are hidden again after parsing, because JSON can escape a letter in more ways than the search covers.
     secrets: Secrets,
     pub(crate) reported: ReportedNumbers,
-    pub(crate) said: Said,
+    pub(crate) said: ProgramReport,
     pub(crate) facts: BTreeMap<String, String>,
     pub(crate) refused: Option<Refusal>,
     pub(crate) began: f64,
@@ -72,9 +72,9 @@ impl Listener {
             log: (!plugin).then(|| Lines::new(folder.log(), LINE_ENDS)),
             metrics: metrics.cloned(),
             prints_metrics: metrics.is_some_and(|metrics| !metrics.stdout.is_empty()),
-            following: metrics.map(|metrics| Following::new(metrics, &folder.work())),
+            following: metrics.map(|metrics| MetricsFollower::new(metrics, &folder.work())),
             reported: ReportedNumbers::of(metrics),
-            said: if plugin { Said::Nothing } else { Said::Command },
+            said: if plugin { ProgramReport::Nothing } else { ProgramReport::Command },
             ..Listener::deaf(folder.log())
         };
         if let Some(metrics) = metrics.filter(|_| listener.prints_metrics) {
@@ -94,7 +94,7 @@ impl Listener {
             following: None,
             secrets: Secrets::default(),
             reported: ReportedNumbers::default(),
-            said: Said::Nothing,
+            said: ProgramReport::Nothing,
             facts: BTreeMap::new(),
             refused: None,
             began: 0.0,
@@ -182,7 +182,7 @@ impl Listener {
             self.hear_lines(&[line], ended, &mut news);
         }
         news.epochs.extend(self.printed.end(&self.reported));
-        news.epochs.extend(self.following.as_mut().and_then(Following::end));
+        news.epochs.extend(self.following.as_mut().and_then(MetricsFollower::end));
         let ignored = self.follower.as_ref().map_or(0, Follower::ignored);
         if self.metrics.is_some() && self.prints_metrics {
             self.reported.skips(self.looks.unread(None));
@@ -300,7 +300,7 @@ impl Listener {
             }
             Message::Ready => news.ready = true,
             Message::Sufficed => news.sufficed = true,
-            Message::Outcome { outcome, message } => self.said = Said::Outcome(outcome, message),
+            Message::Outcome { outcome, message } => self.said = ProgramReport::Outcome(outcome, message),
         }
     }
 

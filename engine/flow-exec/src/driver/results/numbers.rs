@@ -86,8 +86,8 @@ pub(crate) fn is_event_file(path: &Path) -> bool {
 const SEARCH: f64 = 2.0;
 
 /// Follows line files and event files while a program writes them.
-pub(crate) struct Following {
-    files: Vec<Followed>,
+pub(crate) struct MetricsFollower {
+    files: Vec<FollowedFile>,
     folders: Vec<EventFolder>,
     printed: EpochPosition,
     reported: ReportedNumbers,
@@ -95,21 +95,21 @@ pub(crate) struct Following {
     told_elsewhere: bool,
 }
 
-struct Followed {
+struct FollowedFile {
     file: MetricsFile,
     path: PathBuf,
     lines: Lines,
     reader: LineReader,
 }
 
-impl Following {
-    pub(crate) fn new(metrics: &Metrics, work: &Path) -> Following {
-        let followed = |file: &MetricsFile| Followed::new(file.clone(), work.join(file.path()));
+impl MetricsFollower {
+    pub(crate) fn new(metrics: &Metrics, work: &Path) -> MetricsFollower {
+        let followed = |file: &MetricsFile| FollowedFile::new(file.clone(), work.join(file.path()));
         let folder = |file: &MetricsFile| match file {
             MetricsFile::TensorBoard(folder) => Some(EventFolder::new(work.join(folder))),
             _ => None,
         };
-        Following {
+        MetricsFollower {
             files: metrics.files.iter().filter_map(followed).collect(),
             folders: metrics.files.iter().filter_map(folder).collect(),
             printed: EpochPosition::default(),
@@ -147,17 +147,17 @@ impl Following {
     }
 }
 
-impl Followed {
+impl FollowedFile {
     /// `None` unless the file consists of lines.
-    fn new(file: MetricsFile, path: PathBuf) -> Option<Followed> {
+    fn new(file: MetricsFile, path: PathBuf) -> Option<FollowedFile> {
         let reader = file.lines()?;
-        Some(Followed { file, lines: Lines::new(path.clone(), b"\n"), path, reader })
+        Some(FollowedFile { file, lines: Lines::new(path.clone(), b"\n"), path, reader })
     }
 
     /// The numbers of new, complete records. Errors are reported at the end, when all records are read.
     fn read(&mut self, rows: &mut Vec<MetricRow>) {
         if self.lines.is_another()
-            && let Some(anew) = Followed::new(self.file.clone(), self.path.clone())
+            && let Some(anew) = FollowedFile::new(self.file.clone(), self.path.clone())
         {
             *self = anew;
         }
@@ -172,11 +172,11 @@ impl Followed {
 struct EventFolder {
     path: PathBuf,
     searched: f64,
-    files: BTreeMap<String, Logged>,
+    files: BTreeMap<String, FollowedEventFile>,
 }
 
 /// An event file, with the offset up to which it was read, and its length then.
-struct Logged {
+struct FollowedEventFile {
     file: EventFile,
     read: u64,
     length: u64,
@@ -192,7 +192,7 @@ impl EventFolder {
         if now - self.searched >= SEARCH {
             self.searched = now;
             for path in event_files_in(&self.path) {
-                let new = || Logged { file: EventFile::new(&path), read: 0, length: 0 };
+                let new = || FollowedEventFile { file: EventFile::new(&path), read: 0, length: 0 };
                 self.files.entry(path.clone()).or_insert_with(new);
             }
         }
@@ -201,7 +201,7 @@ impl EventFolder {
     }
 }
 
-impl Logged {
+impl FollowedEventFile {
     fn read_on(&mut self, path: &Path, rows: &mut Vec<MetricRow>) -> io::Result<()> {
         let length = fs::metadata(path)?.len();
         if length == self.length {
@@ -255,7 +255,7 @@ mod tests {
     fn a_file_is_followed_while_it_is_written() {
         let dir = tempfile::tempdir().unwrap();
         let files = vec![MetricsFile::Jsonl("m.jsonl".into()), MetricsFile::Csv("log.csv".into())];
-        let mut following = Following::new(&Metrics { files, ..Metrics::default() }, dir.path());
+        let mut following = MetricsFollower::new(&Metrics { files, ..Metrics::default() }, dir.path());
         let mut look = |text: &str, now| {
             fs::write(dir.path().join("log.csv"), text).unwrap();
             let (ended, how_far) = following.look(now, &Secrets::default());
@@ -287,7 +287,7 @@ mod tests {
     fn a_field_of_several_lines_is_one_field_while_it_is_written_too() {
         let dir = tempfile::tempdir().unwrap();
         let files = vec![MetricsFile::Csv("log.csv".into())];
-        let mut following = Following::new(&Metrics { files, ..Metrics::default() }, dir.path());
+        let mut following = MetricsFollower::new(&Metrics { files, ..Metrics::default() }, dir.path());
         let mut look = |text: &str, now| {
             fs::write(dir.path().join("log.csv"), text).unwrap();
             following.look(now, &Secrets::default()).1
@@ -302,7 +302,7 @@ mod tests {
         const LOGGED: &[u8] = include_bytes!("../../../../flow-core/tests/loggers/keras-validation.tfevents");
         let dir = tempfile::tempdir().unwrap();
         let files = vec![MetricsFile::TensorBoard("logs".into())];
-        let mut following = Following::new(&Metrics { files, ..Metrics::default() }, dir.path());
+        let mut following = MetricsFollower::new(&Metrics { files, ..Metrics::default() }, dir.path());
         let mut look = |now| following.look(now, &Secrets::default());
         assert_eq!(look(1.0), (vec![], None), "there is no folder yet");
         fs::create_dir(dir.path().join("logs")).unwrap();

@@ -48,7 +48,7 @@ pub(crate) fn read_again(
         }
         None => (of_silence(&result), Vec::new()),
     };
-    let mut files = Stored { objects, kept: &kept, outputs: outputs(objects, &result, instance) };
+    let mut files = StoredFiles { objects, kept: &kept, outputs: outputs(objects, &result, instance) };
     if metrics.is_some_and(|metrics| metrics.files.iter().any(|file| !files.has(file))) {
         return Ok(None);
     }
@@ -132,13 +132,13 @@ fn outputs(objects: &Objects, result: &StepResult, instance: &Instance) -> Vec<(
 }
 
 /// The files that were kept of a work folder, outputs among them.
-struct Stored<'a> {
+struct StoredFiles<'a> {
     objects: &'a Objects,
     kept: &'a KeptOutput,
     outputs: Vec<(String, PathBuf)>,
 }
 
-impl Stored<'_> {
+impl StoredFiles<'_> {
     /// Reading it would come to what it came to in the work folder.
     fn has(&mut self, file: &MetricsFile) -> bool {
         let path = file.path();
@@ -168,7 +168,7 @@ impl Stored<'_> {
     }
 }
 
-impl NumberFiles for Stored<'_> {
+impl NumberFiles for StoredFiles<'_> {
     fn text(&mut self, file: &str) -> Result<String, NoMetrics> {
         match self.own(file).and_then(|bytes| String::from_utf8(bytes).ok()) {
             Some(text) => Ok(text),

@@ -15,20 +15,20 @@ use flow_core::{
 use flow_store::{Journal, Status, WorkFolders};
 use serde_json::Map;
 
-use super::{highest_priority, open::Opened, prepare::Prepared};
+use super::{highest_priority, open::OpenedRun, prepare::PreparedRun};
 use crate::{
     ExecError, clock,
     driver::{
         begin::{
-            capture::Taken,
-            context::{Known, RunContext},
+            capture::CapturedPlan,
+            context::{RunContext, RunResults},
             environments::Environments,
             run_claims::RunClaims,
             start,
         },
         cancel::Cancel,
         decide::decisions,
-        plan::forecast::Observed,
+        plan::forecast::EarlierObservations,
         recover::left,
         request::RunOptions,
         session::Session,
@@ -37,12 +37,12 @@ use crate::{
 };
 
 /// A run whose journal has begun.
-pub(super) struct Begun {
+pub(super) struct ActiveRun {
     pub(super) context: Arc<RunContext>,
     pub(super) journal: Journal,
     pub(super) cancel: Cancel,
     pub(super) policy: Box<dyn Policy>,
-    pub(super) observed: Observed,
+    pub(super) observed: EarlierObservations,
     /// Decisions that are known before the loop starts.
     pub(super) reused: BTreeMap<InstanceId, Decision>,
     /// The key of the snapshot that it will leave.
@@ -50,19 +50,19 @@ pub(super) struct Begun {
     started_at: u64,
 }
 
-impl Begun {
+impl ActiveRun {
     /// # Errors
     /// The journal cannot be written, for example because the disk is full.
     pub(super) fn new(
-        opened: Opened,
-        prepared: Prepared,
+        opened: OpenedRun,
+        prepared: PreparedRun,
         options: &RunOptions,
         builtins: Arc<dyn Builtins>,
         observe: &mut dyn FnMut(Update),
-    ) -> Result<Begun, ExecError> {
-        let Opened { session, wanted, force, policy, policy_name, secrets, store, run, ahead, .. } = opened;
-        let Prepared { left, strays, stood, taken, observed, work, mut journal, environments: in_use } = prepared;
-        let Taken { inputs, captures, plan, reused, notices } = taken;
+    ) -> Result<ActiveRun, ExecError> {
+        let OpenedRun { session, wanted, force, policy, policy_name, secrets, store, run, ahead, .. } = opened;
+        let PreparedRun { left, strays, stood, taken, observed, work, mut journal, environments: in_use } = prepared;
+        let CapturedPlan { inputs, captures, plan, reused, notices } = taken;
         let claimed = RunClaims::nothing(store.dir(), &run)?;
         let started_at = clock::unix_millis();
         let revision = opened.revision.answer();
@@ -102,7 +102,7 @@ impl Begun {
             force,
             inputs,
             captures,
-            known: Known::of_nothing(session.expansion.instances.len()),
+            known: RunResults::of_nothing(session.expansion.instances.len()),
             claimed,
             stood,
             tellers: session.tellers(),
@@ -122,7 +122,7 @@ impl Begun {
             session,
         });
         end_useless(&context, &reused, &mut journal, observe)?;
-        Ok(Begun { context, journal, cancel: opened.cancel, policy, observed, reused, key: opened.key, started_at })
+        Ok(ActiveRun { context, journal, cancel: opened.cancel, policy, observed, reused, key: opened.key, started_at })
     }
 
     pub(super) fn status(&self) -> Status {

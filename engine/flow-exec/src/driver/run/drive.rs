@@ -13,11 +13,11 @@ use crate::{
     ExecError,
     driver::{
         begin::context::RunContext,
-        cancel::Leaving,
+        cancel::SignalGuard,
         executor::Executor,
         live::{EventLoop, LoopStart},
         reports::{
-            publish::{Published, PublishedFile, WithheldFile, publish},
+            publish::{PublishResult, PublishedFile, WithheldFile, publish},
             stale::remove_stale,
         },
         unchanged::PublishedBefore,
@@ -25,12 +25,12 @@ use crate::{
 };
 
 /// What a run came to.
-pub(super) struct Driven {
+pub(super) struct CompletedRun {
     pub(super) published: Vec<PublishedFile>,
     pub(super) withheld: Vec<WithheldFile>,
     pub(super) exit: i32,
     pub(super) counts: BTreeMap<String, u32>,
-    pub(super) leaving: Leaving,
+    pub(super) leaving: SignalGuard,
 }
 
 /// Runs the loop, from the first task to publishing, and returns the end of the run.
@@ -41,7 +41,7 @@ pub(super) fn drive<X: Executor>(
     tasks: Vec<Task>,
     replace: &Replace,
     before: &PublishedBefore,
-) -> Result<Driven, ExecError> {
+) -> Result<CompletedRun, ExecError> {
     let session = &context.session;
     let mut live = EventLoop::new(beginning);
     // Settled before anything runs: tables and reports show these instances, and the scheduler knows them from its
@@ -65,7 +65,7 @@ pub(super) fn drive<X: Executor>(
     let aside = context.run_dir.path().join("not-published");
     let publishing = context.claimed.publishing()?;
     let done = publish(session, &*context.builtins, &context.known, &context.objects, replace, &aside);
-    let Published { files: published, withheld, errors } = done;
+    let PublishResult { files: published, withheld, errors } = done;
     // After an error, files may be missing only because they could not be written.
     let removed = errors.is_empty().then(|| remove_stale(session, &published, &before.unchanged())).flatten();
     drop(publishing);
@@ -86,5 +86,5 @@ pub(super) fn drive<X: Executor>(
     let (not_published, counts) = (failures.collect(), live.outcomes.counts.clone());
     last.push(RunEvent::RunEnded { exit, counts: counts.clone(), run: None, not_published });
     live.end(last, exit)?;
-    Ok(Driven { published, withheld, exit, counts, leaving })
+    Ok(CompletedRun { published, withheld, exit, counts, leaving })
 }

@@ -16,10 +16,10 @@ use flow_core::{
 use flow_store::{Snapshot, Store, StoreDir};
 
 use self::{
-    begun::Begun,
-    drive::{Driven, drive},
-    open::{Opened, nothing_to_do},
-    prepare::Prepared,
+    begun::ActiveRun,
+    drive::{CompletedRun, drive},
+    open::{OpenedRun, nothing_to_do},
+    prepare::PreparedRun,
 };
 use super::{
     begin::{context::RunContext, environments::PresentEnvironment},
@@ -113,17 +113,17 @@ pub(super) fn run_on<X: Executor>(
             .filter(|_| left.is_empty())
             .and_then(|dir| thread::Builder::new().name("open".into()).spawn_scoped(scope, move || open(dir)).ok());
         let store = || opening?.join().ok()?;
-        Opened::open(options, (&basis, left), &*builtins, previous, store, observe)
+        OpenedRun::open(options, (&basis, left), &*builtins, previous, store, observe)
     })?;
-    let prepared = Prepared::of(&opened, observe)?;
-    let begun = Begun::new(opened, prepared, options, builtins, observe)?;
+    let prepared = PreparedRun::of(&opened, observe)?;
+    let begun = ActiveRun::new(opened, prepared, options, builtins, observe)?;
     let executor = executor(&begun.context);
     let (context, key) = (Arc::clone(&begun.context), begun.key);
     let driven = drive_on(begun, options, executor, &before, observe);
     // In case it did not finish.
     context.captures.clear();
     context.run_dir.leave_work();
-    let Driven { published, withheld, exit, counts, leaving: _leaving } = driven?;
+    let CompletedRun { published, withheld, exit, counts, leaving: _leaving } = driven?;
 
     let RunContext { session, run, known, wanted, .. } = &*context;
     let expansion = &session.expansion;
@@ -146,14 +146,14 @@ pub(super) fn run_on<X: Executor>(
 
 /// Gives the tasks to the scheduler and runs the loop.
 fn drive_on<X: Executor>(
-    begun: Begun,
+    begun: ActiveRun,
     options: &RunOptions,
     executor: X,
     before: &PublishedBefore,
     observe: &mut dyn FnMut(Update),
-) -> Result<Driven, ExecError> {
+) -> Result<CompletedRun, ExecError> {
     let status = begun.status();
-    let Begun { context, journal, cancel, policy, observed, reused, .. } = begun;
+    let ActiveRun { context, journal, cancel, policy, observed, reused, .. } = begun;
     let RunContext { session, wanted, .. } = &*context;
     let expansion = &session.expansion;
     let history = observed.history(expansion, &expansion.instances);

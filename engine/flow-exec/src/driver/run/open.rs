@@ -14,7 +14,7 @@ use crate::{
     driver::{
         begin::revision,
         cancel::Cancel,
-        plan::{continued::continued, lookup::Recorded},
+        plan::{continued::continued, lookup::RecordedParts},
         reports::publish::targets,
         request::{RunEnd, RunOptions},
         session::{
@@ -57,7 +57,7 @@ pub(super) fn nothing_to_do(
 }
 
 /// An opened workflow and the store that this run holds.
-pub(super) struct Opened {
+pub(super) struct OpenedRun {
     pub(super) session: Session,
     /// The snapshot of the last run.
     pub(super) previous: Option<Snapshot>,
@@ -68,7 +68,7 @@ pub(super) struct Opened {
     pub(super) policy: Box<dyn Policy>,
     pub(super) policy_name: String,
     /// The Git commit, asked in the background.
-    pub(super) revision: revision::Asked,
+    pub(super) revision: revision::RevisionQuery,
     pub(super) secrets: Secrets,
     pub(super) store: Store,
     pub(super) run: RunId,
@@ -76,10 +76,10 @@ pub(super) struct Opened {
     pub(super) ahead: Option<RunId>,
     pub(super) cancel: Cancel,
     pub(super) activity: Activity,
-    pub(super) recorded: Recorded,
+    pub(super) recorded: RecordedParts,
 }
 
-impl Opened {
+impl OpenedRun {
     /// `left`: where attempts of dead runs are. `store` may have opened the store. Waits for a process that has it alone,
     /// if the options say so.
     ///
@@ -92,7 +92,7 @@ impl Opened {
         previous: Option<Snapshot>,
         store: impl FnOnce() -> Option<Store>,
         observe: &mut dyn FnMut(Update),
-    ) -> Result<Opened, ExecError> {
+    ) -> Result<OpenedRun, ExecError> {
         let session = continued(basis, left, builtins, false)?;
         let wanted = session.wanted(&options.targets)?;
         let force = options.force.of(&session)?;
@@ -135,8 +135,8 @@ impl Opened {
         }
         let cancel = Cancel::watch(store.dir().run(&run), options.detached)?;
         let activity = session.activity.clone();
-        let recorded = Recorded::lately(store.dir(), &session.expansion.workflow);
-        Ok(Opened {
+        let recorded = RecordedParts::lately(store.dir(), &session.expansion.workflow);
+        Ok(OpenedRun {
             session,
             previous,
             key,

@@ -7,43 +7,43 @@ use flow_core::plan::Plan;
 use flow_store::{Journal, SnapshotResult};
 use nix::fcntl::Flock;
 
-use super::{event_loop, open::Opened, progress::aside};
+use super::{event_loop, open::OpenedRun, progress::aside};
 use crate::{
     ExecError,
     driver::{
         begin::{
-            capture::{Capture, Taken},
+            capture::{Capture, CapturedPlan},
             setups::{make_environments, set_up},
             work_place::{self, WorkPlace},
         },
-        plan::forecast::{self, Observed},
+        plan::forecast::{self, EarlierObservations},
         recover::{left, orphans::OrphanedWork},
         updates::Update,
     },
 };
 
 /// The plan of a run, with the inputs as of that moment.
-pub(super) struct Prepared {
+pub(super) struct PreparedRun {
     pub(super) left: OrphanedWork,
     /// Processes of dead runs that were ended, in words.
     pub(super) strays: Option<String>,
     pub(super) stood: Vec<Option<SnapshotResult>>,
-    pub(super) taken: Taken,
-    pub(super) observed: Observed,
+    pub(super) taken: CapturedPlan,
+    pub(super) observed: EarlierObservations,
     pub(super) work: WorkPlace,
     pub(super) journal: Journal,
     /// The environments that flow makes, in use.
     pub(super) environments: Vec<Flock<File>>,
 }
 
-impl Prepared {
+impl PreparedRun {
     /// Shows progress when it takes long.
     ///
     /// # Errors
     /// The store cannot be read, an input or a secret is missing, a plugin cannot be set up, or the place for work folders
     /// cannot be used.
-    pub(super) fn of(opened: &Opened, observe: &mut dyn FnMut(Update)) -> Result<Prepared, ExecError> {
-        let Opened { session, store, run, wanted, force, activity, recorded, secrets, key, .. } = opened;
+    pub(super) fn of(opened: &OpenedRun, observe: &mut dyn FnMut(Update)) -> Result<PreparedRun, ExecError> {
+        let OpenedRun { session, store, run, wanted, force, activity, recorded, secrets, key, .. } = opened;
         let previous = opened.previous.as_ref();
         let prepare = |observe: &mut dyn FnMut(Update)| {
             let left = OrphanedWork::look(store, run);
@@ -62,7 +62,7 @@ impl Prepared {
             let observed = forecast::observed(&session.expansion, wanted, may_run, &taken.plan, store)?;
             let work = work_place::choose(session, store.dir())?;
             let journal = store.begin(run)?;
-            Ok::<_, ExecError>(Prepared { left, strays, stood, taken, observed, work, journal, environments })
+            Ok::<_, ExecError>(PreparedRun { left, strays, stood, taken, observed, work, journal, environments })
         };
         aside(activity, observe, prepare)
     }

@@ -18,7 +18,7 @@ use crate::{
     ExecError, Workspace,
     driver::executor::{
         batch,
-        slurm::{Cluster, Impossible, Unasked, Unmet},
+        slurm::{Cluster, ClusterUnavailable, Impossible, UnmetKey},
     },
     plugins, text,
 };
@@ -39,13 +39,13 @@ pub(crate) struct Basis {
     files: Vec<String>,
     any_machine: bool,
     on: Option<Place>,
-    imagined: Option<Imagined>,
+    imagined: Option<ImaginedHardware>,
     shell_folder: PathBuf,
 }
 
 /// Hardware that need not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Imagined {
+enum ImaginedHardware {
     Machine,
     /// All nodes are like the machine.
     Cluster,
@@ -54,7 +54,7 @@ enum Imagined {
 impl Basis {
     /// The same on hardware that need not exist: the machine, or a `cluster` of such nodes.
     pub(super) fn imagined(self, cluster: bool) -> Basis {
-        Basis { imagined: Some(if cluster { Imagined::Cluster } else { Imagined::Machine }), ..self }
+        Basis { imagined: Some(if cluster { ImaginedHardware::Cluster } else { ImaginedHardware::Machine }), ..self }
     }
 
     /// Reads the files that a request names, and looks for plugins.
@@ -150,8 +150,8 @@ impl Basis {
         let plugins = used.iter().filter_map(|name| found.get(name).cloned()).collect();
         let on = match self.imagined {
             None => self.on,
-            Some(Imagined::Machine) => Some(Place::Local),
-            Some(Imagined::Cluster) => (!workflow.wants_slurm(None)).then_some(Place::Slurm),
+            Some(ImaginedHardware::Machine) => Some(Place::Local),
+            Some(ImaginedHardware::Cluster) => (!workflow.wants_slurm(None)).then_some(Place::Slurm),
         };
         let (mut cluster, mut unasked, mut told_by) = (None, None, None);
         let follows_jobs = left.values().any(|place| *place == Place::Slurm);
@@ -161,7 +161,7 @@ impl Basis {
             match look(workflow.slurm(), dir.as_ref(), informs) {
                 Ok(seen) => (cluster, unasked, told_by) = seen,
                 Err(_) if self.any_machine => {}
-                Err(Unmet { key, impossible: Impossible { what, help } }) => {
+                Err(UnmetKey { key, impossible: Impossible { what, help } }) => {
                     return Err(wrong(workflow.about_slurm(key, Diagnostic::new(what).help(help))));
                 }
             }
@@ -206,9 +206,9 @@ impl Basis {
 
 /// The cluster; whether it did not answer; the run whose remembered data is used instead, if the command only
 /// `informs`.
-type Seen = (Option<Cluster>, Option<Unasked>, Option<RunId>);
+type ClusterView = (Option<Cluster>, Option<ClusterUnavailable>, Option<RunId>);
 
-fn look(slurm: &Slurm, dir: Option<&StoreDir>, informs: bool) -> Result<Seen, Unmet> {
+fn look(slurm: &Slurm, dir: Option<&StoreDir>, informs: bool) -> Result<ClusterView, UnmetKey> {
     if let Some(dir) = dir.filter(|_| informs)
         && let Some(run) = who_knows_nodes(dir)
         && let Some(known) = Cluster::remembered(slurm, &dir.nodes())?

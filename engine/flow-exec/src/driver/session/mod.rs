@@ -28,10 +28,10 @@ use crate::{
     ExecError, Workspace,
     driver::executor::{
         batch,
-        slurm::{Cluster, Unasked},
+        slurm::{Cluster, ClusterUnavailable},
     },
     hardware, plugins,
-    secrets::{Secrets, Unhidable, line_that_tells},
+    secrets::{HideFault, Secrets, line_that_tells},
 };
 
 /// The options that determine the expansion of a workflow.
@@ -73,7 +73,7 @@ pub struct Session {
     /// The cluster that some of them run on, if it was queried.
     pub(crate) cluster: Option<Cluster>,
     /// Set if it did not answer.
-    pub unasked: Option<Unasked>,
+    pub unasked: Option<ClusterUnavailable>,
     /// Set if the cluster was not queried, because this living run has its data.
     pub told_by: Option<RunId>,
     /// Where instances run that a killed run left running, by label.
@@ -324,19 +324,19 @@ fn last_run(workspace: &Workspace) -> Option<(RunDir, Option<Place>)> {
 /// The reason why a variable cannot be a secret, without its value.
 fn unfit_secret(name: &str, value: Result<String, VarError>) -> Option<Diagnostic> {
     let set = format!("`export {name}=…` before `flow run`");
-    let (how, help) = match value.as_ref().map(|value| Unhidable::check(value)) {
+    let (how, help) = match value.as_ref().map(|value| HideFault::check(value)) {
         Ok(None) => return None,
         Err(VarError::NotPresent) => ("is not set in the environment", set),
-        Ok(Some(Unhidable::Empty)) => ("is empty", set),
+        Ok(Some(HideFault::Empty)) => ("is empty", set),
         Err(VarError::NotUnicode(_)) => (
             "is not UTF-8 text, and cannot be hidden",
             "encode it in base64, or put it into a file and pass the file's name in a normal variable".to_owned(),
         ),
-        Ok(Some(Unhidable::Short)) => (
+        Ok(Some(HideFault::Short)) => (
             "is too short to be hidden: no line has 8 characters, and shorter texts occur elsewhere by chance",
             "use a longer value; if it is not secret, remove it from `secrets:`".to_owned(),
         ),
-        Ok(Some(Unhidable::Long)) => (
+        Ok(Some(HideFault::Long)) => (
             "is too long to be hidden: it has more than 16 KiB",
             "put it into a file, and pass the file's name in a normal variable".to_owned(),
         ),

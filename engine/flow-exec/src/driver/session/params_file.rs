@@ -20,7 +20,7 @@ pub(crate) fn values_of(file: &Path, longest: u64) -> Result<Vec<String>, ExecEr
 
 fn values(text: &str) -> Result<Vec<String>, String> {
     let values: serde_yaml::Mapping = serde_yaml::from_str(text).map_err(|e| e.to_string())?;
-    let spelled = Spelled(&values).deserialize(serde_yaml::Deserializer::from_str(text)).unwrap_or_default();
+    let spelled = NumberSpellings(&values).deserialize(serde_yaml::Deserializer::from_str(text)).unwrap_or_default();
     values
         .iter()
         .map(|(name, value)| {
@@ -35,9 +35,9 @@ fn values(text: &str) -> Result<Vec<String>, String> {
 }
 
 /// Reads the spelling of each number among these values.
-struct Spelled<'a>(&'a serde_yaml::Mapping);
+struct NumberSpellings<'a>(&'a serde_yaml::Mapping);
 
-impl<'de> DeserializeSeed<'de> for Spelled<'_> {
+impl<'de> DeserializeSeed<'de> for NumberSpellings<'_> {
     type Value = Vec<(String, String)>;
 
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
@@ -45,7 +45,7 @@ impl<'de> DeserializeSeed<'de> for Spelled<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Spelled<'_> {
+impl<'de> Visitor<'de> for NumberSpellings<'_> {
     type Value = Vec<(String, String)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

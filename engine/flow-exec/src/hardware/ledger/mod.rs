@@ -33,7 +33,7 @@ use nix::{
 
 use super::shared_file::{self, is_at};
 
-pub use slot::{Follows, Jobs, Slot, Waiter, card};
+pub use slot::{FollowingUnit, Jobs, Slot, Waiter, card};
 
 /// Its name in the folder of the shared files.
 const NAME: &str = "flow-machine.ledger";
@@ -60,15 +60,15 @@ struct Open {
     /// Its content.
     written: Vec<u8>,
     /// What was read in others' slots last. Most have not changed since.
-    parsed: Parsed,
+    parsed: ParsedSlots,
 }
 
 /// What stands in a slot, as bytes and as what it says.
-type Parsed = BTreeMap<usize, (Vec<u8>, Option<Slot>)>;
+type ParsedSlots = BTreeMap<usize, (Vec<u8>, Option<Slot>)>;
 
 /// Who else is there.
 #[derive(Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct LedgerView {
     /// Living runs, by their slot.
     pub runs: Vec<(u32, Slot)>,
     /// Slots of living runs that say nonsense.
@@ -77,7 +77,7 @@ pub struct Seen {
 
 /// Whether the mutex was to be had.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Entered {
+pub(crate) enum MutexResult {
     /// It is ours until [`Ledger::leave`].
     Yes,
     /// Somebody else decides.
@@ -86,7 +86,7 @@ pub(crate) enum Entered {
 
 impl Open {
     fn of(file: File, slot: usize) -> Open {
-        Open { file, slot, written: Vec::new(), parsed: Parsed::new() }
+        Open { file, slot, written: Vec::new(), parsed: ParsedSlots::new() }
     }
 }
 
@@ -112,7 +112,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The ledger is of no use: why, in words.
-    pub(crate) fn enter(&mut self) -> Result<Entered, String> {
+    pub(crate) fn enter(&mut self) -> Result<MutexResult, String> {
         let fails = |error: io::Error, path: &Path| {
             // A lock for writing needs a file that can be written.
             let read_only = error.raw_os_error() == Some(libc::EBADF);
@@ -129,7 +129,7 @@ impl Ledger {
             };
             let (locked, new) = entered.map_err(|error| fails(error, &self.path))?;
             if !locked {
-                return Ok(Entered::Busy);
+                return Ok(MutexResult::Busy);
             }
             let file = new.as_ref().or(self.open.as_ref().map(|open| &open.file));
             if !file.is_some_and(|file| is_at(file, &self.path)) {
@@ -141,7 +141,7 @@ impl Ledger {
                 let slot = own_slot(&file).map_err(|error| fails(error, &self.path))?;
                 self.open = Some(Open::of(file, slot));
             }
-            return Ok(Entered::Yes);
+            return Ok(MutexResult::Yes);
         }
         Err(fails(io::Error::other("something keeps removing it"), &self.path))
     }
@@ -158,8 +158,8 @@ impl Ledger {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn look(&mut self) -> io::Result<Seen> {
-        let Some(open) = &mut self.open else { return Ok(Seen::default()) };
+    pub(crate) fn look(&mut self) -> io::Result<LedgerView> {
+        let Some(open) = &mut self.open else { return Ok(LedgerView::default()) };
         let bytes = read(&open.file)?;
         let own = bytes.chunks(SIZE).nth(open.slot).unwrap_or_default();
         if own != open.written {
@@ -215,12 +215,12 @@ impl Drop for Ledger {
 ///
 /// # Errors
 /// The ledger is of no use: why, in words.
-pub fn look_at_machine() -> Result<Seen, String> {
+pub fn look_at_machine() -> Result<LedgerView, String> {
     let path = shared_file::folder().join(NAME);
     if !path.exists() {
-        return Ok(Seen::default());
+        return Ok(LedgerView::default());
     }
-    let seen = shared_file::open(&path).and_then(|file| look(&file, &read(&file)?, None, &mut Parsed::new()));
+    let seen = shared_file::open(&path).and_then(|file| look(&file, &read(&file)?, None, &mut ParsedSlots::new()));
     seen.map_err(|error| shared_file::unusable(&path, &error, "read", "the machine"))
 }
 
@@ -241,8 +241,8 @@ fn read(file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn look(file: &File, bytes: &[u8], own: Option<usize>, parsed: &mut Parsed) -> io::Result<Seen> {
-    let mut seen = Seen::default();
+fn look(file: &File, bytes: &[u8], own: Option<usize>, parsed: &mut ParsedSlots) -> io::Result<LedgerView> {
+    let mut seen = LedgerView::default();
     for (number, bytes) in bytes.chunks(SIZE).enumerate() {
         if Some(number) == own || bytes[0] == 0 || !is_locked(file, number * SIZE)? {
             continue;
@@ -316,7 +316,7 @@ mod tests {
     }
 
     fn enter(ledger: &mut Ledger, run: &str) {
-        assert_eq!(ledger.enter(), Ok(Entered::Yes));
+        assert_eq!(ledger.enter(), Ok(MutexResult::Yes));
         ledger.write(&slot(run)).unwrap();
         ledger.leave();
     }
@@ -333,10 +333,10 @@ mod tests {
         enter(&mut yours, "yours");
         assert_eq!((runs(&mut mine), runs(&mut yours)), (vec!["yours".to_owned()], vec!["mine".to_owned()]));
         assert_eq!((mine.own(), yours.own()), (Some(0), Some(1)));
-        assert_eq!(mine.enter(), Ok(Entered::Yes));
-        assert_eq!(yours.enter(), Ok(Entered::Busy), "one decides at a time");
+        assert_eq!(mine.enter(), Ok(MutexResult::Yes));
+        assert_eq!(yours.enter(), Ok(MutexResult::Busy), "one decides at a time");
         mine.leave();
-        assert_eq!(yours.enter(), Ok(Entered::Yes));
+        assert_eq!(yours.enter(), Ok(MutexResult::Yes));
         yours.leave();
         // A crash: nobody says anything, the open file is gone. With the keeper's descriptor it is not.
         let life = yours.life().unwrap();
@@ -389,7 +389,7 @@ mod tests {
         file.set_len(SIZE as u64 + 3).unwrap();
         assert!(mine.look().unwrap().runs.is_empty());
         file.set_len(0).unwrap();
-        assert_eq!(mine.look().unwrap(), Seen::default());
+        assert_eq!(mine.look().unwrap(), LedgerView::default());
         enter(&mut mine, "mine");
         assert_eq!(runs(&mut yours), ["mine"], "what was lost is said again");
     }

@@ -37,7 +37,7 @@ pub struct Slot {
     pub waits: Option<Waiter>,
     /// Its units that another run of its store already runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub follows: Option<Follows>,
+    pub follows: Option<FollowingUnit>,
     /// Its attempts that run elsewhere and hold nothing here.
     #[serde(default, skip_serializing_if = "Jobs::is_none")]
     pub jobs: Jobs,
@@ -45,7 +45,7 @@ pub struct Slot {
 
 /// A unit that waits for what another run does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Follows {
+pub struct FollowingUnit {
     /// The label of its first instance.
     pub label: String,
     /// The other run, where it is known.
@@ -151,7 +151,7 @@ mod tests {
             person: "\u{7}".repeat(300),
             workflow: "w".repeat(300),
             waits: Some(waits),
-            follows: Some(Follows { label: "é".repeat(500), run: Some("r".repeat(500)) }),
+            follows: Some(FollowingUnit { label: "é".repeat(500), run: Some("r".repeat(500)) }),
             ..Slot::default()
         };
         let bytes = slot.bytes(1024);

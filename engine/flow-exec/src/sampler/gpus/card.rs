@@ -174,12 +174,12 @@ impl CardScan {
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) card: usize,
-    before: Option<Before>,
+    before: Option<PriorState>,
 }
 
 /// The state of a GPU before an attempt used it.
 #[derive(Debug)]
-struct Before {
+struct PriorState {
     used: u64,
     unseen: Vec<u32>,
 }
@@ -195,13 +195,13 @@ impl Holder {
     }
 
     pub(super) fn give_up(&mut self) {
-        self.before.get_or_insert(Before { used: 0, unseen: Vec::new() });
+        self.before.get_or_insert(PriorState { used: 0, unseen: Vec::new() });
     }
 
     /// The part of a look that belongs to this attempt. `known`: the driver's process ids are valid here.
     pub(super) fn part(&mut self, attempt: AttemptId, found: &CardScan, known: bool) -> GpuLook {
         let unseen = || found.unseen.iter().map(|process| process.pid).collect();
-        let before = self.before.get_or_insert_with(|| Before { used: found.used, unseen: unseen() });
+        let before = self.before.get_or_insert_with(|| PriorState { used: found.used, unseen: unseen() });
         let risen = found.used.saturating_sub(before.used);
         let (memory, unverified) = match found.ours.get(&attempt) {
             Some(Some(memory)) => (*memory, false),

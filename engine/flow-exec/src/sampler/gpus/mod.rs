@@ -49,12 +49,12 @@ pub struct CardStatus {
 /// The running GPU sampler. Dropping it ends the threads, without waiting for one that a broken GPU blocks.
 #[derive(Debug)]
 pub struct GpuSampler {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     cards: Vec<GpuFacts>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedState {
     state: Mutex<GpuSamplerState>,
     wake: Condvar,
     /// Signals that a look at a GPU is done to blocking callers; `told` to async ones.
@@ -64,13 +64,13 @@ struct Shared {
 
 /// A requested look at GPUs.
 #[derive(Debug)]
-pub struct Asked {
+pub struct SampleRequest {
     /// The number of the first look at each GPU that begins after the request.
     looks: BTreeMap<usize, u64>,
     since: Instant,
 }
 
-impl Asked {
+impl SampleRequest {
     pub fn is_of(&self, card: usize) -> bool {
         self.looks.contains_key(&card)
     }
@@ -78,7 +78,7 @@ impl Asked {
 
 #[derive(Debug, Default)]
 struct GpuSamplerState {
-    tracked: BTreeMap<AttemptId, Tracked>,
+    tracked: BTreeMap<AttemptId, TrackedAttempt>,
     cards: Vec<CardState>,
     /// A step waits for a GPU.
     watched: bool,
@@ -106,7 +106,7 @@ struct CardState {
 }
 
 #[derive(Debug)]
-struct Tracked {
+struct TrackedAttempt {
     keeper: u32,
     holds: Vec<Holder>,
     samples: GpuSamples,
@@ -114,7 +114,7 @@ struct Tracked {
     cpu: Duration,
 }
 
-impl Tracked {
+impl TrackedAttempt {
     fn cost(&self, cpu: Duration) -> f64 {
         share(cpu.saturating_sub(self.cpu), self.since)
     }
@@ -135,8 +135,8 @@ impl GpuSampler {
     ///
     /// # Errors
     /// As [`GpuSampler::start`].
-    pub fn begin(cards: &[GpuFacts]) -> io::Result<(GpuSampler, Asked)> {
-        let shared = Arc::new(Shared::default());
+    pub fn begin(cards: &[GpuFacts]) -> io::Result<(GpuSampler, SampleRequest)> {
+        let shared = Arc::new(SharedState::default());
         let card = || CardState {
             standing: CardStatus { alive: true, ..CardStatus::default() },
             asking: Some(clock::steady()),
@@ -151,7 +151,7 @@ impl GpuSampler {
     }
 
     /// Requests a look at these GPUs at once.
-    pub fn ask(&self, cards: &[usize]) -> Asked {
+    pub fn ask(&self, cards: &[usize]) -> SampleRequest {
         let mut state = self.shared.lock();
         let mut looks = BTreeMap::new();
         for n in cards {
@@ -162,20 +162,20 @@ impl GpuSampler {
             }
         }
         self.shared.wake.notify_all();
-        Asked { looks, since: clock::steady() }
+        SampleRequest { looks, since: clock::steady() }
     }
 
     /// True if the look is done, or a GPU took too long to answer.
-    pub fn is_over(&self, asked: &Asked) -> bool {
+    pub fn is_over(&self, asked: &SampleRequest) -> bool {
         self.shared.lock().is_over(asked)
     }
 
     /// Returns when [`GpuSampler::is_over`] may have changed. Dropping the future loses nothing.
-    pub async fn looked(&self, asked: &Asked) {
+    pub async fn looked(&self, asked: &SampleRequest) {
         let _ = tokio::time::timeout(asked.left(), self.shared.told.notified()).await;
     }
 
-    fn wait_for(&self, asked: &Asked) {
+    fn wait_for(&self, asked: &SampleRequest) {
         let mut state = self.shared.lock();
         while !state.is_over(asked) {
             state = self.shared.looked.wait_timeout(state, asked.left()).unwrap_or_else(PoisonError::into_inner).0;
@@ -197,7 +197,7 @@ impl GpuSampler {
         let samples = GpuSamples::since(clock::unix_seconds(), uuids);
         let mut state = self.shared.lock();
         let holds = cards.iter().map(|card| Holder::new(*card)).collect();
-        let tracked = Tracked { keeper, holds, samples, since: clock::steady(), cpu: state.cpu() };
+        let tracked = TrackedAttempt { keeper, holds, samples, since: clock::steady(), cpu: state.cpu() };
         state.tracked.insert(attempt, tracked);
         self.shared.wake.notify_all();
     }
@@ -237,7 +237,7 @@ impl Drop for GpuSampler {
     }
 }
 
-impl Asked {
+impl SampleRequest {
     fn left(&self) -> Duration {
         PATIENCE.saturating_sub(clock::since(self.since))
     }
@@ -251,7 +251,7 @@ impl CardState {
 }
 
 impl GpuSamplerState {
-    fn is_over(&self, asked: &Asked) -> bool {
+    fn is_over(&self, asked: &SampleRequest) -> bool {
         let is_seen = |(n, look): (&usize, &u64)| self.cards[*n].over >= *look || self.cards[*n].is_silent();
         self.trouble.is_some() || asked.left().is_zero() || asked.looks.iter().all(is_seen)
     }
@@ -286,7 +286,7 @@ impl GpuSamplerState {
     }
 }
 
-impl Shared {
+impl SharedState {
     fn lock(&self) -> MutexGuard<'_, GpuSamplerState> {
         // The maps are valid after any panic: entries are only inserted and removed whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

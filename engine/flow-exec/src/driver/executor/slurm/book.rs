@@ -12,7 +12,7 @@ use flow_slurm::JobId;
 use flow_store::StoreDir;
 
 use super::{
-    client::Which,
+    client::JobNames,
     jobs::{BatchJob, Stage},
     submit,
 };
@@ -22,7 +22,7 @@ use crate::{
         Event,
         intents::{self, Intent},
     },
-    node::{Bells, Ear, NodeFiles},
+    node::{NodeFiles, Notifier, WakeUpReader},
 };
 
 pub(super) struct Book {
@@ -34,11 +34,11 @@ pub(super) struct Book {
     /// Jobs with an attempt that must end.
     killed: BTreeSet<AttemptId>,
     /// Wake-ups from nodes, by the run that requested their attempts first, with the job of each attempt.
-    bells: BTreeMap<RunId, (Ear, BTreeMap<AttemptId, AttemptId>)>,
+    bells: BTreeMap<RunId, (WakeUpReader, BTreeMap<AttemptId, AttemptId>)>,
     /// The first attempt of the job, for each attempt whose result is not recorded yet.
     first_of: BTreeMap<AttemptId, AttemptId>,
     /// Records on disk, kept until the results of all attempts in a job are recorded.
-    written: BTreeMap<AttemptId, Written>,
+    written: BTreeMap<AttemptId, RecordedJob>,
     /// The number of tasks of each array whose results are not recorded, or were not known to be when it was read.
     arrays: BTreeMap<String, u32>,
     /// Arrays of which some counted tasks are ticked off, but not all.
@@ -48,7 +48,7 @@ pub(super) struct Book {
 }
 
 /// A job whose record is on disk.
-struct Written {
+struct RecordedJob {
     run: RunId,
     key: String,
     task: Option<u32>,
@@ -80,14 +80,14 @@ impl Book {
     pub(super) fn add(&mut self, job: BatchJob) -> Option<AttemptId> {
         let first = job.members.first()?.attempt;
         let intent = &job.intent;
-        let ear = || Ear::new(Bells::of(&self.dir.run(&intent.run)));
+        let ear = || WakeUpReader::new(Notifier::of(&self.dir.run(&intent.run)));
         let (_, whom) = self.bells.entry(intent.run.clone()).or_insert_with(|| (ear(), BTreeMap::new()));
         whom.extend(intent.members.iter().map(|member| (member.attempt, first)));
         self.first_of.extend(job.members.iter().map(|member| (member.attempt, first)));
         if let Some(task) = intent.task {
             self.arrays.entry(intent.key.clone()).or_insert(task.of);
         }
-        self.written.insert(first, Written::of(intent, job.members.len()));
+        self.written.insert(first, RecordedJob::of(intent, job.members.len()));
         let stage = job.stage;
         self.jobs.insert(first, job);
         self.put(&[first], stage);
@@ -190,7 +190,7 @@ impl Book {
             if let Some(task) = job.intent.task {
                 self.arrays.insert(job.intent.key.clone(), task.of);
             }
-            self.written.insert(*first, Written::of(&job.intent, job.members.len()));
+            self.written.insert(*first, RecordedJob::of(&job.intent, job.members.len()));
         }
         done
     }
@@ -233,9 +233,9 @@ impl Book {
     }
 
     /// The jobs to cancel now: killed, and not cancelled within the last `again`.
-    pub(super) fn cancels(&mut self, again: Duration) -> Which {
+    pub(super) fn cancels(&mut self, again: Duration) -> JobNames {
         let now = clock::steady();
-        let mut which = Which::new();
+        let mut which = JobNames::new();
         for first in &self.killed {
             let Some(job) = self.jobs.get_mut(first) else { continue };
             let told = job.cancelled.is_some_and(|at| clock::since(at) < again);
@@ -264,7 +264,7 @@ impl Book {
         if written.left > 0 || written.stays {
             return;
         }
-        let Some(Written { run, key, task, .. }) = self.written.remove(&first) else { return };
+        let Some(RecordedJob { run, key, task, .. }) = self.written.remove(&first) else { return };
         match task {
             Some(task) => self.safe.entry((run, key)).or_default().push(task),
             None => intents::remove(&self.dir, &run, &key),
@@ -295,9 +295,9 @@ impl Drop for Book {
     }
 }
 
-impl Written {
-    fn of(intent: &Intent, left: usize) -> Written {
+impl RecordedJob {
+    fn of(intent: &Intent, left: usize) -> RecordedJob {
         let task = intent.task.map(|task| task.number);
-        Written { run: intent.run.clone(), key: intent.key.clone(), task, job: intent.job, left, stays: false }
+        RecordedJob { run: intent.run.clone(), key: intent.key.clone(), task, job: intent.job, left, stays: false }
     }
 }

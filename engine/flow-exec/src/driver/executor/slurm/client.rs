@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
 /// Jobs by name, and the task of an array.
-pub(crate) type Which = BTreeSet<(String, Option<u32>)>;
+pub(crate) type JobNames = BTreeSet<(String, Option<u32>)>;
 
 /// What a cluster accepts at once.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub(crate) struct Client {
 }
 
 /// The output of a command.
-struct Said {
+struct CommandOutput {
     /// None if it timed out or was killed.
     code: Option<i32>,
     out: String,
@@ -119,7 +119,7 @@ impl Client {
         command
     }
 
-    fn run(&self, program: &'static str, args: impl IntoIterator<Item = String>) -> Result<Said, NoAnswer> {
+    fn run(&self, program: &'static str, args: impl IntoIterator<Item = String>) -> Result<CommandOutput, NoAnswer> {
         let mut command = self.command(program);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|e| match e.kind() {
@@ -139,7 +139,7 @@ impl Client {
         });
         let code = code.map_err(|e| NoAnswer::NotStarted { command: program, error: e.to_string() })?;
         // The output before the timeout may tell what the command waited for.
-        let said = Said { code, out: out.whole(), err: err.whole() };
+        let said = CommandOutput { code, out: out.whole(), err: err.whole() };
         silence.into_iter().for_each(|silence| silence.heard(&said));
         Ok(said)
     }
@@ -243,7 +243,7 @@ impl Client {
     ///
     /// # Errors
     /// Slurm was not reached.
-    pub(crate) fn cancel(&self, which: &Which) -> Result<usize, NoAnswer> {
+    pub(crate) fn cancel(&self, which: &JobNames) -> Result<usize, NoAnswer> {
         let keys: BTreeSet<&str> = which.iter().map(|(key, _)| &**key).collect();
         let mut rows =
             self.of(&keys.into_iter().collect::<Vec<_>>(), "squeue", flow_slurm::QUEUE, flow_slurm::parse_queue)?;
@@ -289,7 +289,7 @@ impl Silence {
     }
 
     /// A command has ended.
-    fn heard(&self, said: &Said) {
+    fn heard(&self, said: &CommandOutput) {
         let SubmitRefusal { why, text } = flow_slurm::refused(&said.err, said.code);
         if said.code != Some(0) && why == RefusalKind::Unreachable {
             // The part before it names the command.
@@ -363,7 +363,7 @@ mod tests {
         let silence = Silence::new(|text| panic!("{text}"));
         let ended = |err: &str| {
             silence.goes_on();
-            silence.heard(&Said { code: Some(1), out: String::new(), err: err.to_owned() });
+            silence.heard(&CommandOutput { code: Some(1), out: String::new(), err: err.to_owned() });
             silence.since.get().is_some()
         };
         assert!(ended("sbatch: error: Unable to contact slurm controller (connect failure)"));

@@ -33,7 +33,7 @@ pub(crate) struct Impossible {
 
 /// The same, for a key of the workflow's own `slurm:`.
 #[derive(Debug)]
-pub(crate) struct Unmet {
+pub(crate) struct UnmetKey {
     pub(crate) key: &'static str,
     pub(crate) impossible: Impossible,
 }
@@ -59,7 +59,7 @@ pub fn rules() -> Result<Rules, NoAnswer> {
 /// Slurm did not report its nodes.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("Slurm cannot be queried: {error}; {}", taken(*.remembered))]
-pub struct Unasked {
+pub struct ClusterUnavailable {
     pub error: NoAnswer,
     /// Its last answer is used instead.
     pub remembered: bool,
@@ -73,8 +73,8 @@ fn taken(remembered: bool) -> &'static str {
     }
 }
 
-impl From<&Unasked> for ExecError {
-    fn from(Unasked { error, .. }: &Unasked) -> Self {
+impl From<&ClusterUnavailable> for ExecError {
+    fn from(ClusterUnavailable { error, .. }: &ClusterUnavailable) -> Self {
         match error {
             NoAnswer::NotInstalled { command } => ExecError::Usage(format!(
                 "a step is to run on Slurm, and `{command}` is not on the PATH: run flow on a login node, or with `--on local` on this machine"
@@ -94,14 +94,14 @@ impl Cluster {
         slurm: &Slurm,
         memory: Option<&Path>,
         informs: bool,
-    ) -> Result<(Option<Cluster>, Option<Unasked>), Unmet> {
+    ) -> Result<(Option<Cluster>, Option<ClusterUnavailable>), UnmetKey> {
         let client = if informs && memory.is_some_and(Path::exists) { Client::brief() } else { Client::new() };
         match client.nodes() {
             Ok((nodes, told)) => Ok((Some(Cluster::of(slurm, nodes, told)?), None)),
             Err(error) => {
                 let cluster = memory.map_or(Ok(None), |memory| Cluster::remembered(slurm, memory))?;
                 let remembered = cluster.is_some();
-                Ok((cluster, Some(Unasked { error, remembered })))
+                Ok((cluster, Some(ClusterUnavailable { error, remembered })))
             }
         }
     }
@@ -110,12 +110,12 @@ impl Cluster {
     ///
     /// # Errors
     /// As of [`Cluster::look`].
-    pub(crate) fn remembered(slurm: &Slurm, memory: &Path) -> Result<Option<Cluster>, Unmet> {
+    pub(crate) fn remembered(slurm: &Slurm, memory: &Path) -> Result<Option<Cluster>, UnmetKey> {
         let found = fs::read_to_string(memory).ok().and_then(|told| Some((flow_slurm::parse_nodes(&told).ok()?, told)));
         found.map(|(nodes, told)| Cluster::of(slurm, nodes, told)).transpose()
     }
 
-    fn of(slurm: &Slurm, nodes: Vec<Node>, told: String) -> Result<Cluster, Unmet> {
+    fn of(slurm: &Slurm, nodes: Vec<Node>, told: String) -> Result<Cluster, UnmetKey> {
         let node = largest(&nodes, slurm)?;
         Ok(Cluster { node, nodes, told })
     }
@@ -273,8 +273,8 @@ pub(crate) fn unknown_partition(named: &str, there: &[&str]) -> Option<Impossibl
 }
 
 /// The node with the most GPUs, then CPUs, among those for jobs that name no partition of their own.
-fn largest(nodes: &[Node], slurm: &Slurm) -> Result<Machine, Unmet> {
-    let unmet = |key, impossible| Unmet { key, impossible };
+fn largest(nodes: &[Node], slurm: &Slurm) -> Result<Machine, UnmetKey> {
+    let unmet = |key, impossible| UnmetKey { key, impossible };
     let gpu_type = slurm.job.gpu_type.as_deref();
     let there =
         partition(nodes, slurm.job.partition.as_deref()).map_err(|impossible| unmet("partition", impossible))?;

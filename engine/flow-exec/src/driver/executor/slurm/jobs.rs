@@ -18,7 +18,9 @@ use nix::sys::signal::Signal;
 use super::unseen;
 use crate::{
     clock,
-    driver::executor::{Ended, Event, Observed, OutcomeOverride, RemoteObservation, RetryAdvice, intents::Intent},
+    driver::executor::{
+        AttemptEnd, Event, LocalObservation, OutcomeOverride, RemoteObservation, RetryAdvice, intents::Intent,
+    },
     node::{CLAIMED, NodeFiles, Record},
 };
 
@@ -64,7 +66,7 @@ pub(super) struct BatchJob {
     missing: Option<(Instant, u32)>,
     pub(super) accounted: bool,
     /// Its end according to Slurm, and when this was seen.
-    gone: Option<(Gone, Instant)>,
+    gone: Option<(JobEnd, Instant)>,
     beat: Option<(u64, Instant)>,
     /// When Slurm was last asked to cancel it.
     pub(super) cancelled: Option<Instant>,
@@ -72,7 +74,7 @@ pub(super) struct BatchJob {
 
 /// The end of a job, according to Slurm.
 #[derive(Clone, Debug)]
-enum Gone {
+enum JobEnd {
     Ended(JobResult, String),
     Never(PermanentReason, String),
     Vanished,
@@ -170,7 +172,7 @@ impl BatchJob {
         events
     }
 
-    fn end_all(&mut self, gone: Option<&Gone>) -> Vec<Event> {
+    fn end_all(&mut self, gone: Option<&JobEnd>) -> Vec<Event> {
         let left: Vec<usize> = (0..self.members.len()).filter(|n| !self.members[*n].ended).collect();
         left.into_iter().map(|n| self.end(n, gone.cloned())).collect()
     }
@@ -224,9 +226,10 @@ impl BatchJob {
             }
             // Slurm ends program and node together, so that either may be gone first.
             told if told.is_some() || was_ended(&record.exit) => match (&self.gone, self.missing) {
-                (Some((Gone::Ended(JobResult::Failed(_) | JobResult::Completed | JobResult::Signal(_), _), _)), _) => {
-                    told.map(|_| self.batch(Outcome::Failed, BatchEnd::Cancelled, RetryAdvice::Hopeless))
-                }
+                (
+                    Some((JobEnd::Ended(JobResult::Failed(_) | JobResult::Completed | JobResult::Signal(_), _), _)),
+                    _,
+                ) => told.map(|_| self.batch(Outcome::Failed, BatchEnd::Cancelled, RetryAdvice::Hopeless)),
                 (Some((gone, _)), _) => Some(self.instead(gone.clone())),
                 (None, Some(_)) if told.is_none() => None,
                 (None, Some(_)) => Some(self.batch(Outcome::Failed, BatchEnd::Cancelled, RetryAdvice::Hopeless)),
@@ -237,8 +240,8 @@ impl BatchJob {
         let member = &mut self.members[n];
         member.ended = true;
         let Record { exit, host, gpus, cost, looks, released, .. } = record;
-        let seen = Observed { samples: host, gpus, cost };
-        let end = Ended {
+        let seen = LocalObservation { samples: host, gpus, cost };
+        let end = AttemptEnd {
             exit,
             seen,
             there: Some(RemoteObservation { looks, released, closed: None }),
@@ -270,7 +273,7 @@ impl BatchJob {
             }
             JobState::Never(why) => {
                 news.cancel = self.gone.is_none();
-                self.is_gone(Gone::Never(why, row.reason.clone()));
+                self.is_gone(JobEnd::Never(why, row.reason.clone()));
                 None
             }
             JobState::Ended(end) => {
@@ -326,15 +329,15 @@ impl BatchJob {
 
     fn has_ended(&mut self, row: &Row, end: JobResult) {
         let end = if row.may_not_have_begun() && !self.has_begun() { JobResult::Launch } else { end };
-        self.is_gone(Gone::Ended(end, row.node.clone()));
+        self.is_gone(JobEnd::Ended(end, row.node.clone()));
     }
 
-    fn is_gone(&mut self, gone: Gone) {
+    fn is_gone(&mut self, gone: JobEnd) {
         self.gone.get_or_insert((gone, clock::steady()));
     }
 
     pub(super) fn refused(&mut self, error: String) -> Vec<Event> {
-        self.end_all(Some(&Gone::Refused(error)))
+        self.end_all(Some(&JobEnd::Refused(error)))
     }
 
     /// Concludes from Slurm's report, if the attempts have written nothing for long enough.
@@ -348,13 +351,13 @@ impl BatchJob {
             && self.is_fenced()
         {
             news.cancel = true;
-            self.is_gone(Gone::Vanished);
+            self.is_gone(JobEnd::Vanished);
         }
         let Some((gone, since)) = self.gone.clone() else { return news };
-        let claimed = matches!(gone, Gone::Ended(JobResult::Failed(CLAIMED), _));
+        let claimed = matches!(gone, JobEnd::Ended(JobResult::Failed(CLAIMED), _));
         // A job that never started, and cannot start any more, leaves no record.
         let never = self.to_cancel(clock::steady()) && !self.has_begun() && self.is_fenced();
-        let grace = if never || matches!(gone, Gone::Vanished) { Duration::ZERO } else { patience.grace };
+        let grace = if never || matches!(gone, JobEnd::Vanished) { Duration::ZERO } else { patience.grace };
         if clock::since(since) < grace || claimed && self.lives(since, patience) {
             return news;
         }
@@ -385,12 +388,12 @@ impl BatchJob {
     }
 
     /// Ends an attempt that left no record.
-    fn end(&mut self, n: usize, gone: Option<Gone>) -> Event {
+    fn end(&mut self, n: usize, gone: Option<JobEnd>) -> Event {
         let gone = gone.filter(|_| self.members[n].killed.is_none());
         let instead = gone.map(|gone| {
             // A program that was killed for too much memory could not write a record.
             let log = match gone {
-                Gone::Ended(
+                JobEnd::Ended(
                     JobResult::Signal(_) | JobResult::Launch | JobResult::Failed(_) | JobResult::Completed,
                     _,
                 ) => std::fs::read(self.log(n)).ok(),
@@ -398,9 +401,11 @@ impl BatchJob {
             };
             let log = log.map(|log| String::from_utf8_lossy(&log).into_owned());
             match (log.as_deref().and_then(flow_slurm::told_in_log), gone) {
-                (Some(end), Gone::Ended(_, node)) => self.instead(Gone::Ended(end, node)),
-                (None, Gone::Ended(JobResult::Failed(code), _)) if code != CLAIMED => self.unrecorded(Some(code), log),
-                (None, Gone::Ended(JobResult::Signal(_) | JobResult::Completed, _)) => self.unrecorded(None, log),
+                (Some(end), JobEnd::Ended(_, node)) => self.instead(JobEnd::Ended(end, node)),
+                (None, JobEnd::Ended(JobResult::Failed(code), _)) if code != CLAIMED => {
+                    self.unrecorded(Some(code), log)
+                }
+                (None, JobEnd::Ended(JobResult::Signal(_) | JobResult::Completed, _)) => self.unrecorded(None, log),
                 (_, gone) => self.instead(gone),
             }
         });
@@ -410,7 +415,7 @@ impl BatchJob {
         // A node that was cut off and returns must end what still runs.
         let _ = NodeFiles::of(&member.folder).ask_to_end(Duration::ZERO);
         let exit = unseen(member.started.unwrap_or(now), now);
-        let end = Ended { instead, ..Ended::here(exit, Observed::default()) };
+        let end = AttemptEnd { instead, ..AttemptEnd::here(exit, LocalObservation::default()) };
         Event::Ended { attempt: member.attempt, end: Box::new(end) }
     }
 
@@ -427,10 +432,10 @@ impl BatchJob {
         }
     }
 
-    fn instead(&self, gone: Gone) -> OutcomeOverride {
+    fn instead(&self, gone: JobEnd) -> OutcomeOverride {
         let failed = Outcome::Failed;
         let (outcome, end, again) = match gone {
-            Gone::Ended(end, node) => match end {
+            JobEnd::Ended(end, node) => match end {
                 JobResult::TimeLimit => {
                     (Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, RetryAdvice::AsAsked)
                 }
@@ -449,10 +454,10 @@ impl BatchJob {
                 JobResult::Failed(code) => return self.unrecorded(Some(code), None),
                 JobResult::Completed | JobResult::Signal(_) => return self.unrecorded(None, None),
             },
-            Gone::Never(PermanentReason::Launch, _) => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
-            Gone::Never(_, reason) => (failed, BatchEnd::Never { reason }, RetryAdvice::Hopeless),
-            Gone::Vanished => (failed, BatchEnd::Vanished, RetryAdvice::Lost),
-            Gone::Refused(error) => (failed, BatchEnd::Refused { error }, RetryAdvice::Hopeless),
+            JobEnd::Never(PermanentReason::Launch, _) => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
+            JobEnd::Never(_, reason) => (failed, BatchEnd::Never { reason }, RetryAdvice::Hopeless),
+            JobEnd::Vanished => (failed, BatchEnd::Vanished, RetryAdvice::Lost),
+            JobEnd::Refused(error) => (failed, BatchEnd::Refused { error }, RetryAdvice::Hopeless),
         };
         self.batch(outcome, end, again)
     }

@@ -33,8 +33,8 @@ use super::{
 use crate::{ExecError, attempt::Folder};
 
 pub use client::{NoAnswer, Rules};
-pub(crate) use cluster::{Cluster, Impossible, Unmet, unknown_partition};
-pub use cluster::{Unasked, overview, rules};
+pub(crate) use cluster::{Cluster, Impossible, UnmetKey, unknown_partition};
+pub use cluster::{ClusterUnavailable, overview, rules};
 pub(crate) use submit::{asked_time, longest_of};
 
 use worker::Worker;
@@ -53,7 +53,7 @@ pub(crate) struct Settings {
 }
 
 /// Requests to the thread.
-enum Ask {
+enum SlurmRequest {
     Start(Vec<Work>),
     Kill { attempt: AttemptId, grace: Duration },
     Settled { attempt: AttemptId },
@@ -62,7 +62,7 @@ enum Ask {
 /// Slurm, for a run. Dropping it ends the thread; jobs keep running, and their records stay.
 pub(crate) struct Slurm {
     settings: Option<Settings>,
-    asks: Option<Sender<Ask>>,
+    asks: Option<Sender<SlurmRequest>>,
     thread: Option<thread::JoinHandle<()>>,
     events: Option<UnboundedReceiver<Event>>,
     folders: BTreeMap<AttemptId, Folder>,
@@ -83,7 +83,7 @@ impl Slurm {
         }
     }
 
-    fn ask(&self, ask: Ask) {
+    fn ask(&self, ask: SlurmRequest) {
         // If the thread is gone, the caller notices when it waits for events.
         let _ = self.asks.as_ref().map(|asks| asks.send(ask));
     }
@@ -112,7 +112,7 @@ impl Executor for Slurm {
             (self.asks, self.events) = (Some(asks), Some(events));
         }
         self.folders.extend(unit.iter().map(|work| (work.program.attempt, Folder::at(work.program.folder.clone()))));
-        self.ask(Ask::Start(unit));
+        self.ask(SlurmRequest::Start(unit));
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl Executor for Slurm {
     }
 
     fn kill(&mut self, attempt: AttemptId, grace: Duration) {
-        self.ask(Ask::Kill { attempt, grace });
+        self.ask(SlurmRequest::Kill { attempt, grace });
     }
 
     fn hurry(&mut self) {
@@ -134,7 +134,7 @@ impl Executor for Slurm {
 
     fn settled(&mut self, attempt: AttemptId) {
         self.folders.remove(&attempt);
-        self.ask(Ask::Settled { attempt });
+        self.ask(SlurmRequest::Settled { attempt });
     }
 
     fn root(&self) -> Option<u32> {

@@ -17,7 +17,7 @@ use crate::{
         BatchWork, Work,
         intents::{self, Intent, Task},
     },
-    node::{Bells, Job, NodeFiles, Program},
+    node::{Job, NodeFiles, Notifier, Program},
 };
 
 /// Memory that `flow` and its keeper use of a job's allocation.
@@ -64,7 +64,7 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
     // Only Slurm knows a limit that the partition sets.
     request.warning = request.time.is_none_or(|time| time >= WORTH_WARNING).then_some(WARNING);
     let beat = settings.poll.clamp(Duration::from_secs(1), Duration::from_secs(10));
-    let bells = Bells::of(&settings.dir.run(&intent.run));
+    let bells = Notifier::of(&settings.dir.run(&intent.run));
     let for_node = Job { programs, shares_gpus: shares, beat, bells };
     let mut job = BatchJob::new(intent, (request, comment), attempts.into_iter(), joined);
     if !joined {

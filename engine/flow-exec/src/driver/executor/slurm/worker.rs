@@ -16,9 +16,9 @@ use flow_slurm::{JobId, Limits, RefusalKind, Row, SubmitRefusal};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{
-    Ask, Settings,
+    Settings, SlurmRequest,
     book::Book,
-    client::{Client, NoAnswer, Silence, Which},
+    client::{Client, JobNames, NoAnswer, Silence},
     jobs::{BatchJob, News, Stage, Timeouts},
     submit,
 };
@@ -61,7 +61,7 @@ pub(super) struct Worker {
     /// Jobs that should have ended are left to the next run, because Slurm did not answer.
     leaves: bool,
     /// Jobs that were given up: if Slurm has one after all, it must end.
-    given_up: Which,
+    given_up: JobNames,
     /// The run must end.
     hurry: Arc<AtomicBool>,
     said: BTreeSet<String>,
@@ -88,7 +88,7 @@ impl Worker {
             changed_at: clock::steady(),
             killed_at: None,
             leaves: false,
-            given_up: Which::new(),
+            given_up: JobNames::new(),
             hurry,
             said: BTreeSet::new(),
             unannounced: Vec::new(),
@@ -97,7 +97,7 @@ impl Worker {
     }
 
     /// The main function of the thread, until all senders are gone.
-    pub(super) fn run(mut self, asked: &Receiver<Ask>) {
+    pub(super) fn run(mut self, asked: &Receiver<SlurmRequest>) {
         loop {
             match asked.recv_timeout(self.pause()) {
                 Ok(ask) => {
@@ -163,11 +163,11 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, ask: Ask) {
+    fn take(&mut self, ask: SlurmRequest) {
         match ask {
-            Ask::Start(unit) => self.start(unit),
-            Ask::Kill { attempt, grace } => self.kill(attempt, grace),
-            Ask::Settled { attempt } => self.book.settled(attempt),
+            SlurmRequest::Start(unit) => self.start(unit),
+            SlurmRequest::Kill { attempt, grace } => self.kill(attempt, grace),
+            SlurmRequest::Settled { attempt } => self.book.settled(attempt),
         }
     }
 
