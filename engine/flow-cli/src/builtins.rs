@@ -8,7 +8,7 @@ use flow_core::reason::{BuiltinFault, Fault};
 use flow_core::sched::contention::Host;
 use flow_core::sched::policy::{self, Lyapunov, Policy};
 use flow_core::{BuiltinInput, BuiltinOutput, Builtins, CatalogueStep, Metric, Publication, PublishJob, Time};
-use flow_report::{Assumed, AssumedKind, AssumedLoad, AssumedSlurm, Bar, Gantt, LANGUAGES, Reports, Words};
+use flow_report::{AssumedKind, AssumedLoad, AssumedSlurm, Assumptions, Bar, Gantt, LANGUAGES, Reports, Words};
 use flow_sim::arrivals::Kind;
 use flow_sim::{Schedule, SimTask, Study, StudyWith, Summary, Use, cpu_over_time, waiting_over_time};
 use serde_json::Value;
@@ -68,7 +68,7 @@ impl Steps {
 }
 
 /// The assumptions of a simulation, for reports.
-fn assumed(with: &StudyWith, study: &Study) -> Assumed {
+fn assumed(with: &StudyWith, study: &Study) -> Assumptions {
     let all: f64 = with.mix.iter().map(|kind| kind.weight).sum();
     let kind = |kind: &Kind| AssumedKind {
         name: kind.name.clone(),
@@ -83,7 +83,7 @@ fn assumed(with: &StudyWith, study: &Study) -> Assumed {
     let file = |path: &String| Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let load = with.trace.as_ref().map(|path| AssumedLoad::Trace(file(path)));
     let lyapunov = Lyapunov::default();
-    Assumed {
+    Assumptions {
         cluster: with.gpus.clone(),
         cores: with.cpus,
         policy: with.policy.clone(),

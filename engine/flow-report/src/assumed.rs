@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The assumptions of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Assumed {
+pub struct Assumptions {
     /// The cluster, such as `1x4`.
     pub cluster: String,
     /// Cores that all jobs share; `None` if the CPU is not simulated.

@@ -34,12 +34,12 @@ mod table;
 mod verdict;
 mod words;
 
-pub use assumed::{Assumed, AssumedKind, AssumedLoad, AssumedSlurm};
+pub use assumed::{AssumedKind, AssumedLoad, AssumedSlurm, Assumptions};
 pub use builtins::Reports;
 pub use columns::measured;
 pub use format::Format;
 pub use gantt::{Bar, Gantt};
 pub use reasons::Reasons;
 pub use safe::{cell as csv_cell, value_without_folders as without_folders};
-pub use table::{Cell, Column, Content, Ended, Note, Reference, Row, Spread, Table, TableWith};
+pub use table::{Cell, Column, Content, Note, OutcomeCount, Reference, Row, Spread, Table, TableWith};
 pub use words::{LANGUAGES, Words};

@@ -14,7 +14,7 @@ pub(crate) const MOST_RUNS: u32 = 200;
 const POWER: f64 = 0.84;
 
 /// The result of a test of two points.
-pub(crate) struct Tested {
+pub(crate) struct TestResult {
     /// The probability that chance makes a difference at least as large.
     pub(crate) p: f64,
     /// Whether the t-test was paired. Otherwise it is B. L. Welch's ("The Generalization of 'Student's' Problem",
@@ -38,7 +38,7 @@ pub(crate) fn repeats_itself(cell: &Cell) -> bool {
 }
 
 /// Tests the difference of two means. `None` if one was not repeated, or if neither has a spread.
-pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
+pub(crate) fn test(a: &Cell, b: &Cell) -> Option<TestResult> {
     if repeats_itself(a) && repeats_itself(b) {
         return None;
     }
@@ -56,7 +56,14 @@ pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
         let rounding = last_digit(a.values.iter().chain(&b.values)).powi(2) / 6.0;
         let error = (variance.max(rounding) / n).sqrt();
         let p = p(difference, error, n - 1.0);
-        return Some(Tested { p, paired: true, runs: differences.len() as u32, difference, error, freedom: n - 1.0 });
+        return Some(TestResult {
+            p,
+            paired: true,
+            runs: differences.len() as u32,
+            difference,
+            error,
+            freedom: n - 1.0,
+        });
     }
     let of = |cell: &Cell| match &cell.content {
         Content::Number { value, spread: Some(Spread::Sd(_, n) | Spread::Range(_, _, n)), error: Some(error) }
@@ -72,7 +79,7 @@ pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
     let freedom = if freedom.is_finite() { freedom } else { na + nb - 2.0 };
     let (difference, error) = (a - b, (va + vb).sqrt());
     let p = p(difference, error, freedom);
-    Some(Tested { p, paired: false, runs: runs_of_a.min(runs_of_b), difference, error, freedom })
+    Some(TestResult { p, paired: false, runs: runs_of_a.min(runs_of_b), difference, error, freedom })
 }
 
 /// The points that the tests do not tell from the best, and those that are worse: `a=1, b=2; the other 5 are worse by more
@@ -110,7 +117,7 @@ pub(crate) fn last_digit<'a>(values: impl Iterator<Item = &'a f64>) -> f64 {
     }
 }
 
-impl Tested {
+impl TestResult {
     /// The p-value corrected for this many comparisons (Bonferroni), because a search for the best point compares all.
     pub(crate) fn of_many(&self, comparisons: usize) -> f64 {
         (self.p * comparisons as f64).min(1.0)

@@ -20,7 +20,7 @@ const NEARLY: f64 = 0.75;
 
 /// A co-run group with its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Together {
+pub(crate) struct GroupVerdict {
     pub(crate) group: String,
     /// The placement of its members on GPUs.
     pub(crate) placement: CorunGpus,
@@ -59,7 +59,7 @@ pub(crate) struct Together {
     pub(crate) possible: Option<f64>,
     /// The same group with earlier figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) earlier: Option<Box<Together>>,
+    pub(crate) earlier: Option<Box<GroupVerdict>>,
 }
 
 /// A member of a group.
@@ -84,7 +84,7 @@ pub(crate) struct Member {
     /// CPU use alone, as a share of the host.
     pub(crate) cpu: Option<f64>,
     /// Its use of resources while all ran together.
-    pub(crate) used: Used,
+    pub(crate) used: ResourceUse,
     /// The CPU that other programs used during its run alone, and during the run together.
     pub(crate) foreign: (Option<f64>, Option<f64>),
 }
@@ -98,7 +98,7 @@ impl Member {
 
 /// The use of resources while all ran together: shares of the host and of time, and bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Used {
+pub(crate) struct ResourceUse {
     pub(crate) cpu: Option<f64>,
     pub(crate) cpu_peak: Option<f64>,
     pub(crate) gpu_load: Option<f64>,
@@ -110,10 +110,10 @@ pub(crate) struct Used {
     pub(crate) memory: Option<f64>,
 }
 
-impl Used {
-    fn of(member: &StepResult) -> Used {
+impl ResourceUse {
+    fn of(member: &StepResult) -> ResourceUse {
         let of = |name: &str| number(member, name);
-        Used {
+        ResourceUse {
             cpu: of("cpu_util"),
             cpu_peak: of("cpu_util_peak").filter(|peak| *peak > 0.0),
             // Drivers that do not report a value return zero.
@@ -126,7 +126,7 @@ impl Used {
     }
 }
 
-impl Together {
+impl GroupVerdict {
     /// How many of its repetitions count.
     pub(crate) fn counted(&self) -> u32 {
         self.looks.saturating_sub(self.left_out.len() as u32)
@@ -203,7 +203,7 @@ impl Resource {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ruling {
     pub(crate) resource: Resource,
-    pub(crate) ruled: Ruled,
+    pub(crate) ruled: ResourceVerdict,
     /// The demand of all members, as a share of the capacity. For data, the largest share of an epoch spent waiting.
     pub(crate) asked: Option<f64>,
     /// The use while all ran, as a share of the capacity.
@@ -216,7 +216,7 @@ pub(crate) struct Ruling {
 /// Whether a resource explains a slowdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Ruled {
+pub(crate) enum ResourceVerdict {
     /// It was used up.
     In,
     /// It was not used up.
@@ -229,17 +229,17 @@ pub(crate) enum Ruled {
     NotMeasured,
 }
 
-impl Ruled {
+impl ResourceVerdict {
     pub(crate) fn is_out(self) -> bool {
-        matches!(self, Ruled::Out | Ruled::OutOwn)
+        matches!(self, ResourceVerdict::Out | ResourceVerdict::OutOwn)
     }
 }
 
 /// Judges every group of a co-run step against the step that it is `like`. Tables and charts have the times of all groups
 /// under one name, so those of another measure are left out: the whole run of a group whose epochs did not overlap is no
 /// epoch.
-pub(crate) fn judge(together: &StepView, solo: &StepView, tolerance: f64) -> Vec<Together> {
-    let mut judged: Vec<Together> =
+pub(crate) fn judge(together: &StepView, solo: &StepView, tolerance: f64) -> Vec<GroupVerdict> {
+    let mut judged: Vec<GroupVerdict> =
         groups(all(together), all(solo)).iter().map(|group| one(group, &solo.results, tolerance)).collect();
     let decided = judged.iter().find(|group| group.gain.is_some()).or(judged.first());
     let measure = decided.map(|group| group.measure.clone()).unwrap_or_default();
@@ -258,7 +258,7 @@ fn all(step: &StepView) -> impl Iterator<Item = &StepResult> + Clone {
     step.results.iter().chain(&step.again).filter(|result| result.was_tried())
 }
 
-fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> Together {
+fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> GroupVerdict {
     let judged = group.judge(tolerance);
     let (placement, measure, pairs) = (group.placement, judged.measure, &judged.pairs);
     let called = judged.called.as_ref();
@@ -296,12 +296,12 @@ fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> Together {
         sure: called.and_then(|called| called.speeds.get(i).copied()),
         predicted: predicted.as_ref().and_then(|all| all.get(i).copied()),
         cpu: solo.and_then(|s| number(s, "cpu_util")),
-        used: Used::of(member),
+        used: ResourceUse::of(member),
         foreign: (solo.and_then(|s| number(s, "foreign_cpu")), number(member, "foreign_cpu")),
     });
     let compared: Vec<(&StepResult, &StepResult)> =
         pairs.iter().filter_map(|(member, solo)| Some((*member, (*solo)?))).collect();
-    Together {
+    GroupVerdict {
         group: group.name.clone(),
         placement,
         measure: measure.into(),
@@ -322,10 +322,10 @@ fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> Together {
     }
 }
 
-impl Together {
+impl GroupVerdict {
     /// The group with earlier figures, `(alone, together)` for each member; `None` unless all have them. Their scatter
     /// is not known, so the verdict takes them as exact.
-    pub(crate) fn by(&self, figures: impl Fn(&Member) -> Option<(f64, f64)>) -> Option<Together> {
+    pub(crate) fn by(&self, figures: impl Fn(&Member) -> Option<(f64, f64)>) -> Option<GroupVerdict> {
         let known: Option<Vec<(f64, f64)>> = self.members.iter().map(figures).collect();
         let known = known.filter(|known| known.len() > 1 && known.iter().all(|(a, b)| *a > 0.0 && *b > 0.0))?;
         let gain: f64 = known.iter().map(|(alone, together)| alone / together).sum();
@@ -344,11 +344,11 @@ impl Together {
             sure: None,
             predicted: None,
             cpu: None,
-            used: Used::default(),
+            used: ResourceUse::default(),
             foreign: (None, None),
             ..member.clone()
         });
-        Some(Together {
+        Some(GroupVerdict {
             members: members.collect(),
             verdict,
             slower,
@@ -430,15 +430,17 @@ fn more_cpus(pairs: &[(&StepResult, &StepResult)]) -> Option<f64> {
 
 /// A resource limits the speed if it is full while all run. If that was not measured, the demand of the runs alone
 /// decides.
-fn ruled(asked: Option<f64>, used: Option<f64>, saturated: bool) -> Ruled {
+fn ruled(asked: Option<f64>, used: Option<f64>, saturated: bool) -> ResourceVerdict {
     match (asked, used) {
-        (_, Some(used)) if used >= ROOM => Ruled::In,
-        (asked, Some(used)) if saturated || used >= NEARLY && asked.is_none_or(|asked| asked >= ROOM) => Ruled::Unclear,
-        (_, Some(_)) => Ruled::Out,
-        (None, None) => Ruled::NotMeasured,
-        (Some(asked), None) if asked >= 1.0 => Ruled::In,
-        (Some(asked), None) if asked < ROOM && !saturated => Ruled::Out,
-        (Some(_), None) => Ruled::Unclear,
+        (_, Some(used)) if used >= ROOM => ResourceVerdict::In,
+        (asked, Some(used)) if saturated || used >= NEARLY && asked.is_none_or(|asked| asked >= ROOM) => {
+            ResourceVerdict::Unclear
+        }
+        (_, Some(_)) => ResourceVerdict::Out,
+        (None, None) => ResourceVerdict::NotMeasured,
+        (Some(asked), None) if asked >= 1.0 => ResourceVerdict::In,
+        (Some(asked), None) if asked < ROOM && !saturated => ResourceVerdict::Out,
+        (Some(_), None) => ResourceVerdict::Unclear,
     }
 }
 
@@ -468,7 +470,7 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
     let bytes = used("memory").and_then(|all| of_host(Some(all.iter().sum())));
     if let Some(share) = bytes {
         // All members ran, so memory sufficed. The cost of nearly full memory is not known.
-        let ruled = if share < ROOM { Ruled::Out } else { Ruled::Unclear };
+        let ruled = if share < ROOM { ResourceVerdict::Out } else { ResourceVerdict::Unclear };
         let asked = of_host(asked("memory"));
         rulings.push(Ruling { resource: Resource::Memory, ruled, asked, used: bytes, alone: None });
     }
@@ -483,10 +485,12 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
         for (resource, asked, used) in on_card {
             let asked = asked.filter(|sum| *sum > 0.0);
             rulings.push(match (placement, resource) {
-                (CorunGpus::Own, _) => Ruling { resource, ruled: Ruled::OutOwn, asked: None, used: None, alone: None },
+                (CorunGpus::Own, _) => {
+                    Ruling { resource, ruled: ResourceVerdict::OutOwn, asked: None, used: None, alone: None }
+                }
                 // All members ran, so GPU memory sufficed. The figure shows how much was left.
                 (CorunGpus::Shared, Resource::GpuMemory) => {
-                    let ruled = if asked.is_some() { Ruled::Out } else { Ruled::NotMeasured };
+                    let ruled = if asked.is_some() { ResourceVerdict::Out } else { ResourceVerdict::NotMeasured };
                     Ruling { resource, ruled, asked, used, alone: None }
                 }
                 (CorunGpus::Shared, _) => ruling(resource, asked, used, false),
@@ -500,10 +504,10 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
     let together = most(pairs.iter().map(|(member, _)| *member).collect());
     let alone = most(pairs.iter().map(|(_, solo)| *solo).collect());
     let ruled = match together.zip(alone) {
-        None => Ruled::NotMeasured,
-        Some((together, alone)) if together - alone >= 0.10 => Ruled::In,
-        Some((together, _)) if together < 0.10 => Ruled::Out,
-        Some(_) => Ruled::Unclear,
+        None => ResourceVerdict::NotMeasured,
+        Some((together, alone)) if together - alone >= 0.10 => ResourceVerdict::In,
+        Some((together, _)) if together < 0.10 => ResourceVerdict::Out,
+        Some(_) => ResourceVerdict::Unclear,
     };
     rulings.push(Ruling { resource: Resource::Data, ruled, asked: together, used: None, alone });
     rulings

@@ -10,7 +10,7 @@ use flow_core::{Metric, StepView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Shown, metric};
+use super::{TextTable, metric};
 use crate::bounds::SIGNIFICANT;
 use crate::columns::point;
 use crate::findings::Lead;
@@ -249,7 +249,7 @@ impl Ranking {
         if tested.all(|point| point.paired) { "yes" } else { "no" }
     }
 
-    pub(super) fn tables(&self, names: &Names<'_>, lang: &str) -> Vec<Shown> {
+    pub(super) fn tables(&self, names: &Names<'_>, lang: &str) -> Vec<TextTable> {
         let words = names.words;
         let Some(best) = self.points.first().and_then(|best| best.cell.number()) else { return Vec::new() };
         let unit = self.show.head().map_or_else(String::new, |unit| format!(" ({})", safe::text(unit)));
@@ -302,7 +302,7 @@ impl Ranking {
         if !left_out.is_empty() {
             notes.push(words.text(lang, "best-more", &Args::new().with("points", words.list(lang, &left_out))));
         }
-        vec![Shown { title, grid, notes }]
+        vec![TextTable { title, grid, notes }]
     }
 }
 

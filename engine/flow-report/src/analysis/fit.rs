@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::jumps::Sweeps;
-use super::{Points, Shown, behind, behind_difference, curves, give_or_take, metric, unit, within};
+use super::{Points, TextTable, behind, behind_difference, curves, give_or_take, metric, unit, within};
 use crate::bounds::{FIT, FIT_OFF, SIGNIFICANT};
 use crate::chart::Cloud;
 use crate::format::{Format, term};
@@ -254,7 +254,7 @@ impl Fits {
     }
 
     /// `jumps` holds the jump analyses of the same table.
-    pub(super) fn tables(&self, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Vec<Shown> {
+    pub(super) fn tables(&self, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Vec<TextTable> {
         let words = names.words;
         let scoped = self.curves.iter().any(|curve| curve.scope.is_some());
         let heads = [
@@ -314,7 +314,7 @@ impl Fits {
         if self.curves.iter().any(|curve| curve.choice.as_ref().is_some_and(|choice| choice.relative)) {
             notes.push(self.in_proportion(words, lang));
         }
-        vec![Shown { title, grid, notes }]
+        vec![TextTable { title, grid, notes }]
     }
 
     /// Names the curves whose errors count relative to the measured values.

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::multiples::AtMultiples;
-use super::{Shown, behind_difference, curves, metric, share, within};
+use super::{TextTable, behind_difference, curves, metric, share, within};
 use crate::bounds::SIGNIFICANT;
 use crate::chart::Cloud;
 use crate::format::Format;
@@ -138,7 +138,7 @@ impl Sweep {
 
 /// Compares the fluctuation of curves: the lowest and the highest share of the level, and the probability that chance
 /// makes them differ as much.
-struct Alike<'a> {
+struct FluctuationTest<'a> {
     low: (f64, &'a str),
     high: (f64, &'a str),
     p: f64,
@@ -192,14 +192,14 @@ impl Sweeps {
         curves.filter(|curve| curve.found.is_some()).collect()
     }
 
-    fn alike(&self) -> Option<Alike<'_>> {
+    fn alike(&self) -> Option<FluctuationTest<'_>> {
         let told: Vec<&Sweep> = self.curves.iter().filter(|curve| curve.fluctuation().is_some()).collect();
         let mut all: Vec<(f64, &str)> =
             told.iter().filter_map(|curve| Some((curve.fluctuation()?, curve.scope.as_deref()?))).collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         let [low, .., high] = all[..] else { return None };
         let scatter: Option<Vec<Vec<f64>>> = told.into_iter().map(Sweep::scatter).collect();
-        Some(Alike { low, high, p: spread_tail(&scatter?)? })
+        Some(FluctuationTest { low, high, p: spread_tail(&scatter?)? })
     }
 
     pub(super) fn column(&self) -> &str {
@@ -230,7 +230,7 @@ impl Sweeps {
         let mut told: Vec<String> = self.curves.iter().map(of).collect();
         told.extend(self.at_multiples(names, lang));
         told.extend(self.differs(names, lang));
-        if let Some(Alike { low, high, p }) = self.alike() {
+        if let Some(FluctuationTest { low, high, p }) = self.alike() {
             let figure = |value: f64| names.words.figure(lang, &share(value), value);
             let args = Args::new().with("column", names.inline(&self.y, lang));
             let args = args.with("p", Format::p_value(p).relation(p));
@@ -395,7 +395,7 @@ impl Sweeps {
         Some(curve.points.iter().enumerate().map(|(at, (x, y))| (*x, y - risen(at))).collect())
     }
 
-    pub(super) fn tables(&self, names: &Names<'_>, lang: &str) -> Vec<Shown> {
+    pub(super) fn tables(&self, names: &Names<'_>, lang: &str) -> Vec<TextTable> {
         let words = names.words;
         let scoped = self.curves.iter().any(|curve| curve.scope.is_some());
         let table = |title: &str, heads: &[(&str, bool)], notes: Vec<String>| {
@@ -404,7 +404,7 @@ impl Sweeps {
             let args =
                 Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
             let grid = Grid { heads: of.into_iter().chain(heads).collect(), rows: vec![] };
-            Shown { title: words.text(lang, title, &args), grid, notes }
+            TextTable { title: words.text(lang, title, &args), grid, notes }
         };
         let heads = [("analysis-points", true), ("jumps-falls-at", false), ("jumps-rises-at", false)];
         let heads = [&heads[..], &[("jumps-fluctuation", true), ("jumps-fluctuation-share", true)]].concat();
@@ -449,7 +449,7 @@ impl Sweeps {
         }));
         let heads = [("jumps-lowest", false), ("jumps-highest", false), ("jumps-p", true)];
         let mut alike = table("jumps-alike", &heads, vec![words.word(lang, "jumps-level")]);
-        if let Some(Alike { low, high, p }) = self.alike() {
+        if let Some(FluctuationTest { low, high, p }) = self.alike() {
             let side = |(value, of): (f64, &str)| format!("{} ({})", safe::text(of), share(value).cell(value));
             // This row covers all curves.
             alike.grid.heads.remove(0);

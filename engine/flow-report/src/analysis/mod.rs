@@ -35,19 +35,19 @@ pub(crate) struct Analysis {
     /// The step of the analysed table.
     pub(crate) table: String,
     #[serde(flatten)]
-    found: Analysed,
+    found: AnalysisResult,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "analysis")]
-enum Analysed {
+enum AnalysisResult {
     Fit(fit::Fits),
     Jumps(jumps::Sweeps),
     Best(best::Ranking),
 }
 
 /// A table of an analysis as text.
-pub(crate) struct Shown {
+pub(crate) struct TextTable {
     pub(crate) title: String,
     pub(crate) grid: Grid,
     pub(crate) notes: Vec<String>,
@@ -57,21 +57,21 @@ pub(crate) fn fit(with: &FitWith, input: &BuiltinInput, words: &Words) -> Result
     let (table, _) = table(&with.table, input)?;
     let fits = fit::fits(with, &table)?;
     let metrics = fits.metrics();
-    written(Analysis { table: with.table.clone(), found: Analysed::Fit(fits) }, &table, metrics, words)
+    written(Analysis { table: with.table.clone(), found: AnalysisResult::Fit(fits) }, &table, metrics, words)
 }
 
 pub(crate) fn jumps(with: &JumpsWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, BuiltinFault> {
     let (table, _) = table(&with.table, input)?;
     let sweeps = jumps::sweeps(with, &table)?;
     let metrics = sweeps.metrics();
-    written(Analysis { table: with.table.clone(), found: Analysed::Jumps(sweeps) }, &table, metrics, words)
+    written(Analysis { table: with.table.clone(), found: AnalysisResult::Jumps(sweeps) }, &table, metrics, words)
 }
 
 pub(crate) fn best(with: &BestWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, BuiltinFault> {
     let (table, source) = table(&with.table, input)?;
     let ranking = best::rank(with, &table)?;
     let metrics = ranking.metrics(source);
-    written(Analysis { table: with.table.clone(), found: Analysed::Best(ranking) }, &table, metrics, words)
+    written(Analysis { table: with.table.clone(), found: AnalysisResult::Best(ranking) }, &table, metrics, words)
 }
 
 /// The table of a step, and the step whose results it shows.
@@ -109,8 +109,8 @@ fn written(
 
 fn jumps_of(analyses: &[(String, Analysis)]) -> Vec<&jumps::Sweeps> {
     let jumps = analyses.iter().filter_map(|(_, analysis)| match &analysis.found {
-        Analysed::Jumps(sweeps) => Some(sweeps),
-        Analysed::Fit(_) | Analysed::Best(_) => None,
+        AnalysisResult::Jumps(sweeps) => Some(sweeps),
+        AnalysisResult::Fit(_) | AnalysisResult::Best(_) => None,
     });
     jumps.collect()
 }
@@ -133,9 +133,9 @@ impl Analysis {
     ) -> Vec<String> {
         let names = Names { table, words };
         match &self.found {
-            Analysed::Fit(fits) => fits.sentences(&jumps_of(beside), &names, lang),
-            Analysed::Jumps(sweeps) => sweeps.sentences(&names, lang),
-            Analysed::Best(ranking) => ranking.sentences(&names, lang),
+            AnalysisResult::Fit(fits) => fits.sentences(&jumps_of(beside), &names, lang),
+            AnalysisResult::Jumps(sweeps) => sweeps.sentences(&names, lang),
+            AnalysisResult::Best(ranking) => ranking.sentences(&names, lang),
         }
     }
 
@@ -149,94 +149,100 @@ impl Analysis {
     ) -> Vec<String> {
         let names = Names { table, words };
         match &self.found {
-            Analysed::Fit(fits) => fits.in_short(&jumps_of(beside), &names, lang),
-            Analysed::Jumps(sweeps) => sweeps.in_short(&names, lang),
-            Analysed::Best(ranking) => ranking.sentences(&names, lang),
+            AnalysisResult::Fit(fits) => fits.in_short(&jumps_of(beside), &names, lang),
+            AnalysisResult::Jumps(sweeps) => sweeps.in_short(&names, lang),
+            AnalysisResult::Best(ranking) => ranking.sentences(&names, lang),
         }
     }
 
     /// Its tables. `beside` holds all analyses of the table.
-    pub(crate) fn tables(&self, beside: &[(String, Analysis)], table: &Table, words: &Words, lang: &str) -> Vec<Shown> {
+    pub(crate) fn tables(
+        &self,
+        beside: &[(String, Analysis)],
+        table: &Table,
+        words: &Words,
+        lang: &str,
+    ) -> Vec<TextTable> {
         let names = Names { table, words };
         match &self.found {
-            Analysed::Fit(fits) => fits.tables(&jumps_of(beside), &names, lang),
-            Analysed::Jumps(sweeps) => sweeps.tables(&names, lang),
-            Analysed::Best(ranking) => ranking.tables(&names, lang),
+            AnalysisResult::Fit(fits) => fits.tables(&jumps_of(beside), &names, lang),
+            AnalysisResult::Jumps(sweeps) => sweeps.tables(&names, lang),
+            AnalysisResult::Best(ranking) => ranking.tables(&names, lang),
         }
     }
 
     /// The number of sentences of `in_short`.
     pub(crate) fn sentences_in_short(&self) -> usize {
         match &self.found {
-            Analysed::Fit(fits) => fits.scopes().len(),
-            Analysed::Jumps(sweeps) => sweeps.sentences_in_short(),
-            Analysed::Best(_) => 1,
+            AnalysisResult::Fit(fits) => fits.scopes().len(),
+            AnalysisResult::Jumps(sweeps) => sweeps.sentences_in_short(),
+            AnalysisResult::Best(_) => 1,
         }
     }
 
     /// The column whose best point it finds.
     pub(crate) fn ranks(&self) -> Option<&str> {
         match &self.found {
-            Analysed::Best(ranking) => Some(ranking.column()),
-            Analysed::Fit(_) | Analysed::Jumps(_) => None,
+            AnalysisResult::Best(ranking) => Some(ranking.column()),
+            AnalysisResult::Fit(_) | AnalysisResult::Jumps(_) => None,
         }
     }
 
     /// The words with a limit that its sentences contain.
     pub(crate) fn defined(&self) -> &'static [Defined] {
         match &self.found {
-            Analysed::Fit(_) => &[Defined::Fit, Defined::Jumps, Defined::Tests],
-            Analysed::Jumps(_) => &[Defined::Jumps, Defined::Tests],
-            Analysed::Best(ranking) if ranking.is_tested() => &[Defined::Tests],
-            Analysed::Best(_) => &[],
+            AnalysisResult::Fit(_) => &[Defined::Fit, Defined::Jumps, Defined::Tests],
+            AnalysisResult::Jumps(_) => &[Defined::Jumps, Defined::Tests],
+            AnalysisResult::Best(ranking) if ranking.is_tested() => &[Defined::Tests],
+            AnalysisResult::Best(_) => &[],
         }
     }
 
     /// The column whose curve over this axis it describes.
     pub(crate) fn fits(&self, axis: &str) -> Option<&str> {
         match &self.found {
-            Analysed::Fit(fits) => fits.along(axis),
-            Analysed::Jumps(_) | Analysed::Best(_) => None,
+            AnalysisResult::Fit(fits) => fits.along(axis),
+            AnalysisResult::Jumps(_) | AnalysisResult::Best(_) => None,
         }
     }
 
     /// The column that it analyses.
     pub(crate) fn column(&self) -> &str {
         match &self.found {
-            Analysed::Fit(fits) => fits.column(),
-            Analysed::Jumps(sweeps) => sweeps.column(),
-            Analysed::Best(ranking) => ranking.column(),
+            AnalysisResult::Fit(fits) => fits.column(),
+            AnalysisResult::Jumps(sweeps) => sweeps.column(),
+            AnalysisResult::Best(ranking) => ranking.column(),
         }
     }
 
     /// The scopes of its first sentences, in their order: one per curve, or the whole table.
     pub(crate) fn scopes(&self) -> Vec<Option<&str>> {
         match &self.found {
-            Analysed::Fit(fits) => fits.scopes(),
-            Analysed::Jumps(sweeps) => sweeps.scopes(),
-            Analysed::Best(_) => vec![None],
+            AnalysisResult::Fit(fits) => fits.scopes(),
+            AnalysisResult::Jumps(sweeps) => sweeps.scopes(),
+            AnalysisResult::Best(_) => vec![None],
         }
     }
 
     /// The column whose jumps it describes.
     pub(crate) fn searches(&self) -> Option<&str> {
         match &self.found {
-            Analysed::Jumps(sweeps) => Some(sweeps.column()),
-            Analysed::Fit(_) | Analysed::Best(_) => None,
+            AnalysisResult::Jumps(sweeps) => Some(sweeps.column()),
+            AnalysisResult::Fit(_) | AnalysisResult::Best(_) => None,
         }
     }
 
     /// Its points with their curves, and the columns of the x axis and the y axis, if that can be drawn.
     pub(crate) fn clouds(&self) -> Option<(Vec<Cloud>, &str, &str)> {
         match &self.found {
-            Analysed::Fit(fits) => Some(fits.clouds()),
-            Analysed::Jumps(sweeps) => Some(sweeps.clouds()),
-            Analysed::Best(_) => None,
+            AnalysisResult::Fit(fits) => Some(fits.clouds()),
+            AnalysisResult::Jumps(sweeps) => Some(sweeps.clouds()),
+            AnalysisResult::Best(_) => None,
         }
     }
 }
 
-impl Shown {
+impl TextTable {
     /// As Markdown, title and notes included.
     pub(crate) fn markdown(&self, words: &Words, lang: &str) -> String {
         format!("{}\n\n{}", self.title, self.body(words, lang))

@@ -5,7 +5,7 @@ use kuva::plot::line::LineStyle;
 use kuva::plot::{LinePlot, ScatterPlot};
 use kuva::render::plots::Plot;
 
-use super::foot::Foot;
+use super::foot::XAxis;
 use super::palette::Style;
 use super::{Labels, Scale, drawn, layout, legend, plain, rises};
 use crate::safe;
@@ -71,7 +71,7 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
     let points = clouds.iter().flat_map(|cloud| &cloud.points);
     let along = points.clone().map(|(x, _)| *x);
     // A curve may go below zero between points, where a logarithmic axis cannot show it.
-    let foot = Foot::of_few(along.clone());
+    let foot = XAxis::of_few(along.clone());
     let logarithmic = foot.is_some() || Scale::of(along.clone()).is_some_and(|along| along.logarithmic);
     let placed = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
         let place = |x: f64| foot.as_ref().map_or(x, |foot| foot.place(x));

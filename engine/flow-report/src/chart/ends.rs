@@ -20,14 +20,14 @@ const LEADER: f64 = 18.0;
 const DRAWING: f64 = HEIGHT - 100.0;
 
 /// The end of each line, with its name and colour.
-pub(super) struct Ends<'a> {
+pub(super) struct LineEnds<'a> {
     ends: Vec<(&'a str, &'static str, (f64, f64))>,
     width: f64,
 }
 
-impl<'a> Ends<'a> {
+impl<'a> LineEnds<'a> {
     /// `None` if a legend is better: for few lines, long names, or lines that end in the middle.
-    pub(super) fn of(lines: &'a [Line], place: impl Fn(f64) -> f64) -> Option<Ends<'a>> {
+    pub(super) fn of(lines: &'a [Line], place: impl Fn(f64) -> f64) -> Option<LineEnds<'a>> {
         let end = |(n, line): (usize, &'a Line)| {
             let (x, y) = line.points.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
             Some((line.name.as_str(), line.style(n).colour, (place(x), y)))
@@ -37,7 +37,7 @@ impl<'a> Ends<'a> {
         let last = ends.iter().map(|(.., (x, _))| *x).fold(f64::NEG_INFINITY, f64::max);
         let fits = ends.len() > LEGEND && ends.len() as f64 * APART <= DRAWING && widest <= WIDEST;
         let named = ends.iter().all(|(name, _, (x, _))| !name.is_empty() && *x == last);
-        (fits && named).then_some(Ends { ends, width: LEADER + widest as f64 * SMALL_LETTER + 6.0 })
+        (fits && named).then_some(LineEnds { ends, width: LEADER + widest as f64 * SMALL_LETTER + 6.0 })
     }
 
     /// The remaining width of the drawing.
@@ -109,7 +109,7 @@ mod tests {
             points: vec![(1.0, 5.0), (last, 9.0)],
             ..Line::default()
         };
-        let of = |lines: Vec<Line>| Ends::of(&lines, |x| x).is_some();
+        let of = |lines: Vec<Line>| LineEnds::of(&lines, |x| x).is_some();
         let four =
             |name: &str, last: f64| ["a", "b", "c", name].map(|one| line(one, if one == name { last } else { 2.0 }));
         assert!(of(four("d", 2.0).into()));

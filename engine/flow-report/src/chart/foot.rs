@@ -21,13 +21,13 @@ const ROUNDING: f64 = 1e-6;
 const BESIDE: f64 = 6.0;
 
 /// Values with their names, at positions from 1 to their count.
-pub(super) struct Foot {
+pub(super) struct XAxis {
     values: Vec<(f64, String)>,
     scale: Scale,
 }
 
-impl Foot {
-    pub(super) fn of(ticks: &[(f64, String)]) -> Foot {
+impl XAxis {
+    pub(super) fn of(ticks: &[(f64, String)]) -> XAxis {
         let mut values = ticks.to_vec();
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
         values.dedup_by(|a, b| a.0 == b.0);
@@ -39,17 +39,17 @@ impl Foot {
         };
         let wide = from > 0.0 && to >= WIDE * from;
         let scale = if wide && uneven(logarithmic) < uneven(linear) { logarithmic } else { linear };
-        Foot { values, scale }
+        XAxis { values, scale }
     }
 
     /// For few whole numbers on a logarithmic axis, such as batch sizes that double.
-    pub(super) fn of_few(values: impl Iterator<Item = f64>) -> Option<Foot> {
+    pub(super) fn of_few(values: impl Iterator<Item = f64>) -> Option<XAxis> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
         let whole = values.len() > 2 && values.len() <= NAMED && values.iter().all(|value| value.fract() == 0.0);
         let ticks: Vec<(f64, String)> = values.iter().map(|value| (*value, value.to_string())).collect();
-        Some(Foot::of(&ticks)).filter(|foot| whole && foot.is_logarithmic())
+        Some(XAxis::of(&ticks)).filter(|foot| whole && foot.is_logarithmic())
     }
 
     pub(super) fn is_logarithmic(&self) -> bool {

@@ -14,7 +14,7 @@ pub(crate) struct Gap {
 }
 
 /// A line of a gap's text, along an axis.
-pub(super) struct Said<'a> {
+pub(super) struct PlacedText<'a> {
     pub(super) line: &'a str,
     pub(super) middle: f64,
     pub(super) half: f64,
@@ -23,7 +23,7 @@ pub(super) struct Said<'a> {
 }
 
 /// Places the texts of gaps along an axis, so that none is cut off and none overlap.
-pub(super) fn said(gaps: &[Gap], place: impl Fn(f64) -> f64, from: f64, to: f64) -> Vec<Said<'_>> {
+pub(super) fn said(gaps: &[Gap], place: impl Fn(f64) -> f64, from: f64, to: f64) -> Vec<PlacedText<'_>> {
     let mut said = Vec::new();
     let mut before: Option<&Gap> = None;
     let (mut right, mut level) = (f64::NEG_INFINITY, 0);
@@ -36,7 +36,7 @@ pub(super) fn said(gaps: &[Gap], place: impl Fn(f64) -> f64, from: f64, to: f64)
         let half = (0.5 * widest / DRAWING * (to - from)).min(0.5 * (to - from));
         let middle = place(gap.at).clamp(from + half, to - half);
         level = if middle - half < right { level } else { 0 };
-        said.push(Said { line: &gap.why, middle, half, level });
+        said.push(PlacedText { line: &gap.why, middle, half, level });
         level += 1;
         right = right.max(middle + half);
     }

@@ -26,11 +26,11 @@ use kuva::render::render::{Scene, render_multiple};
 use crate::safe;
 pub(crate) use bars::{Bar, Kind, Series, bars};
 pub(crate) use clouds::{Cloud, clouds};
-use ends::Ends;
-use foot::Foot;
+use ends::LineEnds;
+use foot::XAxis;
 pub(crate) use frame::framed;
 pub(crate) use labels::Gap;
-use labels::{Said, broken, said};
+use labels::{PlacedText, broken, said};
 use palette::{Style, by_two};
 pub(crate) use panels::{Panel, panels};
 
@@ -238,7 +238,7 @@ pub(crate) fn together(mut lines: Vec<Line>, free: bool) -> Vec<Line> {
 /// Draws lines with a point at each measurement, and a cross at each gap; `ticks` names the values along the axis, the
 /// same for all lines.
 pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], labels: &Labels) -> String {
-    let axis = Foot::of(ticks);
+    let axis = XAxis::of(ticks);
     let place = |x: f64| axis.place(x);
     let mut plots: Vec<Plot> = Vec::new();
     let values = lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y);
@@ -289,7 +289,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
     }
     let names = lines.iter().enumerate().filter(|(_, line)| !line.name.is_empty());
     let names = names.map(|(n, line)| (line.name.as_str(), line.style(n)));
-    let at_ends = Ends::of(lines, place);
+    let at_ends = LineEnds::of(lines, place);
     let mut entries = legend(names, |style| LegendShape::Marker(style.marker));
     let named = lines.iter().filter(|line| !line.name.is_empty());
     // The legend has no hollow markers, so it shows a line instead.
@@ -316,7 +316,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
     let levels = said.iter().map(|text| text.level + 1).max().unwrap_or(0);
     let head = |level: usize| 0.92 - 0.045 * (levels - 1 - level) as f64;
     let covers = |height: &dyn Fn(usize) -> f64| {
-        let over = |text: &Said<'_>, (x, y): (f64, f64)| {
+        let over = |text: &PlacedText<'_>, (x, y): (f64, f64)| {
             (x - text.middle).abs() <= text.half + 0.02 * (to - from) && (height(text.level) + 0.02 - y).abs() < 0.06
         };
         said.iter().any(|text| points().any(|point| over(text, point)))

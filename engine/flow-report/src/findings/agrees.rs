@@ -1,6 +1,6 @@
 //! Columns that agree with the earlier figures next to them.
 
-use super::{Finding, Scoped, SectionFigures, What};
+use super::{FigureMeaning, Finding, ScopedFinding, SectionFigures};
 use crate::format::Format;
 use crate::table::{Reference, Row, Table};
 
@@ -10,7 +10,7 @@ const AGREES: f64 = 0.05;
 const DECLARED: [&str; 2] = ["gpus", "cpus"];
 
 /// The columns of two tables that agree in every row that both have. There must be at least two such rows.
-pub(crate) fn agrees(ledger: &mut SectionFigures<'_>, now: &Table, then: &Reference) -> Vec<Scoped> {
+pub(crate) fn agrees(ledger: &mut SectionFigures<'_>, now: &Table, then: &Reference) -> Vec<ScopedFinding> {
     let (now, then) = super::common(now, &then.table);
     let mut names: Vec<&String> = Vec::new();
     for column in now.columns.iter().filter(|column| !column.key && !DECLARED.contains(&&*column.name)) {
@@ -35,11 +35,12 @@ pub(crate) fn agrees(ledger: &mut SectionFigures<'_>, now: &Table, then: &Refere
     let found: Vec<(String, (f64, usize, usize))> = found.collect();
     let figure = |(column, (off, as_given, of)): (String, (f64, usize, usize))| {
         let show = Format::for_unit("ratio", [off].into_iter());
-        let most = ledger.computed(None, What::of("off", &column), off, show);
-        let mut count = |what, n: usize| ledger.computed(None, What::of(what, &column), n as f64, Format::count());
+        let most = ledger.computed(None, FigureMeaning::of("off", &column), off, show);
+        let mut count =
+            |what, n: usize| ledger.computed(None, FigureMeaning::of(what, &column), n as f64, Format::count());
         let as_given = count("as_given", as_given);
         let of = count("given", of);
-        Scoped { scope: None, finding: Finding::Agrees { column, most, as_given, of } }
+        ScopedFinding { scope: None, finding: Finding::Agrees { column, most, as_given, of } }
     };
     found.into_iter().map(figure).collect()
 }

@@ -1,6 +1,6 @@
 //! The axis of a sweep on which a column depends most, judged by its means over the other axes.
 
-use super::{Figure, Finding, Scoped, SectionFigures, What};
+use super::{Figure, FigureMeaning, Finding, ScopedFinding, SectionFigures};
 use crate::bounds::SAME_SHARE;
 use crate::columns::point;
 use crate::format::Format;
@@ -29,7 +29,7 @@ impl Axis {
 
 /// The axis on which the column depends most, and the next one. The sweep must have several axes and a number at all
 /// points.
-pub(crate) fn depends(ledger: &mut SectionFigures<'_>, column: &str, least: bool) -> Option<Scoped> {
+pub(crate) fn depends(ledger: &mut SectionFigures<'_>, column: &str, least: bool) -> Option<ScopedFinding> {
     let table = ledger.table;
     // Nothing is averaged over machines.
     if table.axes().any(|axis| axis == MACHINE) {
@@ -77,12 +77,12 @@ pub(crate) fn depends(ledger: &mut SectionFigures<'_>, column: &str, least: bool
         false => (first.highest()?, first.lowest()?),
     };
     let mut mean = |(value, mean): &(String, f64)| -> (String, Figure) {
-        let what = What::new("axis_mean", [("column", column), ("at", &*point(&first.name, value))]);
+        let what = FigureMeaning::new("axis_mean", [("column", column), ("at", &*point(&first.name, value))]);
         (value.clone(), ledger.computed(None, what, *mean, show.clone()))
     };
     let (best, worst) = (mean(best), mean(worst));
-    let what = What::new("axis_way", [("column", column), ("axis", &*second.name)]);
+    let what = FigureMeaning::new("axis_way", [("column", column), ("axis", &*second.name)]);
     let next = (second.name.clone(), ledger.computed(None, what, second.way(), difference));
     let (column, axis) = (column.to_owned(), first.name.clone());
-    Some(Scoped { scope: None, finding: Finding::Depends { column, axis, best, worst, next } })
+    Some(ScopedFinding { scope: None, finding: Finding::Depends { column, axis, best, worst, next } })
 }

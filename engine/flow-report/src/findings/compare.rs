@@ -6,13 +6,13 @@ use flow_core::stats::median;
 use serde::{Deserialize, Serialize};
 
 use super::change::{Change, change_of};
-use super::decided::{Compared, by_others, mean_change, of_row, only_pair, same_within, undecided, untold_pair};
+use super::decided::{ComparedColumn, by_others, mean_change, of_row, only_pair, same_within, undecided, untold_pair};
 use super::stats::sign_test;
-use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, Trainings, What};
+use super::{Figure, FigureMeaning, Finding, ScopedFinding, SectionFigures, Source, Trainings, TrendEvidence};
 use crate::bounds::SIGNIFICANT;
 use crate::columns::point;
 use crate::format::Format;
-use crate::significance::{Tested, repeats_itself};
+use crate::significance::{TestResult, repeats_itself};
 use crate::table::{Content, EPOCH, MACHINE, Note, Reading, Row, Table, refine};
 
 /// From this many rows on, changes of the same sign are not chance: 2 · 0.5⁶ is 3%.
@@ -74,7 +74,7 @@ pub(crate) fn compare(
     ledger: &mut SectionFigures<'_>,
     axis: &str,
     trainings: &Trainings<'_>,
-) -> Result<Option<(Changes, Vec<Scoped>)>, BuiltinFault> {
+) -> Result<Option<(Changes, Vec<ScopedFinding>)>, BuiltinFault> {
     let table = ledger.table;
     let Some((split, values)) = &table.split else {
         return Err(BuiltinFault::CompareWithoutSplit { axis: axis.to_owned(), step: table.from.clone() });
@@ -86,7 +86,7 @@ pub(crate) fn compare(
     let [a, b] = values.as_slice() else {
         return Ok(None);
     };
-    let mut all: Vec<Compared> = Vec::new();
+    let mut all: Vec<ComparedColumn> = Vec::new();
     let mut unlike_gpus = false;
     for (at_a, column) in table.columns.iter().enumerate() {
         if column.derived.is_some() || column.part.as_ref() != Some(a) {
@@ -132,7 +132,7 @@ pub(crate) fn compare(
         };
         let each = |(_, pairs): &(f64, Pairs)| pairs.iter().map(|(a, b)| of(*a, *b)).collect();
         let repetitions = of_all(pairs.iter().map(|row| row.as_ref().map(each)).collect());
-        all.push(Compared {
+        all.push(ComparedColumn {
             name: column.name.clone(),
             at: [at_a, at_b],
             show,
@@ -155,7 +155,7 @@ pub(crate) fn compare(
         rows: (0..table.body.len()).map(|row| all.iter().map(|column| column.changes[row]).collect()).collect(),
     };
     let found = found(ledger, &changes, &all, unlike_gpus, trainings);
-    Ok(Some((changes, found.into_iter().map(|finding| Scoped { scope: None, finding }).collect())))
+    Ok(Some((changes, found.into_iter().map(|finding| ScopedFinding { scope: None, finding }).collect())))
 }
 
 /// An estimate of the change of a row from each pair. The mean of the estimates is that change. For a ratio of means,
@@ -177,7 +177,7 @@ fn means(rows: &[Vec<f64>]) -> Vec<f64> {
 fn found(
     ledger: &mut SectionFigures<'_>,
     of: &Changes,
-    all: &[Compared],
+    all: &[ComparedColumn],
     unlike_gpus: bool,
     trainings: &Trainings<'_>,
 ) -> Vec<Finding> {
@@ -214,16 +214,18 @@ fn found(
         // The numbers are the same for a reader, and no test contradicts that.
         let is_small = rows.iter().all(|(_, change)| change.abs() <= bound);
         let is_same = |found: &Finding| match found {
-            Finding::Changed { borne: Borne::Two | Borne::Few | Borne::OneRow, .. } => is_small,
-            Finding::Changed { borne: Borne::OneRun { .. }, .. } => is_small && column.once,
+            Finding::Changed { borne: TrendEvidence::Two | TrendEvidence::Few | TrendEvidence::OneRow, .. } => is_small,
+            Finding::Changed { borne: TrendEvidence::OneRun { .. }, .. } => is_small && column.once,
             _ => false,
         };
         let moved = changed(ledger, at, column, &rows, ends(), learned).filter(|found| !is_same(found));
         if let Some(changed) = moved {
             if let Finding::Changed { rises, borne, .. } = &changed {
                 // A small change in a few rows may be chance.
-                let sure = matches!(borne, Borne::Tested { .. } | Borne::Most { .. } | Borne::Pair { .. })
-                    || rows.iter().all(|(_, change)| change.abs() > bound);
+                let sure = matches!(
+                    borne,
+                    TrendEvidence::Tested { .. } | TrendEvidence::Most { .. } | TrendEvidence::Pair { .. }
+                ) || rows.iter().all(|(_, change)| change.abs() > bound);
                 free &= !(cost && *rises && sure);
                 if cost && !rises && sure {
                     cheaper.push(column.name.clone());
@@ -279,7 +281,7 @@ pub(super) fn is_told(low: &Figure, high: &Figure) -> bool {
 }
 
 /// A change as the table of changes shows it.
-fn figure(column: &Compared, at: usize, (row, value): (usize, f64)) -> Figure {
+fn figure(column: &ComparedColumn, at: usize, (row, value): (usize, f64)) -> Figure {
     Figure { value, show: column.show.clone(), from: Source::Changes { row, column: at } }
 }
 
@@ -288,7 +290,7 @@ fn figure(column: &Compared, at: usize, (row, value): (usize, f64)) -> Figure {
 fn changed(
     ledger: &mut SectionFigures<'_>,
     at: usize,
-    column: &Compared,
+    column: &ComparedColumn,
     rows: &[(usize, f64)],
     (a, b): (String, String),
     one_sided: bool,
@@ -310,9 +312,10 @@ fn changed(
     let (up, down) = signs(&mut pairs.iter().copied());
     let p = sign_test(up, down);
     let significant = p <= SIGNIFICANT && (up > down) == rises;
-    let of = |what| What::of(what, &column.name);
-    let count =
-        |ledger: &mut SectionFigures<'_>, what: What, n: usize| ledger.computed(None, what, n as f64, Format::count());
+    let of = |what| FigureMeaning::of(what, &column.name);
+    let count = |ledger: &mut SectionFigures<'_>, what: FigureMeaning, n: usize| {
+        ledger.computed(None, what, n as f64, Format::count())
+    };
     let test = |ledger: &mut SectionFigures<'_>| ledger.computed(None, of("sign_test"), p, Format::p_value(p));
     // Epochs do not show how runs differ.
     let one_run = ledger.table.rows.iter().any(|axis| axis == EPOCH);
@@ -322,7 +325,7 @@ fn changed(
         return None;
     }
     // Repetitions that do not pair are tested row by row, if every row has some.
-    let tested: Option<Vec<Tested>> = rows.iter().map(|(row, _)| of_row(ledger.table, column, *row)).collect();
+    let tested: Option<Vec<TestResult>> = rows.iter().map(|(row, _)| of_row(ledger.table, column, *row)).collect();
     let untold = tested.is_some_and(|tested| tested.iter().any(|tested| !tested.is_told(rows.len())));
     if !significant && column.repetitions.is_empty() && untold {
         return None;
@@ -339,24 +342,24 @@ fn changed(
             let (low, high) = (bear("low_change", low), bear("high_change", high));
             let is_time = ledger.table.columns.iter().any(|of| of.name == column.name && of.is_time());
             let speed = (is_time && change <= MUCH_LESS).then(|| 1.0 / (1.0 + change));
-            Borne::Pair {
+            TrendEvidence::Pair {
                 paired: tested.paired,
                 p: ledger.computed(None, of("pair_test"), tested.p, Format::p_value(tested.p)),
                 ends: Some((low, high)),
                 speed: speed.map(|times| ledger.computed(None, of("speed"), times, Format::times())),
             }
         }
-        (true, _, None) if pairs.len() == 1 && !column.once => Borne::OneRow,
-        (true, _, _) | (_, true, _) if one_run || column.once && !significant => Borne::OneRun {
+        (true, _, None) if pairs.len() == 1 && !column.once => TrendEvidence::OneRow,
+        (true, _, _) | (_, true, _) if one_run || column.once && !significant => TrendEvidence::OneRun {
             some: count(ledger, of("rows_changed"), some),
             rows: count(ledger, of("rows"), rows.len()),
             median: ledger.computed(None, of("median_change"), median, column.show.clone()),
         },
-        (true, true, _) => Borne::Tested { pairs: count(ledger, of("pairs"), up + down), p: test(ledger) },
+        (true, true, _) => TrendEvidence::Tested { pairs: count(ledger, of("pairs"), up + down), p: test(ledger) },
         // These are enough pairs for a test, and it finds no change.
         (true, false, _) if pairs.len() >= ROWS => return None,
         // Two points are not a sample of a sweep.
-        (true, false, _) if !repeated && rows.len() == 2 => Borne::Two,
+        (true, false, _) if !repeated && rows.len() == 2 => TrendEvidence::Two,
         (true, false, _) => {
             if one_sided || repeated {
                 let changes = if repeated { &column.estimates } else { &pairs };
@@ -365,9 +368,9 @@ fn changed(
                     return None;
                 }
             }
-            Borne::Few
+            TrendEvidence::Few
         }
-        (false, true, _) if !repeated => Borne::Most {
+        (false, true, _) if !repeated => TrendEvidence::Most {
             some: count(ledger, of("rows_changed"), some),
             rows: count(ledger, of("rows"), rows.len()),
             median: ledger.computed(None, of("median_change"), median, column.show.clone()),
@@ -387,7 +390,7 @@ fn changed(
 fn changed_at(
     table: &Table,
     at: usize,
-    column: &Compared,
+    column: &ComparedColumn,
     rows: &[(usize, f64)],
     (a, b): (String, String),
 ) -> Option<Finding> {

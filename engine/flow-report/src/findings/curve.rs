@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use flow_core::Outcome;
 use flow_core::stats::{Model, choose};
 
-use super::{Finding, Scoped, SectionFigures, What};
+use super::{FigureMeaning, Finding, ScopedFinding, SectionFigures};
 use crate::bounds::{BACK, LINEAR, LINEAR_OFF, SAME, SAME_SHARE, is_same};
 use crate::format::Format;
-use crate::table::{Content, Curve, Derived, Table};
+use crate::table::{ComputedFunction, Content, Curve, Table};
 
 /// Memory is called flat or not flat only up to values this many times as large as the first,
 const FAR: f64 = 4.0;
@@ -28,7 +28,7 @@ struct Point {
 
 /// Other facts about the rows.
 #[derive(Default)]
-pub(crate) struct Besides<'a> {
+pub(crate) struct RowFacts<'a> {
     /// Results that shared their GPU with other processes, by label. Their times say nothing about the axis.
     pub(crate) shared: BTreeSet<&'a str>,
     /// Columns whose curve an analysis describes, and those whose jumps one describes.
@@ -36,7 +36,7 @@ pub(crate) struct Besides<'a> {
     pub(crate) searched: BTreeSet<&'a str>,
 }
 
-pub(crate) fn curves(ledger: &mut SectionFigures<'_>, besides: &Besides<'_>) -> Vec<Scoped> {
+pub(crate) fn curves(ledger: &mut SectionFigures<'_>, besides: &RowFacts<'_>) -> Vec<ScopedFinding> {
     let table = ledger.table;
     let Some(axis) = table.rows.last().cloned() else {
         return Vec::new();
@@ -82,7 +82,7 @@ pub(crate) fn curves(ledger: &mut SectionFigures<'_>, besides: &Besides<'_>) -> 
         {
             findings.retain(|finding| !matches!(finding, Finding::MemoryNotFlat { .. }));
         }
-        found.extend(findings.into_iter().map(|finding| Scoped { scope: curve.scope.clone(), finding }));
+        found.extend(findings.into_iter().map(|finding| ScopedFinding { scope: curve.scope.clone(), finding }));
     }
     found
 }
@@ -208,12 +208,12 @@ fn growth(
     from: &Point,
     to: &Point,
 ) -> Option<super::Figure> {
-    if let Some(column) = ledger.table.find(name, Some(Derived::Growth), curve.part.as_deref())
+    if let Some(column) = ledger.table.find(name, Some(ComputedFunction::Growth), curve.part.as_deref())
         && let Some(figure) = ledger.cell(to.row, column)
     {
         return Some(figure);
     }
-    let what = What::new("growth", [("column", name), ("axis", axis), ("from", &from.text), ("to", &to.text)]);
+    let what = FigureMeaning::new("growth", [("column", name), ("axis", axis), ("from", &from.text), ("to", &to.text)]);
     Some(ledger.computed(curve.scope.as_deref(), what, to.y / from.y - 1.0, Format::change()))
 }
 
@@ -329,7 +329,7 @@ fn straight(
     let fine = Format { decimals: show.decimals.max(1) + 1, ..show.clone() };
     let (column, axis) = (name.to_owned(), axis.to_owned());
     let scope = curve.scope.as_deref();
-    let what = |what| What::new(what, [("column", &*column), ("axis", &*axis)]);
+    let what = |what| FigureMeaning::new(what, [("column", &*column), ("axis", &*axis)]);
     let intercept = ledger.computed(scope, what("intercept"), constant.value, show);
     let slope = ledger.computed(scope, what("slope"), rise.value, fine);
     let r2 = Format { unit: String::new(), factor: 1.0, decimals: 3, ..Format::default() };

@@ -3,14 +3,14 @@
 use flow_core::Interval;
 use flow_core::stats::t_quantile;
 
-use super::{Finding, SectionFigures, Trainings, What};
+use super::{FigureMeaning, Finding, SectionFigures, Trainings};
 use crate::bounds::{SAME, SAME_SHARE, SIGNIFICANT};
 use crate::format::Format;
-use crate::significance::{Tested, more_runs, test};
+use crate::significance::{TestResult, more_runs, test};
 use crate::table::Table;
 
 /// A column with its changes.
-pub(super) struct Compared {
+pub(super) struct ComparedColumn {
     pub(super) name: String,
     /// Its columns of the one version and of the other.
     pub(super) at: [usize; 2],
@@ -36,7 +36,7 @@ pub(super) struct Compared {
     pub(super) identical: bool,
 }
 
-impl Compared {
+impl ComparedColumn {
     /// The largest change that still counts as none.
     pub(super) fn none_up_to(&self) -> f64 {
         if self.show.unit == "points" { SAME_SHARE } else { SAME * self.scale }
@@ -44,13 +44,13 @@ impl Compared {
 }
 
 /// The two cells of the only row, tested; nothing if there are more rows, or one of the cells was not repeated.
-pub(super) fn only_pair(table: &Table, column: &Compared, rows: &[(usize, f64)]) -> Option<Tested> {
+pub(super) fn only_pair(table: &Table, column: &ComparedColumn, rows: &[(usize, f64)]) -> Option<TestResult> {
     let [(row, _)] = rows else { return None };
     of_row(table, column, *row)
 }
 
 /// The two cells of a row, tested.
-pub(super) fn of_row(table: &Table, column: &Compared, row: usize) -> Option<Tested> {
+pub(super) fn of_row(table: &Table, column: &ComparedColumn, row: usize) -> Option<TestResult> {
     let [a, b] = column.at.map(|at| &table.body[row].cells[at]);
     test(a, b)
 }
@@ -58,7 +58,7 @@ pub(super) fn of_row(table: &Table, column: &Compared, row: usize) -> Option<Tes
 /// A change of the only row that its repetitions do not tell from none.
 pub(super) fn untold_pair(
     ledger: &mut SectionFigures<'_>,
-    column: &Compared,
+    column: &ComparedColumn,
     rows: &[(usize, f64)],
     (a, b): (String, String),
 ) -> Option<Finding> {
@@ -71,7 +71,8 @@ pub(super) fn untold_pair(
     }
     let half = mean.abs() * tested.half();
     let name = column.name.clone();
-    let mut bear = |what, value| ledger.computed(None, What::of(what, &column.name), value, column.show.clone());
+    let mut bear =
+        |what, value| ledger.computed(None, FigureMeaning::of(what, &column.name), value, column.show.clone());
     let low = bear("low_change", mean - half);
     let high = bear("high_change", mean + half);
     let mean = bear("mean_change", mean);
@@ -81,7 +82,7 @@ pub(super) fn untold_pair(
 /// A mean change that the repetitions do not distinguish from none.
 pub(super) fn undecided(
     ledger: &mut SectionFigures<'_>,
-    column: &Compared,
+    column: &ComparedColumn,
     rows: &[(usize, f64)],
     (a, b): (String, String),
 ) -> Option<Finding> {
@@ -99,7 +100,8 @@ pub(super) fn undecided(
         return Some(same);
     }
     let name = column.name.clone();
-    let mut bear = |what, value| ledger.computed(None, What::of(what, &column.name), value, column.show.clone());
+    let mut bear =
+        |what, value| ledger.computed(None, FigureMeaning::of(what, &column.name), value, column.show.clone());
     let mean = bear("mean_change", mean);
     let low = bear("low_change", low);
     let high = bear("high_change", high);
@@ -109,7 +111,7 @@ pub(super) fn undecided(
 /// Whether a column is the same in both versions, judged by its repetitions.
 pub(super) fn same_within(
     ledger: &mut SectionFigures<'_>,
-    column: &Compared,
+    column: &ComparedColumn,
     (a, b): (String, String),
 ) -> Option<Finding> {
     let interval = Interval::over(column.estimates.iter().copied());
@@ -119,7 +121,8 @@ pub(super) fn same_within(
         return None;
     }
     let name = column.name.clone();
-    let mut bear = |what, value| ledger.computed(None, What::of(what, &column.name), value, column.show.clone());
+    let mut bear =
+        |what, value| ledger.computed(None, FigureMeaning::of(what, &column.name), value, column.show.clone());
     let low = bear("low_change", low);
     let high = bear("high_change", high);
     Some(Finding::SameLearned { column: name, a, b, low, high })
@@ -129,7 +132,7 @@ pub(super) fn same_within(
 /// purpose.
 pub(super) fn by_others(
     ledger: &mut SectionFigures<'_>,
-    column: &Compared,
+    column: &ComparedColumn,
     rows: &[(usize, f64)],
     trainings: &Trainings<'_>,
     (a, b): (String, String),
@@ -140,7 +143,8 @@ pub(super) fn by_others(
     let half = t_quantile(0.05, f64::from(freedom)) * sd * (2.0 / n).sqrt();
     let same = mean.abs() + half <= column.none_up_to();
     let name = column.name.clone();
-    let mut bear = |what, value| ledger.computed(None, What::of(what, &column.name), value, column.show.clone());
+    let mut bear =
+        |what, value| ledger.computed(None, FigureMeaning::of(what, &column.name), value, column.show.clone());
     let low = bear("low_change", mean - half);
     let high = bear("high_change", mean + half);
     if same {
@@ -151,7 +155,7 @@ pub(super) fn by_others(
 }
 
 /// How many more runs of each version would confirm this mean change.
-fn more_of(mean: f64, column: &Compared) -> Option<u32> {
+fn more_of(mean: f64, column: &ComparedColumn) -> Option<u32> {
     let n = column.estimates.len() as f64;
     let runs = column.by_row.iter().flatten().map(|row| row.len() as u32).min()?;
     let half = Interval::over(column.estimates.iter().copied()).half?;
@@ -164,7 +168,7 @@ fn more_of(mean: f64, column: &Compared) -> Option<u32> {
 
 /// The mean change over rows whose repetitions do not pair, because some are missing: its confidence interval, and how
 /// many more runs of each would confirm it.
-fn unpaired(table: &Table, column: &Compared, rows: &[(usize, f64)]) -> Option<(f64, [f64; 2], Option<u32>)> {
+fn unpaired(table: &Table, column: &ComparedColumn, rows: &[(usize, f64)]) -> Option<(f64, [f64; 2], Option<u32>)> {
     let n = rows.len() as f64;
     let (mut sum, mut squares, mut runs) = (0.0, 0.0, u32::MAX);
     for (row, change) in rows {

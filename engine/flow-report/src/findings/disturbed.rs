@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Figure, Finding, Scoped, SectionFigures, What};
+use super::{Figure, FigureMeaning, Finding, ScopedFinding, SectionFigures};
 use crate::analysis::Analysis;
 use crate::format::Format;
 use crate::safe;
@@ -21,14 +21,14 @@ const PACE: [&str; 4] = ["images_per_s", "gpu_power", "gpu_load", "energy"];
 /// Foreign CPU use behind the findings of a section, by number, and behind the sentences of its analyses, by the
 /// numbers of both.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Disturbed {
-    findings: BTreeMap<usize, Beside>,
-    analyses: BTreeMap<usize, BTreeMap<usize, Beside>>,
+pub(crate) struct DisturbedFindings {
+    findings: BTreeMap<usize, ForeignCpu>,
+    analyses: BTreeMap<usize, BTreeMap<usize, ForeignCpu>>,
 }
 
 /// Foreign CPU use during the results behind a finding.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Beside {
+pub(crate) struct ForeignCpu {
     /// The result with the most foreign CPU use.
     label: String,
     used: Figure,
@@ -39,14 +39,14 @@ pub(crate) struct Beside {
     few: Option<(usize, usize)>,
 }
 
-impl Beside {
+impl ForeignCpu {
     /// Only few of many repetitions were disturbed.
     pub(crate) fn is_minor(&self) -> bool {
         self.few.is_some()
     }
 
     /// Compares how much it weighs against a finding.
-    pub(crate) fn cmp(&self, other: &Beside) -> Ordering {
+    pub(crate) fn cmp(&self, other: &ForeignCpu) -> Ordering {
         other.is_minor().cmp(&self.is_minor()).then(self.used.value.total_cmp(&other.used.value))
     }
 
@@ -74,22 +74,22 @@ impl Beside {
     }
 }
 
-impl Disturbed {
+impl DisturbedFindings {
     pub(crate) fn is_empty(&self) -> bool {
         self.findings.is_empty() && self.analyses.is_empty()
     }
 
-    pub(crate) fn of_finding(&self, at: usize) -> Option<&Beside> {
+    pub(crate) fn of_finding(&self, at: usize) -> Option<&ForeignCpu> {
         self.findings.get(&at)
     }
 
     /// The caveat for a sentence of an analysis.
-    pub(crate) fn of_sentence(&self, analysis: usize, at: usize) -> Option<&Beside> {
+    pub(crate) fn of_sentence(&self, analysis: usize, at: usize) -> Option<&ForeignCpu> {
         self.analyses.get(&analysis)?.get(&at)
     }
 
     /// The caveat with the most foreign CPU use.
-    pub(crate) fn most(&self) -> Option<&Beside> {
+    pub(crate) fn most(&self) -> Option<&ForeignCpu> {
         let all = self.findings.values().chain(self.analyses.values().flat_map(BTreeMap::values));
         all.max_by(|a, b| a.cmp(b))
     }
@@ -98,10 +98,10 @@ impl Disturbed {
 /// Caveats for findings and analyses. `foreign` maps labels of results to their foreign CPU use.
 pub(crate) fn disturbed(
     ledger: &mut SectionFigures<'_>,
-    findings: &[Scoped],
+    findings: &[ScopedFinding],
     analyses: &[(String, Analysis)],
     foreign: &BTreeMap<&str, f64>,
-) -> Disturbed {
+) -> DisturbedFindings {
     let table = ledger.table;
     let mut beside = |column: &str, scope: Option<&str>| {
         let means: Vec<&[String]> = means(table, column, scope).collect();
@@ -110,23 +110,23 @@ pub(crate) fn disturbed(
         let known: BTreeMap<&str, f64> = all.iter().filter_map(|label| Some((*label, *foreign.get(label)?))).collect();
         let is_minor = means.iter().all(|of| 4 * of.iter().filter(is_disturbed).count() <= of.len());
         let (label, used) = known.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-        let what = What::new("foreign_beside", [("label", *label)]);
+        let what = FigureMeaning::new("foreign_beside", [("label", *label)]);
         let used = ledger.computed(None, what, *used, Format::for_unit("ratio", std::iter::once(*used)));
-        Some(Beside {
+        Some(ForeignCpu {
             label: (*label).to_owned(),
             used,
             several: known.len() > 1,
             few: is_minor.then_some((known.len(), all.len())),
         })
     };
-    let mut out = Disturbed::default();
+    let mut out = DisturbedFindings::default();
     for (at, one) in findings.iter().enumerate() {
         let beside = timed(&one.finding).and_then(|column| beside(column, one.scope.as_deref()));
         out.findings.extend(beside.map(|beside| (at, beside)));
     }
     for (at, (_, one)) in analyses.iter().enumerate() {
         let of_each = one.scopes().into_iter().enumerate();
-        let said: BTreeMap<usize, Beside> =
+        let said: BTreeMap<usize, ForeignCpu> =
             of_each.filter_map(|(sentence, scope)| Some((sentence, beside(one.column(), scope)?))).collect();
         if !said.is_empty() {
             out.analyses.insert(at, said);

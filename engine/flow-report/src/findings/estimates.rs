@@ -4,12 +4,12 @@ use flow_core::stats::median;
 use indexmap::IndexMap;
 
 use super::change::have_ratios;
-use super::{Finding, Scoped, SectionFigures, What};
+use super::{FigureMeaning, Finding, ScopedFinding, SectionFigures};
 use crate::format::Format;
 
 /// Compares each estimate with its measured column: as a share of the measured value, or as a difference if there is no
 /// such share.
-pub(crate) fn estimates(ledger: &mut SectionFigures<'_>, of: &IndexMap<String, String>) -> Vec<Scoped> {
+pub(crate) fn estimates(ledger: &mut SectionFigures<'_>, of: &IndexMap<String, String>) -> Vec<ScopedFinding> {
     let table = ledger.table;
     let parts: Vec<Option<&str>> = match &table.split {
         Some((_, parts)) => parts.iter().map(|part| Some(part.as_str())).collect(),
@@ -34,7 +34,12 @@ pub(crate) fn estimates(ledger: &mut SectionFigures<'_>, of: &IndexMap<String, S
             };
             let signed = Format { signed: true, ..size.clone() };
             let mut figure = |what, value, show: &Format| {
-                ledger.computed(*part, What::new(what, [("column", &**column), ("of", &**of)]), value, show.clone())
+                ledger.computed(
+                    *part,
+                    FigureMeaning::new(what, [("column", &**column), ("of", &**of)]),
+                    value,
+                    show.clone(),
+                )
             };
             let most = figure("most_off", most, &signed);
             let more = (off.len() > 1).then(|| {
@@ -42,7 +47,7 @@ pub(crate) fn estimates(ledger: &mut SectionFigures<'_>, of: &IndexMap<String, S
                 (least, figure("typical_off", typical, &size))
             });
             let finding = Finding::Estimate { column: column.clone(), of: of.clone(), most, more };
-            found.push(Scoped { scope: part.map(str::to_owned), finding });
+            found.push(ScopedFinding { scope: part.map(str::to_owned), finding });
         }
     }
     found

@@ -1,9 +1,9 @@
 //! The course of measured columns along the rows: rises, falls, varies or stays. Only for columns that no other finding
 //! is about.
 
-use super::curve::Besides;
+use super::curve::RowFacts;
 use super::held::topic;
-use super::{Course, Finding, Scoped, SectionFigures};
+use super::{Course, Finding, ScopedFinding, SectionFigures};
 use crate::bounds::{BACK, SAME, SAME_SHARE};
 use crate::table::{Column, Content, Curve};
 
@@ -11,7 +11,7 @@ use crate::table::{Column, Content, Curve};
 const NOT_ASKED: [&str; 6] = ["foreign_cpu", "sampler_cpu", "cpu_saturated", "gpu_shared", "gpus", "cpus"];
 
 /// A sentence for each column of each curve that neither `found` nor an analysis covers.
-pub(crate) fn goes(ledger: &SectionFigures<'_>, besides: &Besides<'_>, found: &[Scoped]) -> Vec<Scoped> {
+pub(crate) fn goes(ledger: &SectionFigures<'_>, besides: &RowFacts<'_>, found: &[ScopedFinding]) -> Vec<ScopedFinding> {
     let table = ledger.table;
     let Some(axis) = table.rows.last().filter(|axis| *axis != "epoch" && *axis != "step") else { return Vec::new() };
     let mut all = Vec::new();
@@ -20,7 +20,7 @@ pub(crate) fn goes(ledger: &SectionFigures<'_>, besides: &Besides<'_>, found: &[
             !column.key && column.derived.is_none() && !column.earlier && column.part == curve.part
         };
         for (at, column) in table.columns.iter().enumerate().filter(own) {
-            let told = |one: &Scoped| {
+            let told = |one: &ScopedFinding| {
                 let about = topic(&one.finding).is_some_and(|(_, about)| about == column.name);
                 let noise = matches!(&one.finding, Finding::Repeated { column: of, .. } if *of == column.name);
                 one.scope == curve.scope && (about || noise)
@@ -35,7 +35,7 @@ pub(crate) fn goes(ledger: &SectionFigures<'_>, besides: &Besides<'_>, found: &[
                 continue;
             }
             let finding = along(ledger, &curve, axis, at);
-            all.extend(finding.map(|finding| Scoped { scope: curve.scope.clone(), finding }));
+            all.extend(finding.map(|finding| ScopedFinding { scope: curve.scope.clone(), finding }));
         }
     }
     all

@@ -2,21 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Course, Finding, Scoped};
+use super::{Course, Finding, ScopedFinding};
 use crate::bounds::AS_LARGE;
 
 /// An earlier finding and the current one on the same topic. At least one of them exists.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FindingMatch {
-    pub(crate) then: Option<Scoped>,
-    pub(crate) now: Option<Scoped>,
-    pub(crate) holds: Holds,
+    pub(crate) then: Option<ScopedFinding>,
+    pub(crate) now: Option<ScopedFinding>,
+    pub(crate) holds: Reproduction,
 }
 
 /// The result of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Holds {
+pub(crate) enum Reproduction {
     /// The same finding at the same place.
     Yes,
     /// Another finding, or another place.
@@ -32,27 +32,32 @@ pub(crate) enum Holds {
 }
 
 /// Pairs earlier and current findings. If a limit forced memory to run out (`forced`), that end decides nothing.
-pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped], forced: bool) -> Vec<FindingMatch> {
-    let same =
-        |a: &Scoped, b: &Scoped| a.scope == b.scope && topic(&a.finding).is_some_and(|t| Some(t) == topic(&b.finding));
-    let mut left: Vec<&Scoped> = now.iter().filter(|found| topic(&found.finding).is_some()).collect();
+pub(crate) fn held(then: Vec<ScopedFinding>, now: &[ScopedFinding], forced: bool) -> Vec<FindingMatch> {
+    let same = |a: &ScopedFinding, b: &ScopedFinding| {
+        a.scope == b.scope && topic(&a.finding).is_some_and(|t| Some(t) == topic(&b.finding))
+    };
+    let mut left: Vec<&ScopedFinding> = now.iter().filter(|found| topic(&found.finding).is_some()).collect();
     let mut all = Vec::new();
     for then in then.into_iter().filter(|found| topic(&found.finding).is_some()) {
         let at = left.iter().position(|now| same(&then, now));
         let now = at.map(|at| left.remove(at).clone());
         let holds = match &now {
-            None => Holds::Gone,
-            Some(now) if forced && matches!(now.finding, Finding::Frontier { .. }) => Holds::Open,
-            Some(now) if matches!(now.finding, Finding::Undecided { .. }) => Holds::Open,
-            Some(now) if opposite(&then.finding, &now.finding) => Holds::Opposite,
+            None => Reproduction::Gone,
+            Some(now) if forced && matches!(now.finding, Finding::Frontier { .. }) => Reproduction::Open,
+            Some(now) if matches!(now.finding, Finding::Undecided { .. }) => Reproduction::Open,
+            Some(now) if opposite(&then.finding, &now.finding) => Reproduction::Opposite,
             Some(now) if claim(&then.finding) == claim(&now.finding) && alike(&then.finding, &now.finding) => {
-                Holds::Yes
+                Reproduction::Yes
             }
-            Some(_) => Holds::Differs,
+            Some(_) => Reproduction::Differs,
         };
         all.push(FindingMatch { then: Some(then), now, holds });
     }
-    all.extend(left.into_iter().map(|now| FindingMatch { then: None, now: Some(now.clone()), holds: Holds::New }));
+    all.extend(left.into_iter().map(|now| FindingMatch {
+        then: None,
+        now: Some(now.clone()),
+        holds: Reproduction::New,
+    }));
     all
 }
 

@@ -15,7 +15,7 @@ use crate::words::{Args, Words};
 /// A figure that no table shows. It is computed for a finding and shown below it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Computed {
-    pub(crate) what: What,
+    pub(crate) what: FigureMeaning,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
     pub(crate) value: f64,
@@ -27,16 +27,16 @@ pub(crate) struct Computed {
 
 /// The meaning of a computed figure: the kind, which its label in the catalogue is for, and the names in that label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct What {
+pub(crate) struct FigureMeaning {
     what: String,
     #[serde(flatten)]
     names: BTreeMap<String, String>,
 }
 
-impl What {
+impl FigureMeaning {
     pub(crate) fn new<const N: usize>(what: &str, names: [(&str, &str); N]) -> Self {
         let names = names.map(|(key, name)| (key.to_owned(), name.to_owned()));
-        What { what: what.to_owned(), names: names.into() }
+        FigureMeaning { what: what.to_owned(), names: names.into() }
     }
 
     /// A figure of a column.
@@ -94,7 +94,7 @@ impl<'a> SectionFigures<'a> {
     }
 
     /// Adds a computed figure, which is shown below the findings.
-    pub(crate) fn computed(&mut self, scope: Option<&str>, what: What, value: f64, show: Format) -> Figure {
+    pub(crate) fn computed(&mut self, scope: Option<&str>, what: FigureMeaning, value: f64, show: Format) -> Figure {
         let at = self.entry(Computed { what, scope: scope.map(str::to_owned), value, ends: None, show: show.clone() });
         Figure { value, show, from: Source::Computed { entry: at } }
     }
@@ -104,7 +104,7 @@ impl<'a> SectionFigures<'a> {
     pub(crate) fn interval(
         &mut self,
         scope: Option<&str>,
-        what: What,
+        what: FigureMeaning,
         interval: Interval,
         show: &Format,
     ) -> [Figure; 3] {

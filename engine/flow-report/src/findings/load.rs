@@ -2,7 +2,7 @@
 
 use flow_core::{Outcome, Series, StepResult};
 
-use super::{Among, Bound, Figure, Finding, Scoped, SectionFigures, What};
+use super::{Figure, FigureMeaning, Finding, ResultCount, ScopedFinding, SectionFigures, SpeedLimit};
 use crate::bounds::{FULL, WAITING};
 use crate::columns::{Datum, datum, gpu_shared};
 use crate::format::Format;
@@ -19,7 +19,7 @@ const BURST: (f64, f64, f64) = (1.25, 0.10, 0.5);
 const SAMPLES: usize = 3;
 
 /// Findings about the load of the results that a table shows, with their series.
-pub(crate) fn load(ledger: &mut SectionFigures<'_>, results: &[(&StepResult, Option<&Series>)]) -> Vec<Scoped> {
+pub(crate) fn load(ledger: &mut SectionFigures<'_>, results: &[(&StepResult, Option<&Series>)]) -> Vec<ScopedFinding> {
     let parts: Vec<Option<String>> = ledger.table.parts().into_iter().map(|p| p.map(str::to_owned)).collect();
     let axis = ledger.table.split.as_ref().map(|(axis, _)| axis.clone());
     let mut found = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn load(ledger: &mut SectionFigures<'_>, results: &[(&StepResult, Opt
         let sound: Vec<_> =
             of_part.filter(|(r, _)| r.outcome == Outcome::Ok && r.spoiled.is_empty()).copied().collect();
         let scope = part.as_ref().and_then(|part| ledger.table.point(part));
-        let scoped = |finding| Scoped { scope: scope.clone(), finding };
+        let scoped = |finding| ScopedFinding { scope: scope.clone(), finding };
         found.extend(bound(ledger, scope.as_deref(), &sound).into_iter().map(scoped));
         found.extend(ends(ledger, scope.as_deref(), &sound).map(scoped));
     }
@@ -65,10 +65,13 @@ fn bound(
     };
     let cpu = all(&own).filter(full);
     // A step has one bottleneck. If it waits for data while the CPUs are full, the CPUs are the limit.
-    let limits =
-        [(Bound::Gpu, "gpu_load", gpu), (Bound::Cpu, "own_cpu_util", cpu), (Bound::Data, "waiting_share", data)]
-            .into_iter()
-            .find_map(|(by, column, values)| Some((by, column, values?)));
+    let limits = [
+        (SpeedLimit::Gpu, "gpu_load", gpu),
+        (SpeedLimit::Cpu, "own_cpu_util", cpu),
+        (SpeedLimit::Data, "waiting_share", data),
+    ]
+    .into_iter()
+    .find_map(|(by, column, values)| Some((by, column, values?)));
     let had = |r: &StepResult| (r.circumstances.cpus, r.circumstances.host_cpus);
     let cpus = results.first().map(|(r, _)| had(r)).filter(|(own, host)| own < host);
     let cpus = cpus.filter(|cpus| results.iter().all(|(r, _)| had(r) == *cpus));
@@ -81,18 +84,18 @@ fn bound(
         let mut each: Vec<Figure> = Vec::new();
         if values.len() <= LISTED && ledger.table.columns.iter().all(|shown| shown.name != column) {
             for (label, value) in labels.zip(&values) {
-                let what = What::new("of", [("column", column), ("label", &**label)]);
+                let what = FigureMeaning::new("of", [("column", column), ("label", &**label)]);
                 each.push(ledger.computed(scope, what, *value, show.clone()));
             }
         } else {
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
             let most = values.iter().copied().fold(0.0, f64::max);
-            each.push(ledger.computed(scope, What::of("least", column), least, show.clone()));
-            each.push(ledger.computed(scope, What::of("most", column), most, show));
+            each.push(ledger.computed(scope, FigureMeaning::of("least", column), least, show.clone()));
+            each.push(ledger.computed(scope, FigureMeaning::of("most", column), most, show));
         }
         let by = |a: &&Figure, b: &&Figure| a.value.total_cmp(&b.value);
         let (least, most) = (each.iter().min_by(by)?.clone(), each.iter().max_by(by)?.clone());
-        Some(Finding::Bound { by: limit, least, most, cpus: cpus.filter(|_| limit == Bound::Cpu) })
+        Some(Finding::Bound { by: limit, least, most, cpus: cpus.filter(|_| limit == SpeedLimit::Cpu) })
     });
     told.into_iter().collect()
 }
@@ -110,9 +113,9 @@ fn ends(
     };
     let count = known.iter().filter(bursting).count();
     let (bursts, among) = match count {
-        0 | 1 => (count == 1, Among::One),
-        all if all == known.len() => (true, Among::All),
-        _ => (true, Among::Some),
+        0 | 1 => (count == 1, ResultCount::One),
+        all if all == known.len() => (true, ResultCount::All),
+        _ => (true, ResultCount::Some),
     };
     let told = known.iter().filter(|one| !bursts || bursting(one));
     let (result, (middle, ends)) = told.max_by(|(_, a), (_, b)| (a.1 - a.0).total_cmp(&(b.1 - b.0))).copied()?;
@@ -124,8 +127,8 @@ fn ends(
     }
     let label = result.label.clone();
     let show = Format::for_unit("ratio", [middle, ends].into_iter());
-    let middle = ledger.computed(scope, What::new("middle", [("label", &*label)]), middle, show.clone());
-    let ends = ledger.computed(scope, What::new("ends", [("label", &*label)]), ends, show);
+    let middle = ledger.computed(scope, FigureMeaning::new("middle", [("label", &*label)]), middle, show.clone());
+    let ends = ledger.computed(scope, FigureMeaning::new("ends", [("label", &*label)]), ends, show);
     Some(Finding::Ends { label, bursts, among, middle, ends })
 }
 

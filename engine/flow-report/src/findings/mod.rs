@@ -34,15 +34,15 @@ pub(crate) use agrees::agrees;
 pub(crate) use axes::depends;
 pub(crate) use common::common;
 pub(crate) use compare::{Changes, compare, readable};
-pub(crate) use curve::{Besides, curves};
-pub(crate) use disturbed::{Beside, Disturbed, disturbed};
+pub(crate) use curve::{RowFacts, curves};
+pub(crate) use disturbed::{DisturbedFindings, ForeignCpu, disturbed};
 pub(crate) use estimates::estimates;
 pub(crate) use goes::goes;
-pub(crate) use held::{FindingMatch, Holds, held, topic};
-pub(crate) use ledger::{Computed, SectionFigures, What};
+pub(crate) use held::{FindingMatch, Reproduction, held, topic};
+pub(crate) use ledger::{Computed, FigureMeaning, SectionFigures};
 pub(crate) use load::load;
 pub(crate) use order::order_of;
-pub(crate) use packed::{AllPacked, Member, Packed, PackedPart, packed};
+pub(crate) use packed::{AllPacked, Member, PackedPart, PackedRuns, packed};
 pub(crate) use phrases::Lead;
 pub(crate) use repeated::{is_noise, repeated};
 pub(crate) use schedule::schedules;
@@ -71,7 +71,7 @@ pub(crate) enum Source {
 
 /// A finding and the part of the table that it is about, such as `v7`; `None` for the whole table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Scoped {
+pub(crate) struct ScopedFinding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
     #[serde(flatten)]
@@ -117,7 +117,7 @@ pub(crate) enum Finding {
     Linear { column: String, axis: String, intercept: Figure, slope: Figure, r2: Figure },
     /// The limit of the speed.
     Bound {
-        by: Bound,
+        by: SpeedLimit,
         least: Figure,
         most: Figure,
         /// The CPUs of each result and of the host, if they differ and are the same for all results.
@@ -130,7 +130,7 @@ pub(crate) enum Finding {
         label: String,
         bursts: bool,
         #[serde(default)]
-        among: Among,
+        among: ResultCount,
         middle: Figure,
         ends: Figure,
     },
@@ -164,7 +164,7 @@ pub(crate) enum Finding {
         more: Option<u32>,
     },
     /// One version has more or less of the column, in every row or, confirmed by a test, in most.
-    Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure, borne: Borne },
+    Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure, borne: TrendEvidence },
     /// One version has more or less of the column in these rows, confirmed by their repetitions, and in no other row.
     ChangedAt { column: String, a: String, b: String, rises: bool, axis: String, places: Vec<(String, Figure)> },
     /// Learned columns are not compared, because each version has only one training per row.
@@ -290,7 +290,7 @@ pub(crate) struct WinnerTest {
 /// The evidence for a rise or fall.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
-pub(crate) enum Borne {
+pub(crate) enum TrendEvidence {
     /// The only row, which ran once on one side at least.
     OneRow,
     /// The only row, and a t-test of its repetitions.
@@ -350,7 +350,7 @@ pub(crate) struct Crossover {
 /// The limit of the speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Bound {
+pub(crate) enum SpeedLimit {
     /// GPU load is near its maximum.
     Gpu,
     /// CPU use is near its maximum.
@@ -372,7 +372,7 @@ pub(crate) enum Course {
 /// How many of the results have a property.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Among {
+pub(crate) enum ResultCount {
     All,
     Some,
     #[default]

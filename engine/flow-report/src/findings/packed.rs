@@ -3,14 +3,14 @@
 use flow_core::{Mode, Outcome, StepResult};
 use serde::{Deserialize, Serialize};
 
-use super::{Figure, Finding, Scoped, SectionFigures, What};
+use super::{Figure, FigureMeaning, Finding, ScopedFinding, SectionFigures};
 use crate::columns::written;
 use crate::format::Format;
 use crate::verdict::FOREIGN_CPU;
 
 /// Results of runs at once, each with its run alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Packed {
+pub(crate) struct PackedRuns {
     /// The axes that distinguish the members.
     pub(crate) axes: Vec<String>,
     pub(crate) members: Vec<Member>,
@@ -48,7 +48,7 @@ pub(crate) fn packed(
     ledger: &mut SectionFigures<'_>,
     together: &[StepResult],
     alone: &[StepResult],
-) -> Option<(Packed, Scoped)> {
+) -> Option<(PackedRuns, ScopedFinding)> {
     // A result that resumed from a checkpoint began more than once.
     let sound = |result: &StepResult| {
         result.outcome == Outcome::Ok && result.spoiled.is_empty() && result.usage.earlier.is_none()
@@ -94,8 +94,9 @@ pub(crate) fn packed(
     let (least, most) =
         slowdowns.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), s| (least.min(s), most.max(s)));
     let seconds = Format::for_unit("s", [at_once, one_by_one].into_iter());
-    let mut figure =
-        |what, value, show: &Format| -> Figure { ledger.computed(None, What::new(what, []), value, show.clone()) };
+    let mut figure = |what, value, show: &Format| -> Figure {
+        ledger.computed(None, FigureMeaning::new(what, []), value, show.clone())
+    };
     let (compared, of) = (members.len(), together.len());
     let part = (compared < of).then(|| {
         let [compared, of] =
@@ -113,5 +114,5 @@ pub(crate) fn packed(
     let [least, most] =
         [("least_slowdown", least), ("most_slowdown", most)].map(|(what, value)| figure(what, value, &Format::times()));
     let finding = Finding::Packed { whole, part, least, most, foreign };
-    Some((Packed { axes, members }, Scoped { scope: None, finding }))
+    Some((PackedRuns { axes, members }, ScopedFinding { scope: None, finding }))
 }

@@ -3,14 +3,14 @@
 
 use flow_core::stats::f_tail;
 
-use super::{Figure, Finding, Scoped, SectionFigures, What};
+use super::{Figure, FigureMeaning, Finding, ScopedFinding, SectionFigures};
 use crate::bounds::SIGNIFICANT;
 use crate::format::Format;
 use crate::significance::last_digit;
 use crate::table::{Content, Curve, Spread};
 
 /// A column along one curve.
-struct Tested {
+struct TestedColumn {
     scope: Option<String>,
     column: String,
     least: Figure,
@@ -21,7 +21,7 @@ struct Tested {
 
 /// Findings about means over repetitions. The p-values of several tests are adjusted by S. Holm's method (1979), so
 /// that all findings hold together.
-pub(crate) fn repeated(ledger: &mut SectionFigures<'_>) -> Vec<Scoped> {
+pub(crate) fn repeated(ledger: &mut SectionFigures<'_>) -> Vec<ScopedFinding> {
     let table = ledger.table;
     let Some(axis) = table.rows.last().filter(|axis| *axis != "epoch") else { return Vec::new() };
     let mut all = Vec::new();
@@ -31,21 +31,24 @@ pub(crate) fn repeated(ledger: &mut SectionFigures<'_>) -> Vec<Scoped> {
         };
         for (at, column) in table.columns.iter().enumerate().filter(own) {
             let Some((least, most, (p, paired))) = tested(ledger, &curve, at) else { continue };
-            all.push(Tested { scope: curve.scope.clone(), column: column.name.clone(), least, most, p, paired });
+            all.push(TestedColumn { scope: curve.scope.clone(), column: column.name.clone(), least, most, p, paired });
         }
     }
     let adjusted = holm(&all.iter().map(|tested| tested.p).collect::<Vec<_>>());
-    let said = |(Tested { scope, column, least, most, paired, .. }, p): (Tested, f64)| {
-        let what = What::new("f_test", [("column", &*column), ("axis", &*axis)]);
+    let said = |(TestedColumn { scope, column, least, most, paired, .. }, p): (TestedColumn, f64)| {
+        let what = FigureMeaning::new("f_test", [("column", &*column), ("axis", &*axis)]);
         let differs = p <= SIGNIFICANT;
         let p = ledger.computed(scope.as_deref(), what, p, Format::p_value(p));
-        Scoped { scope, finding: Finding::Repeated { column, axis: axis.clone(), differs, least, most, p, paired } }
+        ScopedFinding {
+            scope,
+            finding: Finding::Repeated { column, axis: axis.clone(), differs, least, most, p, paired },
+        }
     };
     all.into_iter().zip(adjusted).map(said).collect()
 }
 
 /// Whether a finding describes the trend of a time along the rows although repetitions show only noise.
-pub(crate) fn is_noise(one: &Scoped, repeated: &[Scoped]) -> bool {
+pub(crate) fn is_noise(one: &ScopedFinding, repeated: &[ScopedFinding]) -> bool {
     let (Finding::Flattens { time, .. }
     | Finding::NeverFalls { time, .. }
     | Finding::StillFalling { time, .. }
@@ -53,7 +56,7 @@ pub(crate) fn is_noise(one: &Scoped, repeated: &[Scoped]) -> bool {
     else {
         return false;
     };
-    let says_so = |other: &Scoped| match &other.finding {
+    let says_so = |other: &ScopedFinding| match &other.finding {
         Finding::Repeated { column, differs: false, .. } => other.scope == one.scope && column == time,
         _ => false,
     };

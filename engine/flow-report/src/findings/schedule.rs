@@ -4,7 +4,7 @@
 use flow_core::Interval;
 use flow_core::stats::t_quantile;
 
-use super::{Crossover, Figure, Finding, Scoped, SectionFigures, Side, TiedPart, What};
+use super::{Crossover, Figure, FigureMeaning, Finding, ScopedFinding, SectionFigures, Side, TiedPart};
 use crate::bounds::{SAME, is_same};
 use crate::format::Format;
 use crate::table::{Content, Row, Table, rows_by_others};
@@ -37,9 +37,9 @@ struct Sweep {
 
 /// Findings of a table with a row for each density and a part for each policy. If two parts are `compared`, that
 /// comparison names the better one.
-pub(crate) fn schedules(ledger: &mut SectionFigures<'_>, compared: bool) -> Vec<Scoped> {
+pub(crate) fn schedules(ledger: &mut SectionFigures<'_>, compared: bool) -> Vec<ScopedFinding> {
     if ledger.table.split.is_none() {
-        return ordered(ledger).into_iter().map(|finding| Scoped { scope: None, finding }).collect();
+        return ordered(ledger).into_iter().map(|finding| ScopedFinding { scope: None, finding }).collect();
     }
     let mut found = Vec::new();
     for sweep in sweeps(ledger.table) {
@@ -51,7 +51,9 @@ pub(crate) fn schedules(ledger: &mut SectionFigures<'_>, compared: bool) -> Vec<
             of_sweep.push(turns(ledger, &sweep, column, &rows));
         }
         of_sweep.extend(SHARES.map(|column| at_most(ledger, &sweep, column)));
-        found.extend(of_sweep.into_iter().flatten().map(|finding| Scoped { scope: sweep.scope.clone(), finding }));
+        found.extend(
+            of_sweep.into_iter().flatten().map(|finding| ScopedFinding { scope: sweep.scope.clone(), finding }),
+        );
     }
     found
 }
@@ -147,7 +149,7 @@ fn best(ledger: &mut SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&
     }
     if apart <= SAME {
         let (split, _) = ledger.table.split.clone()?;
-        let what = What::new("apart", [("column", &*column), ("axis", &*axis), ("at", &*at)]);
+        let what = FigureMeaning::new("apart", [("column", &*column), ("axis", &*axis), ("at", &*at)]);
         let show = Format { decimals: 1, signed: false, ..Format::change() };
         let apart = ledger.computed(sweep.scope.as_deref(), what, apart, show);
         let (least, most) = (first.figure.clone(), last.figure.clone());
@@ -155,7 +157,7 @@ fn best(ledger: &mut SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&
     }
     let many = pairs(parts.len());
     let mut rival = |own: &Part, part: &Part| {
-        let what = What::new(
+        let what = FigureMeaning::new(
             "behind",
             [("column", &*column), ("axis", &*axis), ("at", &*at), ("part", &*part.name), ("than", &*own.name)],
         );

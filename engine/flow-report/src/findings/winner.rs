@@ -4,10 +4,10 @@
 use flow_core::Best;
 
 use super::held::topic;
-use super::{Finding, Lead, Scoped, SectionFigures, What, WinnerTest};
+use super::{FigureMeaning, Finding, Lead, ScopedFinding, SectionFigures, WinnerTest};
 use crate::columns::{is_usage, point};
 use crate::format::Format;
-use crate::significance::{Tested, repeats_itself, test};
+use crate::significance::{TestResult, repeats_itself, test};
 use crate::table::{Cell, Column, Content};
 
 struct Point<'a> {
@@ -20,7 +20,7 @@ struct Point<'a> {
 
 /// The best point by the first column that has a goal and that `found` does not cover. `None` if there is no such
 /// column, or only one point.
-pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Scoped]) -> Option<Scoped> {
+pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[ScopedFinding]) -> Option<ScopedFinding> {
     let table = ledger.table;
     if table.rows.iter().any(|axis| axis == "epoch" || axis == "step") {
         return None;
@@ -61,7 +61,7 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
     let [best, rest @ ..] = points.as_slice() else { return None };
     let next = rest.first()?;
     let comparisons = rest.len();
-    let tests: Vec<Option<Tested>> = rest.iter().map(|other| test(best.cell, other.cell)).collect();
+    let tests: Vec<Option<TestResult>> = rest.iter().map(|other| test(best.cell, other.cell)).collect();
     let repeated = tests.iter().all(Option::is_some);
     let worst = rest.last()?;
     if column.show.as_read(best.value) == column.show.as_read(worst.value) {
@@ -78,19 +78,19 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
     }
     let Lead { values, by, show } = Lead::of(&column.show, best.value, next.value);
     if best.value != next.value {
-        let what = What::new("lead", [("column", &*column.name), ("at", &*next.name)]);
+        let what = FigureMeaning::new("lead", [("column", &*column.name), ("at", &*next.name)]);
         ledger.computed(None, what, by, show);
     }
     if values.decimals != column.show.decimals {
         for point in [best, next] {
-            let what = What::new("value_at", [("column", &*column.name), ("at", &*point.name)]);
+            let what = FigureMeaning::new("value_at", [("column", &*column.name), ("at", &*point.name)]);
             ledger.computed(None, what, point.value, values.clone());
         }
     }
     let test = match tests.first().and_then(Option::as_ref).filter(|_| repeated) {
         Some(tested) => {
             let p = tested.of_many(comparisons);
-            let what = What::new("t_test", [("column", &*column.name), ("at", &*next.name)]);
+            let what = FigureMeaning::new("t_test", [("column", &*column.name), ("at", &*next.name)]);
             let p = ledger.computed(None, what, p, Format::p_value(p));
             let more = tested.more(comparisons).filter(|_| !tested.is_told(comparisons));
             Some(WinnerTest { paired: tested.paired, runs: tested.runs, p, more })
@@ -115,5 +115,5 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
         center: table.center(),
         identical: points.iter().any(|point| repeats_itself(point.cell)),
     };
-    Some(Scoped { scope: None, finding })
+    Some(ScopedFinding { scope: None, finding })
 }

@@ -5,7 +5,10 @@ use serde_json::Value;
 
 use super::compare::is_told;
 use super::phrases::{Lead, few, named, ratios, sides, span, texts};
-use super::{AllPacked, Among, Borne, Bound, Course, Figure, Finding, PackedPart, Scoped, Side, TiedPart};
+use super::{
+    AllPacked, Course, Figure, Finding, PackedPart, ResultCount, ScopedFinding, Side, SpeedLimit, TiedPart,
+    TrendEvidence,
+};
 use crate::bounds::SAME;
 use crate::format::term;
 use crate::safe;
@@ -14,7 +17,7 @@ use crate::significance::{more_in_words, tied_with};
 use crate::table::Names;
 use crate::words::{Args, Words, fields};
 
-impl Scoped {
+impl ScopedFinding {
     pub(crate) fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
         names.scoped(&self.scope, self.finding.worded(words, lang, names), lang)
     }
@@ -81,21 +84,21 @@ impl Finding {
             Finding::Bound { by, least, most, cpus } => {
                 let args = args.with("range", range(least, most));
                 match (by, cpus) {
-                    (Bound::Gpu, _) => say("finding-bound-gpu", args),
-                    (Bound::Cpu, None) => say("finding-bound-cpu", args),
-                    (Bound::Cpu, Some((own, host))) => {
+                    (SpeedLimit::Gpu, _) => say("finding-bound-gpu", args),
+                    (SpeedLimit::Cpu, None) => say("finding-bound-cpu", args),
+                    (SpeedLimit::Cpu, Some((own, host))) => {
                         let args = args.count("own", *own as usize).count("host", *host as usize);
                         say("finding-bound-cpu-of", args)
                     }
-                    (Bound::Data, _) => say("finding-bound-data", args),
+                    (SpeedLimit::Data, _) => say("finding-bound-data", args),
                 }
             }
             Finding::Ends { bursts: false, .. } => say("finding-no-bursts", args),
             Finding::Ends { among, .. } => {
                 let which = match among {
-                    Among::All => "every",
-                    Among::Some => "some",
-                    Among::One => "one",
+                    ResultCount::All => "every",
+                    ResultCount::Some => "some",
+                    ResultCount::One => "one",
                 };
                 say("finding-bursts", args.with("which", which))
             }
@@ -162,8 +165,8 @@ impl Finding {
                     }
                 };
                 match borne {
-                    Borne::OneRow => say("finding-changed", args),
-                    Borne::Pair { paired, p, ends, speed } => {
+                    TrendEvidence::OneRow => say("finding-changed", args),
+                    TrendEvidence::Pair { paired, p, ends, speed } => {
                         let interval = match ends {
                             None => "none".to_owned(),
                             Some((low, high)) if least.show.ratio => {
@@ -177,18 +180,18 @@ impl Finding {
                         let args = args.with("speed", speed);
                         say("finding-changed-pair", args.with("p", p.relation()))
                     }
-                    Borne::Two => say("finding-changed-few", args.with("where", every("two"))),
-                    Borne::Few => say("finding-changed-few", args.with("where", every("every"))),
-                    Borne::Tested { pairs, p } => {
+                    TrendEvidence::Two => say("finding-changed-few", args.with("where", every("two"))),
+                    TrendEvidence::Few => say("finding-changed-few", args.with("where", every("every"))),
+                    TrendEvidence::Tested { pairs, p } => {
                         let args = args.with("where", every("every")).with("pairs", text(pairs));
                         say("finding-changed-tested", args.with("p", p.relation()))
                     }
-                    Borne::OneRun { some: n, rows, median } => {
+                    TrendEvidence::OneRun { some: n, rows, median } => {
                         let all = if n.value == rows.value { "yes" } else { "no" };
                         let args = args.with("where", some(n, rows)).with("median", text(median)).with("all", all);
                         say("finding-changed-once", args)
                     }
-                    Borne::Most { some: n, rows, median, p } => {
+                    TrendEvidence::Most { some: n, rows, median, p } => {
                         let args = args.with("where", some(n, rows)).with("median", text(median));
                         say("finding-changed-most", args.with("p", p.relation()))
                     }

@@ -2,12 +2,12 @@
 //! section asks.
 
 use super::model::Section;
-use crate::findings::{Borne, Course, Finding, topic};
-use crate::verdict::{Together, Verdict};
+use crate::findings::{Course, Finding, TrendEvidence, topic};
+use crate::verdict::{GroupVerdict, Verdict};
 
 /// A sentence of a section, by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum SentencePosition {
     /// The verdict of a co-run group.
     Group(usize),
     /// A sentence of an analysis.
@@ -18,8 +18,8 @@ pub(super) enum Said {
 /// The first sentences of a section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
-    pub(super) lead: Vec<Said>,
-    pub(super) findings: Vec<Said>,
+    pub(super) lead: Vec<SentencePosition>,
+    pub(super) findings: Vec<SentencePosition>,
 }
 
 /// Maximum sentences in an answer, and maximum findings next to it.
@@ -39,7 +39,7 @@ const TIMES: [&str; 4] = ["epoch_time", "iteration_time", "step_time", "wall"];
 
 /// The question of a section.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asks {
+enum SectionQuestion {
     Together,
     Analysis,
     Compare,
@@ -48,30 +48,30 @@ enum Asks {
 
 pub(super) fn answer(section: &Section) -> Answer {
     let asks = match section {
-        _ if !section.together.is_empty() => Asks::Together,
-        _ if !section.analyses.is_empty() => Asks::Analysis,
-        _ if section.with.compare.is_some() => Asks::Compare,
-        _ => Asks::Sweep,
+        _ if !section.together.is_empty() => SectionQuestion::Together,
+        _ if !section.analyses.is_empty() => SectionQuestion::Analysis,
+        _ if section.with.compare.is_some() => SectionQuestion::Compare,
+        _ => SectionQuestion::Sweep,
     };
     let mut groups: Vec<usize> = (0..section.together.len()).collect();
     groups.sort_by_key(|at| order(&section.together[*at]));
-    let groups = groups.into_iter().map(|at| (100, Said::Group(at)));
+    let groups = groups.into_iter().map(|at| (100, SentencePosition::Group(at)));
     let analyses = section.analyses.iter().enumerate().flat_map(|(at, (_, found))| {
         // The places of jumps say more than the shape of a curve.
         let rank_of_analysis = match asks {
-            Asks::Analysis if found.searches().is_some() => 96,
-            Asks::Analysis => 95,
+            SectionQuestion::Analysis if found.searches().is_some() => 96,
+            SectionQuestion::Analysis => 95,
             _ => 84,
         };
-        (0..found.sentences_in_short()).map(move |curve| (rank_of_analysis, Said::Analysis(at, curve)))
+        (0..found.sentences_in_short()).map(move |curve| (rank_of_analysis, SentencePosition::Analysis(at, curve)))
     });
     let findings = section.findings.iter().enumerate().map(|(at, one)| {
         let rank = rank(&one.finding, asks) + first_of_all(&one.finding);
         // In a comparison of parts, findings about a single part come second.
-        let scoped = one.scope.is_some() && matches!(asks, Asks::Compare | Asks::Together);
-        (if scoped { rank.saturating_sub(40) } else { rank }, Said::Finding(at))
+        let scoped = one.scope.is_some() && matches!(asks, SectionQuestion::Compare | SectionQuestion::Together);
+        (if scoped { rank.saturating_sub(40) } else { rank }, SentencePosition::Finding(at))
     });
-    let mut all: Vec<(u32, Said)> = groups.chain(analyses).chain(findings).collect();
+    let mut all: Vec<(u32, SentencePosition)> = groups.chain(analyses).chain(findings).collect();
     // A comparison of two versions comes before the verdicts about co-runs.
     let compared = section.with.compare.is_some() && !section.together.is_empty();
     if compared
@@ -81,12 +81,12 @@ pub(super) fn answer(section: &Section) -> Answer {
         *rank += FIRST;
     }
     // A section that compares two versions asks for the change of each column.
-    if asks == Asks::Compare {
+    if asks == SectionQuestion::Compare {
         all.iter_mut().filter(|(_, said)| is_change(*said, section)).for_each(|(rank, _)| *rank += FIRST);
     }
     all.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-    let about = |said: &Said| match said {
-        Said::Finding(at) => {
+    let about = |said: &SentencePosition| match said {
+        SentencePosition::Finding(at) => {
             let one = &section.findings[*at];
             let repeated = match &one.finding {
                 Finding::Repeated { column, .. } => Some(column.as_str()),
@@ -126,19 +126,20 @@ pub(super) fn answer(section: &Section) -> Answer {
 }
 
 /// Whether the sentence says how one version differs from the other.
-fn is_change(said: Said, section: &Section) -> bool {
-    let Said::Finding(at) = said else { return false };
+fn is_change(said: SentencePosition, section: &Section) -> bool {
+    let SentencePosition::Finding(at) = said else { return false };
     let one = &section.findings[at];
     one.scope.is_none() && matches!(topic(&one.finding), Some(("change" | "cost", _)))
 }
 
 /// Whether two sentences form one answer. Verdicts of several groups do, and so do two effects. A verdict joins an
 /// effect of the axis by which the groups are compared.
-fn same_kind(first: Said, next: Said, section: &Section) -> bool {
+fn same_kind(first: SentencePosition, next: SentencePosition, section: &Section) -> bool {
     match (first, next) {
-        (Said::Group(_), Said::Group(_)) | (Said::Analysis(..), Said::Analysis(..)) => true,
-        (first, Said::Group(_)) => is_change(first, section),
-        (Said::Finding(a), Said::Finding(b)) => {
+        (SentencePosition::Group(_), SentencePosition::Group(_))
+        | (SentencePosition::Analysis(..), SentencePosition::Analysis(..)) => true,
+        (first, SentencePosition::Group(_)) => is_change(first, section),
+        (SentencePosition::Finding(a), SentencePosition::Finding(b)) => {
             section.findings[a].scope == section.findings[b].scope || section.findings[b].scope.is_none()
         }
         _ => false,
@@ -146,7 +147,7 @@ fn same_kind(first: Said, next: Said, section: &Section) -> bool {
 }
 
 /// The order of groups: better verdicts first.
-fn order(group: &Together) -> u8 {
+fn order(group: &GroupVerdict) -> u8 {
     match group.verdict {
         Verdict::Parallel => 0,
         Verdict::OnlyConcurrent => 1,
@@ -171,7 +172,7 @@ fn first_of_all(finding: &Finding) -> u32 {
 }
 
 /// How much a finding says about the question, from 0 to 100. A larger effect ranks above a smaller one.
-fn rank(finding: &Finding, asks: Asks) -> u32 {
+fn rank(finding: &Finding, asks: SectionQuestion) -> u32 {
     let size = |value: f64| (value.abs().min(1.0) * 9.0) as u32;
     match finding {
         Finding::Packed { .. } => 98,
@@ -180,7 +181,7 @@ fn rank(finding: &Finding, asks: Asks) -> u32 {
         Finding::OrderOf { .. } => 88,
         Finding::Agrees { .. } => 70,
         // One or two rows are weaker evidence than all of them.
-        Finding::Changed { most, borne: Borne::OneRow | Borne::Two, .. } => 76 + size(most.value),
+        Finding::Changed { most, borne: TrendEvidence::OneRow | TrendEvidence::Two, .. } => 76 + size(most.value),
         Finding::Changed { most, .. } => 82 + size(most.value),
         Finding::LearnedChange { .. } => 80,
         Finding::ChangedAt { .. } => 72,
@@ -204,13 +205,13 @@ fn rank(finding: &Finding, asks: Asks) -> u32 {
         Finding::Repeated { differs: true, .. } => 68,
         Finding::Repeated { .. } => 44,
         Finding::Bound { .. } => 66,
-        Finding::MemoryFaster { .. } if asks == Asks::Sweep => 86,
+        Finding::MemoryFaster { .. } if asks == SectionQuestion::Sweep => 86,
         Finding::MemoryFaster { .. } => 60,
         Finding::AtMost { .. } => 58,
         Finding::Estimate { .. } => 57,
         Finding::Turns { .. } => 55,
         Finding::LoadGoes { .. } => 48,
-        Finding::Linear { .. } if asks == Asks::Sweep => 46,
+        Finding::Linear { .. } if asks == SectionQuestion::Sweep => 46,
         Finding::MemoryNotFlat { .. } | Finding::MemoryFlat { .. } => 34,
         Finding::Linear { .. } => 28,
         Finding::Ends { .. } => 32,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use flow_core::StepView;
 
-use crate::assumed::{Assumed, AssumedKind, AssumedLoad};
+use crate::assumed::{AssumedKind, AssumedLoad, Assumptions};
 use crate::format::Format;
 use crate::safe;
 use crate::table::Grid;
@@ -15,11 +15,11 @@ use crate::words::{Args, Words};
 const FILE: &str = "assumed.json";
 
 /// The assumptions of a step's simulations; none for other steps.
-pub(super) fn assumed(view: &StepView) -> Vec<Assumed> {
+pub(super) fn assumed(view: &StepView) -> Vec<Assumptions> {
     if view.uses.as_deref() != Some("flow/simulate") {
         return Vec::new();
     }
-    let mut all: Vec<Assumed> = Vec::new();
+    let mut all: Vec<Assumptions> = Vec::new();
     for assumed in view.files.iter().filter_map(|files| serde_json::from_slice(files.get(FILE)?).ok()) {
         if !all.contains(&assumed) {
             all.push(assumed);
@@ -29,7 +29,7 @@ pub(super) fn assumed(view: &StepView) -> Vec<Assumed> {
 }
 
 /// The assumptions as Markdown lines. `said` holds the lines of earlier sections, which are not repeated.
-pub(super) fn worded(all: &[Assumed], words: &Words, lang: &str, said: &mut BTreeSet<String>) -> Option<String> {
+pub(super) fn worded(all: &[Assumptions], words: &Words, lang: &str, said: &mut BTreeSet<String>) -> Option<String> {
     let mut out = Vec::new();
     for grid in kinds(all, words, lang) {
         let text = grid.typeset(words, lang).markdown();
@@ -48,7 +48,7 @@ pub(super) fn worded(all: &[Assumed], words: &Words, lang: &str, said: &mut BTre
 }
 
 /// One table per mix.
-fn kinds(all: &[Assumed], words: &Words, lang: &str) -> Vec<Grid> {
+fn kinds(all: &[Assumptions], words: &Words, lang: &str) -> Vec<Grid> {
     let mut mixes: Vec<&[AssumedKind]> = Vec::new();
     for assumed in all {
         match &assumed.load {
@@ -85,7 +85,7 @@ fn grid(kinds: &[AssumedKind], words: &Words, lang: &str) -> Grid {
     Grid { heads, rows: kinds.iter().map(row).collect() }
 }
 
-fn lines(all: &[Assumed], words: &Words, lang: &str) -> Vec<String> {
+fn lines(all: &[Assumptions], words: &Words, lang: &str) -> Vec<String> {
     let Some(first) = all.first() else { return Vec::new() };
     let say = |key: &str, args: &dyn Fn() -> Args| words.text(lang, key, &args());
     let list = |values: Vec<String>| {
@@ -95,7 +95,7 @@ fn lines(all: &[Assumed], words: &Words, lang: &str) -> Vec<String> {
         values.dedup();
         values.join(", ")
     };
-    let each = |value: &dyn Fn(&Assumed) -> Option<String>| list(all.iter().filter_map(value).collect());
+    let each = |value: &dyn Fn(&Assumptions) -> Option<String>| list(all.iter().filter_map(value).collect());
     let mut out = Vec::new();
     out.push(say("assumed-cluster", &|| {
         let cores = first.cores.map_or(String::new(), |cores| Format::count().number(cores));

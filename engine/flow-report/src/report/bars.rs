@@ -6,7 +6,7 @@ use crate::findings::Member;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Column, Content, Names, content, earlier};
-use crate::verdict::Together;
+use crate::verdict::GroupVerdict;
 use crate::words::Words;
 
 /// A time as a bar, in the unit of its chart.
@@ -28,7 +28,7 @@ pub(super) fn together(section: &Section, words: &Words, lang: &str, names: &Nam
     // Axes with the same value for all members are left out of the names.
     let differs = |axis: &&String| members().any(|m| m.axes.get(*axis) != first.axes.get(*axis));
     let differing: Vec<&String> = first.axes.keys().filter(differs).collect();
-    let then = |group: &Together, member: &crate::verdict::Member| {
+    let then = |group: &GroupVerdict, member: &crate::verdict::Member| {
         let earlier = group.earlier.as_deref()?;
         earlier.members.iter().find(|then| then.axes == member.axes).cloned()
     };

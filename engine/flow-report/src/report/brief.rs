@@ -1,12 +1,12 @@
 //! A finding in a few words, for a cell of the table that compares it with the earlier one: its topic and its value.
 
-use crate::findings::{Course, Figure, Finding, Scoped};
+use crate::findings::{Course, Figure, Finding, ScopedFinding};
 use crate::safe;
 use crate::table::Names;
 use crate::words::Args;
 
 /// The topic of a finding: `v7: epoch time`.
-pub(super) fn label(one: &Scoped, names: &Names<'_>, lang: &str) -> Option<String> {
+pub(super) fn label(one: &ScopedFinding, names: &Names<'_>, lang: &str) -> Option<String> {
     let (kind, column) = crate::findings::topic(&one.finding)?;
     let args = Args::new().with("column", names.inline(column, lang));
     let key = match kind {

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::bars::{self, unit};
 use super::differences::differences;
-use super::drawn::Drawn;
+use super::drawn::ChartData;
 use super::load::Load;
 use super::model::Section;
 use super::picture::Picture;
-use super::schedule::Scheduled;
+use super::schedule::InstanceSchedule;
 use crate::chart;
 use crate::columns::is_usage;
 use crate::findings::{Course, Finding};
@@ -22,7 +22,7 @@ use crate::words::{Args, Words};
 
 /// The content of a chart.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Shows {
+pub(super) enum ChartContent {
     /// A column over the rows.
     Column(String),
     /// A chart under `charts:`.
@@ -39,7 +39,7 @@ pub(super) enum Shows {
 #[derive(Clone, Serialize)]
 pub(super) struct Chart {
     #[serde(skip)]
-    pub(super) shows: Shows,
+    pub(super) shows: ChartContent,
     /// Its file, in the folder of charts.
     pub(super) file: String,
     /// Alternative text.
@@ -149,7 +149,7 @@ fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
             let (lines, merged) = merged(now_named(lines, words, lang), free);
             let of_point = if point.is_some() { format!("-{}", n + 1) } else { String::new() };
             charts.push(Chart {
-                shows: Shows::Column(column.to_owned()),
+                shows: ChartContent::Column(column.to_owned()),
                 file: format!("{}-{column}{of_point}.svg", section.name),
                 alt: {
                     let args =
@@ -190,7 +190,7 @@ fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
         let labels = chart::Labels { x: axis(x) + &shown(x), y: up, linear, ..chart::Labels::default() };
         let file = format!("{}-{step}.svg", section.name);
         let svg = chart::clouds(&clouds, &labels);
-        charts.push(Chart { shows: Shows::Analysis, file, alt, caption: String::new(), svg, picture: None });
+        charts.push(Chart { shows: ChartContent::Analysis, file, alt, caption: String::new(), svg, picture: None });
     }
     charts.extend(together_chart(section, words, lang, &names));
     charts.extend(packed_chart(section, words, lang, &names));
@@ -201,7 +201,7 @@ fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
 
 /// A chart that the author asked for; `None` if no line has two points. Beside others, a line with one point is a marker.
 /// Its file name has a number, because the name of a metric may not be a valid file name.
-fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, lang: &str) -> Option<Chart> {
+fn asked(section: &Section, n: usize, drawn: &ChartData, words: &Words, lang: &str) -> Option<Chart> {
     let names = Names { table: &section.table, words };
     let axis = |axis: &str| names.plain(axis, lang);
     if drawn.lines.iter().all(|line| line.points.len() < 2 && line.gpus.is_none() && line.earlier.is_empty()) {
@@ -229,7 +229,7 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, lang: &str) 
         chart::Labels { x: axis(&drawn.axis), y: axis(&drawn.column) + &unit(&drawn.show), free, rises, linear: false };
     let args = Args::new().with("column", names.head(&drawn.column, lang));
     Some(Chart {
-        shows: Shows::Asked,
+        shows: ChartContent::Asked,
         file: format!("{}-chart-{}.svg", section.name, n + 1),
         alt: words.text(lang, "chart-over", &args.with("axis", names.inline(&drawn.axis, lang))),
         caption: caption(&drawn.spreads, bands(&lines), merged, words, lang),
@@ -338,7 +338,7 @@ fn made(section: &Section, n: usize, picture: &Picture, lang: &str) -> Chart {
         None => safe::text(&picture.label),
     };
     Chart {
-        shows: Shows::Picture,
+        shows: ChartContent::Picture,
         file: format!("{}-picture-{}.{}", section.name, n + 1, picture.kind.name()),
         alt,
         caption: String::new(),
@@ -395,7 +395,7 @@ fn together_chart(section: &Section, words: &Words, lang: &str, names: &Names<'_
     let (svg, repeated) = bars::together(section, words, lang, names)?;
     let spreads = repeated.then(|| "runs".to_owned()).into_iter().collect();
     Some(Chart {
-        shows: Shows::Together,
+        shows: ChartContent::Together,
         file: format!("{}-together.svg", section.name),
         alt: words.word(lang, "chart-together-alt"),
         caption: spreading(&spreads, false, words, lang).unwrap_or_default(),
@@ -406,7 +406,7 @@ fn together_chart(section: &Section, words: &Words, lang: &str, names: &Names<'_
 
 fn packed_chart(section: &Section, words: &Words, lang: &str, names: &Names<'_>) -> Option<Chart> {
     Some(Chart {
-        shows: Shows::Packed,
+        shows: ChartContent::Packed,
         file: format!("{}-packed.svg", section.name),
         alt: words.word(lang, "chart-packed-alt"),
         caption: String::new(),
@@ -450,7 +450,7 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, lang: &st
     let shaded = if load.odd_epochs.is_empty() { "no" } else { "yes" };
     let number = if n == 0 { String::new() } else { format!("-{}", n + 1) };
     Chart {
-        shows: Shows::Load,
+        shows: ChartContent::Load,
         file: format!("{}-load{number}.svg", section.name),
         alt: words.text(lang, "chart-load-alt", &args().with("shaded", shaded)),
         caption: String::new(),
@@ -460,9 +460,9 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, lang: &st
 }
 
 /// Schedules with one common time axis and one scale for waiting jobs, so that they can be compared.
-fn schedule_charts(schedules: &[Scheduled], words: &Words, lang: &str) -> Vec<Chart> {
+fn schedule_charts(schedules: &[InstanceSchedule], words: &Words, lang: &str) -> Vec<Chart> {
     let frame = Frame::around(schedules.iter().map(|scheduled| &scheduled.gantt));
-    let chart = |(n, Scheduled { file, label, of, gantt }): (usize, &Scheduled)| {
+    let chart = |(n, InstanceSchedule { file, label, of, gantt }): (usize, &InstanceSchedule)| {
         let args = |label: String| {
             let part = gantt.part(words, lang, frame);
             let whole = if part.is_empty() { "yes" } else { "no" };
@@ -473,7 +473,7 @@ fn schedule_charts(schedules: &[Scheduled], words: &Words, lang: &str) -> Vec<Ch
         let how = (n == 0).then(|| words.word(lang, "chart-schedule-how"));
         let told: Vec<String> = [what].into_iter().chain(how).collect();
         Chart {
-            shows: Shows::Schedule,
+            shows: ChartContent::Schedule,
             file: file.clone(),
             alt: words.text(lang, "chart-schedule-alt", &args(safe::text(label))),
             caption: safe::line(&words.sentences(lang, &told)),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::model::Section;
 use crate::bounds::Defined;
-use crate::findings::{Borne, Course, Finding};
+use crate::findings::{Course, Finding, TrendEvidence};
 
 /// The words that a sentence of these sections can contain.
 pub(super) fn defined(sections: &[Section]) -> BTreeSet<Defined> {
@@ -48,7 +48,10 @@ fn of_finding(finding: &Finding) -> Option<Defined> {
         | Finding::Uneven { .. } => Some(Defined::Course),
         Finding::Linear { .. } => Some(Defined::Linear),
         Finding::Bound { .. } => Some(Defined::Bound),
-        Finding::Changed { borne: Borne::Pair { .. } | Borne::Tested { .. } | Borne::Most { .. }, .. }
+        Finding::Changed {
+            borne: TrendEvidence::Pair { .. } | TrendEvidence::Tested { .. } | TrendEvidence::Most { .. },
+            ..
+        }
         | Finding::Undecided { .. }
         | Finding::ChangedAt { .. }
         | Finding::LearnedChange { .. }

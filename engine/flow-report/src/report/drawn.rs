@@ -7,7 +7,7 @@ use flow_core::{Outcome, Point, Series, StepResult};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::with::{Along, ChartWith, OverWith};
+use super::with::{ChartWith, MetricAxis, OverWith};
 use crate::chart;
 use crate::columns::{point, written};
 use crate::format::Format;
@@ -15,7 +15,7 @@ use crate::table::{Content, Curve, Note, PART, Row, Spread, Table, by_gpus, unkn
 
 /// A chart, in the units shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Drawn {
+pub(crate) struct ChartData {
     pub(crate) column: String,
     pub(crate) axis: String,
     pub(crate) show: Format,
@@ -44,13 +44,13 @@ pub(crate) struct DrawnLine {
     pub(crate) earlier: Vec<(f64, f64)>,
 }
 
-impl Drawn {
+impl ChartData {
     /// The lines, if the chart shows a column or a metric. The error says which charts are possible instead.
     pub(super) fn of(
         chart: &ChartWith,
         table: &Table,
         results: &[(&StepResult, Option<&Series>)],
-    ) -> Result<Option<Drawn>, BuiltinFault> {
+    ) -> Result<Option<ChartData>, BuiltinFault> {
         match chart {
             ChartWith::Column(column) => of_table(column, table).map(Some),
             ChartWith::Over(OverWith { column, over }) => over_series(column, *over, table, results).map(Some),
@@ -60,7 +60,7 @@ impl Drawn {
 }
 
 /// A column over the last axis of the rows: one line for each point of the other axes and each part of the split.
-fn of_table(name: &str, table: &Table) -> Result<Drawn, BuiltinFault> {
+fn of_table(name: &str, table: &Table) -> Result<ChartData, BuiltinFault> {
     let column = || name.to_owned();
     let axis = table.rows.last().ok_or_else(|| BuiltinFault::ChartOverNothing { column: column() })?;
     let key = table.rows.len() - 1;
@@ -111,21 +111,21 @@ fn of_table(name: &str, table: &Table) -> Result<Drawn, BuiltinFault> {
         }
     }
     ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
-    Ok(Drawn { column: name.to_owned(), axis: axis.clone(), show: show.unwrap_or_default(), lines, ticks, spreads })
+    Ok(ChartData { column: name.to_owned(), axis: axis.clone(), show: show.unwrap_or_default(), lines, ticks, spreads })
 }
 
 /// A metric over the epochs or steps of each instance that ended well: one line per point of the axes. Several
 /// repetitions become their mean. Each part of a series is a separate line.
 fn over_series(
     name: &str,
-    along: Along,
+    along: MetricAxis,
     table: &Table,
     results: &[(&StepResult, Option<&Series>)],
-) -> Result<Drawn, BuiltinFault> {
+) -> Result<ChartData, BuiltinFault> {
     let ended = || results.iter().filter(|(result, _)| result.outcome == Outcome::Ok);
     let place = |point: &Point| match along {
-        Along::Epoch => point.key.epoch,
-        Along::Step => point.key.step,
+        MetricAxis::Epoch => point.key.epoch,
+        MetricAxis::Step => point.key.step,
     };
     let points_of = |series: &Series| -> Vec<(u32, f64, f64)> {
         let points = series.metrics.get(name).into_iter().flatten();
@@ -169,7 +169,7 @@ fn over_series(
     };
     let lines = repeated.into_iter().map(line).collect();
     let ticks = whole.into_iter().map(|at| (at as f64, at.to_string())).collect();
-    Ok(Drawn { column: name.to_owned(), axis, show, lines, ticks, spreads })
+    Ok(ChartData { column: name.to_owned(), axis, show, lines, ticks, spreads })
 }
 
 /// The axes whose values are repetitions, because the table averages over them.
@@ -184,11 +184,11 @@ fn averaged(table: &Table) -> BTreeSet<&str> {
 /// Position and value of each point.
 type Points = Vec<(f64, f64)>;
 /// Position, low end and high end of each error bar.
-type Ends = Vec<(f64, f64, f64)>;
+type ErrorBars = Vec<(f64, f64, f64)>;
 
 /// The mean of lines at the positions that all have, with its standard deviation on both sides. A single line stays as
 /// it is.
-fn mean(runs: &[Points]) -> (Points, Ends) {
+fn mean(runs: &[Points]) -> (Points, ErrorBars) {
     let [first, others @ ..] = runs else { return Default::default() };
     if others.is_empty() {
         return (first.clone(), Vec::new());

@@ -1,18 +1,18 @@
 //! The first screen of a section in one language: its answer, one table, one chart, and a few findings. The rest is in
 //! the details.
 
-use super::answer::{Answer, Said};
-use super::charts::{Chart, Shows};
-use super::held::Titled;
+use super::answer::{Answer, SentencePosition};
+use super::charts::{Chart, ChartContent};
+use super::held::TitledTable;
 use super::judged::{self, limiting, verdict_key, worst};
 use super::model::Section;
 use super::{brief, gains, together};
 use crate::columns::written;
-use crate::findings::{Beside, Finding, Holds, topic};
+use crate::findings::{Finding, ForeignCpu, Reproduction, topic};
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Content, Grid, Names, Note, Row, Table, narrow, plain, worded};
-use crate::verdict::{Resource, Together};
+use crate::verdict::{GroupVerdict, Resource};
 use crate::words::{Args, Words};
 
 /// Maximum groups that are columns in the table of an answer. With more, each group is a row.
@@ -28,37 +28,47 @@ const LIMITS: usize = 2;
 const COMPARED: usize = 5;
 
 /// The sentence, and other programs that may have disturbed its measurements.
-fn sentence<'s>(said: Said, section: &'s Section, words: &Words, lang: &str) -> (String, Option<&'s Beside>) {
+fn sentence<'s>(
+    said: SentencePosition,
+    section: &'s Section,
+    words: &Words,
+    lang: &str,
+) -> (String, Option<&'s ForeignCpu>) {
     let names = Names { table: &section.table, words };
     match said {
         // For several groups, the limit of each is a separate finding.
-        Said::Group(at) if section.together.len() > 1 => (judged::headline(&section.together[at], words, lang), None),
-        Said::Group(at) => (judged::answer(&section.together[at], words, lang), None),
-        Said::Analysis(at, sentence) => {
+        SentencePosition::Group(at) if section.together.len() > 1 => {
+            (judged::headline(&section.together[at], words, lang), None)
+        }
+        SentencePosition::Group(at) => (judged::answer(&section.together[at], words, lang), None),
+        SentencePosition::Analysis(at, sentence) => {
             let (_, found) = &section.analyses[at];
             let all = found.in_short(&section.analyses, &section.table, words, lang);
             (all.into_iter().nth(sentence).unwrap_or_default(), section.disturbed.of_sentence(at, sentence))
         }
-        Said::Finding(at) => (section.findings[at].worded(words, lang, &names), section.disturbed.of_finding(at)),
+        SentencePosition::Finding(at) => {
+            (section.findings[at].worded(words, lang, &names), section.disturbed.of_finding(at))
+        }
     }
 }
 
 /// One caveat for all of these sentences.
-fn caveat<'s>(beside: impl Iterator<Item = &'s Beside>, words: &Words, lang: &str) -> Option<String> {
-    let all: Vec<&Beside> = beside.collect();
+fn caveat<'s>(beside: impl Iterator<Item = &'s ForeignCpu>, words: &Words, lang: &str) -> Option<String> {
+    let all: Vec<&ForeignCpu> = beside.collect();
     let most = all.iter().copied().max_by(|a, b| a.cmp(b))?;
     Some(if all.len() > 1 { most.of_table(words, lang) } else { most.worded(words, lang) })
 }
 
 /// The findings next to the answer. A caveat that the answer has is not repeated.
 pub(super) fn bullets(section: &Section, answer: &Answer, room: usize, words: &Words, lang: &str) -> Vec<String> {
-    let told: Vec<&Beside> = match section.with.answer {
+    let told: Vec<&ForeignCpu> = match section.with.answer {
         Some(_) => Vec::new(),
         None => answer.lead.iter().filter_map(|said| sentence(*said, section, words, lang).1).collect(),
     };
-    let is_news = |beside: &&Beside| told.is_empty() || !beside.is_minor() && told.iter().all(|told| told.is_minor());
+    let is_news =
+        |beside: &&ForeignCpu| told.is_empty() || !beside.is_minor() && told.iter().all(|told| told.is_minor());
     let said = answer.findings.iter().take(room).map(|said| sentence(*said, section, words, lang));
-    let (mut out, beside): (Vec<String>, Vec<Option<&Beside>>) =
+    let (mut out, beside): (Vec<String>, Vec<Option<&ForeignCpu>>) =
         said.map(|(said, beside)| (said, beside.filter(is_news))).unzip();
     let first = beside.iter().position(Option::is_some);
     if let Some((at, caveat)) = first.zip(caveat(beside.into_iter().flatten(), words, lang)) {
@@ -79,11 +89,11 @@ pub(super) fn lead(section: &Section, answer: &Answer, words: &Words, lang: &str
 /// How many groups the answer leaves out.
 fn more_groups(
     section: &Section,
-    said: &[Said],
+    said: &[SentencePosition],
     words: &Words,
     lang: &str,
-) -> Option<(String, Option<&'static Beside>)> {
-    let shown = said.iter().filter(|said| matches!(said, Said::Group(_))).count();
+) -> Option<(String, Option<&'static ForeignCpu>)> {
+    let shown = said.iter().filter(|said| matches!(said, SentencePosition::Group(_))).count();
     let more = section.together.len() - shown;
     (shown > 0 && more > 0).then(|| (words.text(lang, "answer-more-groups", &Args::new().count("more", more)), None))
 }
@@ -93,8 +103,8 @@ pub(super) fn headline(section: &Section, answer: &Answer, words: &Words, lang: 
     if section.with.answer.is_some() || answer.lead.is_empty() {
         return lead(section, answer, words, lang);
     }
-    let short = |said: &Said| match said {
-        Said::Group(at) => (judged::headline(&section.together[*at], words, lang), None),
+    let short = |said: &SentencePosition| match said {
+        SentencePosition::Group(at) => (judged::headline(&section.together[*at], words, lang), None),
         said => sentence(*said, section, words, lang),
     };
     let most = match (section.together.is_empty(), section.with.compare.is_some()) {
@@ -129,12 +139,12 @@ fn answers_with_programs(section: &Section) -> bool {
 }
 
 fn together_said<'s>(
-    said: impl Iterator<Item = (String, Option<&'s Beside>)>,
+    said: impl Iterator<Item = (String, Option<&'s ForeignCpu>)>,
     section: &Section,
     words: &Words,
     lang: &str,
 ) -> String {
-    let (said, beside): (Vec<String>, Vec<Option<&Beside>>) = said.unzip();
+    let (said, beside): (Vec<String>, Vec<Option<&ForeignCpu>>) = said.unzip();
     let caveat = caveat(beside.into_iter().flatten(), words, lang);
     // The whole answer is bold.
     let other = section.table.notes.iter().filter(|note| note.is_other_program() && answers_with_programs(section));
@@ -211,7 +221,7 @@ pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &st
         };
     }
     let findings = answer.lead.iter().chain(&answer.findings).filter_map(|said| match said {
-        Said::Finding(at) => Some(&section.findings[*at].finding),
+        SentencePosition::Finding(at) => Some(&section.findings[*at].finding),
         _ => None,
     });
     let about: Vec<&str> = findings.filter_map(|one| topic(one).map(|(_, column)| column)).collect();
@@ -240,7 +250,7 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
     grid.heads.extend(
         groups.iter().map(|group| (if all_alike { safe::text(&group.group) } else { sized(group, words, lang) }, true)),
     );
-    let mut row = |label: String, cell: &dyn Fn(&Together) -> String| {
+    let mut row = |label: String, cell: &dyn Fn(&GroupVerdict) -> String| {
         grid.rows.push([label].into_iter().chain(groups.iter().map(cell)).collect());
     };
     // Axes that all groups share appear once, next to the label.
@@ -249,7 +259,7 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
         Some(of) => format!("{}{of}", words.word(lang, "mark-comma")),
         None => String::new(),
     };
-    let joined = |group: &Together, of: fn(&crate::verdict::Member) -> Option<f64>| {
+    let joined = |group: &GroupVerdict, of: fn(&crate::verdict::Member) -> Option<f64>| {
         let cells = group.members.iter().map(|m| of(m).map_or_else(|| "—".into(), |v| time.cell(v)));
         cells.collect::<Vec<_>>().join(" / ")
     };
@@ -280,13 +290,13 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
 }
 
 /// `v7 (3 at once)`.
-fn sized(group: &Together, words: &Words, lang: &str) -> String {
+fn sized(group: &GroupVerdict, words: &Words, lang: &str) -> String {
     let args = Args::new().with("group", safe::text(&group.group)).with("n", group.members.len().to_string());
     words.text(lang, "front-group", &args)
 }
 
 /// The values that distinguish the members of a group, if they differ in one axis: `batch size 32 / 64 / 128`.
-fn points(group: &Together, all: &[Together], names: &Names<'_>, lang: &str) -> Option<String> {
+fn points(group: &GroupVerdict, all: &[GroupVerdict], names: &Names<'_>, lang: &str) -> Option<String> {
     let first = group.members.first()?;
     let differs = |axis: &&String| {
         all.iter().any(|group| group.members.iter().any(|m| m.axes.get(*axis) != group.members[0].axes.get(*axis)))
@@ -299,14 +309,14 @@ fn points(group: &Together, all: &[Together], names: &Names<'_>, lang: &str) -> 
 }
 
 /// `171% / 99%`: the demand for a resource, and its use.
-fn demand(group: &Together, kind: Resource) -> Option<String> {
+fn demand(group: &GroupVerdict, kind: Resource) -> Option<String> {
     let ruling = group.rulings.iter().find(|ruling| ruling.resource == kind)?;
     let share = gains::share();
     let asked = share.cell(ruling.asked?);
     Some(ruling.used.map_or_else(|| asked.clone(), |used| format!("{asked} / {}", share.cell(used.min(1.0)))))
 }
 
-fn rows_of_groups(groups: &[Together], words: &Words, lang: &str) -> String {
+fn rows_of_groups(groups: &[GroupVerdict], words: &Words, lang: &str) -> String {
     let heads = [
         ("together-group", false),
         ("together-verdict", false),
@@ -315,7 +325,7 @@ fn rows_of_groups(groups: &[Together], words: &Words, lang: &str) -> String {
         ("front-limit", false),
     ];
     let heads = heads.map(|(key, right)| (words.word(lang, key), right)).into();
-    let row = |group: &Together| {
+    let row = |group: &GroupVerdict| {
         vec![
             sized(group, words, lang),
             words.word(lang, verdict_key(&group.verdict)),
@@ -332,49 +342,49 @@ fn rows_of_groups(groups: &[Together], words: &Words, lang: &str) -> String {
 /// analyses, and the column of the answer.
 pub(super) fn chart(section: &Section, answer: &Answer, charts: &[Chart]) -> Option<usize> {
     let about = answer.lead.iter().find_map(|said| match said {
-        Said::Finding(at) => topic(&section.findings[*at].finding).map(|(_, column)| column),
+        SentencePosition::Finding(at) => topic(&section.findings[*at].finding).map(|(_, column)| column),
         _ => None,
     });
     let rank = |chart: &Chart| match &chart.shows {
-        Shows::Together | Shows::Packed => 0,
-        Shows::Asked => 1,
-        Shows::Analysis => 2,
-        Shows::Column(column) if about == Some(column.as_str()) => 3,
-        Shows::Column(_) => 4,
-        Shows::Schedule | Shows::Picture => 5,
-        Shows::Load => 6,
+        ChartContent::Together | ChartContent::Packed => 0,
+        ChartContent::Asked => 1,
+        ChartContent::Analysis => 2,
+        ChartContent::Column(column) if about == Some(column.as_str()) => 3,
+        ChartContent::Column(_) => 4,
+        ChartContent::Schedule | ChartContent::Picture => 5,
+        ChartContent::Load => 6,
     };
     (0..charts.len()).min_by_key(|at| rank(&charts[*at]))
 }
 
 /// Earlier and current findings, with those that disagree first.
-pub(super) fn compared(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
+pub(super) fn compared(section: &Section, words: &Words, lang: &str) -> Option<TitledTable> {
     let reference = section.table.reference.as_ref()?;
     let names = Names { table: &section.table, words };
-    let mut rows: Vec<(Holds, Vec<String>)> = Vec::new();
+    let mut rows: Vec<(Reproduction, Vec<String>)> = Vec::new();
     for now in &section.together {
         let Some(then) = now.earlier.as_deref() else { continue };
-        let says = |group: &Together| judged::brief(group, words, lang);
+        let says = |group: &GroupVerdict| judged::brief(group, words, lang);
         let holds = super::held::stands(then, now);
         rows.push((holds, vec![safe::text(&now.group), says(then), says(now)]));
     }
     for found in &section.held {
         let either = found.now.as_ref().or(found.then.as_ref())?;
         let Some(label) = brief::label(either, &names, lang) else { continue };
-        let says = |one: &Option<crate::findings::Scoped>| {
+        let says = |one: &Option<crate::findings::ScopedFinding>| {
             one.as_ref().map_or_else(|| "—".into(), |one| brief::value(&one.finding, &names, lang))
         };
         rows.push((found.holds, vec![label, says(&found.then), says(&found.now)]));
     }
-    let order = |holds: &Holds| match holds {
-        Holds::Opposite => 0,
-        Holds::Differs => 1,
-        Holds::Yes => 2,
-        Holds::Open => 3,
-        Holds::Gone => 4,
-        Holds::New => 5,
+    let order = |holds: &Reproduction| match holds {
+        Reproduction::Opposite => 0,
+        Reproduction::Differs => 1,
+        Reproduction::Yes => 2,
+        Reproduction::Open => 3,
+        Reproduction::Gone => 4,
+        Reproduction::New => 5,
     };
-    rows.retain(|(holds, _)| *holds != Holds::New);
+    rows.retain(|(holds, _)| *holds != Reproduction::New);
     let groups = section.together.iter().filter(|group| group.earlier.is_some()).count();
     rows[groups..].sort_by_key(|(holds, _)| order(holds));
     rows.truncate(COMPARED);
@@ -383,11 +393,11 @@ pub(super) fn compared(section: &Section, words: &Words, lang: &str) -> Option<T
     }
     let heads = ["front-finding", "front-then", "front-now", "held-holds"];
     let heads = heads.map(|key| (words.word(lang, key), false)).into();
-    let cells = |(holds, mut cells): (Holds, Vec<String>)| {
+    let cells = |(holds, mut cells): (Reproduction, Vec<String>)| {
         cells.push(words.word(lang, super::held::holds_key(holds)));
         cells
     };
     let grid = Grid { heads, rows: rows.into_iter().map(cells).collect() };
     let title = words.text(lang, "front-compared", &Args::new().with("file", safe::code(&reference.file)));
-    Some(Titled { title, text: grid.typeset(words, lang).markdown() })
+    Some(TitledTable { title, text: grid.typeset(words, lang).markdown() })
 }

@@ -1,7 +1,7 @@
 //! The format of gains and slowdowns: enough digits, and half their interval if that is known.
 
 use crate::format::Format;
-use crate::verdict::Together;
+use crate::verdict::GroupVerdict;
 
 /// Whole per cent, because demands are sums of rounded means and not more exact.
 pub(super) fn share() -> Format {
@@ -28,7 +28,7 @@ fn sure(show: &Format, decimals: std::ops::RangeInclusive<u8>, half: f64) -> Opt
 }
 
 /// The format of slowdowns, the same for all groups of a section and their earlier figures.
-pub(super) fn slowdowns(groups: &[Together]) -> Format {
+pub(super) fn slowdowns(groups: &[GroupVerdict]) -> Format {
     let all = groups.iter().chain(groups.iter().filter_map(|group| group.earlier.as_deref()));
     let slower = all.flat_map(|group| group.members.iter().filter_map(|m| group.slowdown(m)));
     let show = Format::changes(slower.map(|(slower, _)| slower));

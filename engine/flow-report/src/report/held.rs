@@ -8,30 +8,30 @@ use super::judged::judged;
 use super::model::Section;
 use super::together::{head_then, numeric};
 use crate::columns::written;
-use crate::findings::{FindingMatch, Holds, Scoped};
+use crate::findings::{FindingMatch, Reproduction, ScopedFinding};
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, enough};
-use crate::verdict::Together;
+use crate::verdict::GroupVerdict;
 use crate::words::{Args, Words};
 
 /// A table with a line above it.
 #[derive(Serialize)]
-pub(crate) struct Titled {
+pub(crate) struct TitledTable {
     pub(crate) title: String,
     pub(crate) text: String,
 }
 
 /// Earlier findings, current findings, and whether they agree.
-pub(crate) fn held(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
+pub(crate) fn held(section: &Section, words: &Words, lang: &str) -> Option<TitledTable> {
     let reference = section.table.reference.as_ref()?;
     let names = Names { table: &section.table, words };
     let of_file = |key: &str| words.text(lang, key, &Args::new().with("file", safe::code(&reference.file)));
     let heads = [of_file("held-then"), words.word(lang, "held-now"), words.word(lang, "held-holds")];
     let mut grid = Grid { heads: heads.map(|head| (head, false)).into(), rows: Vec::new() };
-    let holds = |holds: Holds| words.word(lang, holds_key(holds));
+    let holds = |holds: Reproduction| words.word(lang, holds_key(holds));
     for FindingMatch { then, now, holds: so } in &section.held {
-        let said = |found: &Option<Scoped>| match found {
+        let said = |found: &Option<ScopedFinding>| match found {
             Some(found) => found.worded(words, lang, &names),
             None => "—".into(),
         };
@@ -39,7 +39,7 @@ pub(crate) fn held(section: &Section, words: &Words, lang: &str) -> Option<Title
     }
     let show = slowdowns(&section.together);
     for (then, now) in section.together.iter().filter_map(|now| Some((now.earlier.as_deref()?, now))) {
-        let said = |group: &Together| judged(group, &show, words, lang);
+        let said = |group: &GroupVerdict| judged(group, &show, words, lang);
         grid.rows.push(vec![said(then), said(now), holds(stands(then, now))]);
     }
     if grid.rows.is_empty() {
@@ -48,32 +48,32 @@ pub(crate) fn held(section: &Section, words: &Words, lang: &str) -> Option<Title
     let mut notes = vec![words.word(lang, "held-note")];
     notes.extend(section.disturbed.most().map(|beside| beside.of_table(words, lang)));
     let text = grid.typeset(words, lang).markdown() + &format!("\n{}\n", words.sentences(lang, &notes));
-    Some(Titled { title: safe::line(&of_file("held-title")), text })
+    Some(TitledTable { title: safe::line(&of_file("held-title")), text })
 }
 
-pub(super) fn holds_key(holds: Holds) -> &'static str {
+pub(super) fn holds_key(holds: Reproduction) -> &'static str {
     match holds {
-        Holds::Yes => "held-yes",
-        Holds::Differs => "held-differs",
-        Holds::Opposite => "held-opposite",
-        Holds::Gone => "held-gone",
-        Holds::New => "held-new",
-        Holds::Open => "held-open",
+        Reproduction::Yes => "held-yes",
+        Reproduction::Differs => "held-differs",
+        Reproduction::Opposite => "held-opposite",
+        Reproduction::Gone => "held-gone",
+        Reproduction::New => "held-new",
+        Reproduction::Open => "held-open",
     }
 }
 
 /// Whether the current verdict is the earlier one.
-pub(super) fn stands(then: &Together, now: &Together) -> Holds {
+pub(super) fn stands(then: &GroupVerdict, now: &GroupVerdict) -> Reproduction {
     match now.verdict.call().filter(|_| !now.verdict.is_undecided()) {
-        None => Holds::Open,
-        call if call == then.verdict.call() => Holds::Yes,
-        Some(_) => Holds::Differs,
+        None => Reproduction::Open,
+        call if call == then.verdict.call() => Reproduction::Yes,
+        Some(_) => Reproduction::Differs,
     }
 }
 
 /// The earlier measurements of group members: alone against together.
-pub(crate) fn members(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
-    let groups: Vec<Together> = section.together.iter().filter_map(|group| Some(*group.earlier.clone()?)).collect();
+pub(crate) fn members(section: &Section, words: &Words, lang: &str) -> Option<TitledTable> {
+    let groups: Vec<GroupVerdict> = section.together.iter().filter_map(|group| Some(*group.earlier.clone()?)).collect();
     let names = Names { table: &section.table, words };
     let members = || groups.iter().flat_map(|group| &group.members);
     let measure = groups.first()?.measure.as_str();
@@ -99,5 +99,5 @@ pub(crate) fn members(section: &Section, words: &Words, lang: &str) -> Option<Ti
     });
     let rows: Vec<Vec<String>> = rows.collect();
     let title = head_then(section, words, lang, "together-members");
-    Some(Titled { title: safe::line(&title), text: Grid { heads, rows }.typeset(words, lang).markdown() })
+    Some(TitledTable { title: safe::line(&title), text: Grid { heads, rows }.typeset(words, lang).markdown() })
 }

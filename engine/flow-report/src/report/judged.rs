@@ -5,7 +5,7 @@ use super::gains::{change_of, share, slowdowns, times_of};
 use crate::format::Format;
 use crate::safe;
 use crate::table::name;
-use crate::verdict::{Refusal, Resource, Ruled, Ruling, Together, Verdict};
+use crate::verdict::{GroupVerdict, Refusal, Resource, ResourceVerdict, Ruling, Verdict};
 use crate::words::{Args, Words, fields};
 
 /// Gains that differ by less than this share read alike.
@@ -25,12 +25,12 @@ pub(super) fn verdict_key(verdict: &Verdict) -> &'static str {
 }
 
 /// The result of each group, in sentences.
-pub(crate) fn sentences(groups: &[Together], words: &Words, lang: &str) -> Vec<String> {
+pub(crate) fn sentences(groups: &[GroupVerdict], words: &Words, lang: &str) -> Vec<String> {
     let show = slowdowns(groups);
     groups.iter().map(|group| words.sentences(lang, &in_full(group, &show, words, lang))).collect()
 }
 
-fn in_full(group: &Together, show: &Format, words: &Words, lang: &str) -> Vec<String> {
+fn in_full(group: &GroupVerdict, show: &Format, words: &Words, lang: &str) -> Vec<String> {
     let mut out = vec![judged(group, show, words, lang)];
     out.extend(more_cpus(group, words, lang));
     out.extend(more_than_possible(group, words, lang));
@@ -42,9 +42,9 @@ fn in_full(group: &Together, show: &Format, words: &Words, lang: &str) -> Vec<St
 
 /// A note for a gain that CPUs limit: a member alone had fewer CPUs than all members used together. It says whether the
 /// gain exceeds the effect of these CPUs.
-fn more_cpus(group: &Together, words: &Words, lang: &str) -> Option<String> {
+fn more_cpus(group: &GroupVerdict, words: &Words, lang: &str) -> Option<String> {
     let (gain, times) = group.gain.filter(|_| group.verdict == Verdict::OnlyConcurrent).zip(group.more_cpus)?;
-    group.rulings.iter().find(|r| r.resource == Resource::Cpu && r.ruled == Ruled::In)?;
+    group.rulings.iter().find(|r| r.resource == Resource::Cpu && r.ruled == ResourceVerdict::In)?;
     // The part of a gain that exceeds these CPUs may be noise.
     let more = if gain.0 - gain.1.unwrap_or(0.0) > times { "yes" } else { "no" };
     Some(words.text(lang, "together-more-cpus", &Args::new().with("more", more)))
@@ -52,7 +52,7 @@ fn more_cpus(group: &Together, words: &Words, lang: &str) -> Option<String> {
 
 /// The largest gain that the CPUs allow, if the measured one exceeds it and either the group is decided or not even the
 /// interval holds it.
-fn possible(group: &Together) -> Option<f64> {
+fn possible(group: &GroupVerdict) -> Option<f64> {
     let (most, (gain, half)) = group.possible.zip(group.gain)?;
     let impossible = gain - half.unwrap_or(0.0) > most;
     let decided = !group.verdict.is_undecided() && gain > most * (1.0 + READ_ALIKE);
@@ -60,13 +60,13 @@ fn possible(group: &Together) -> Option<f64> {
 }
 
 /// A note if the gain is more than the CPUs allow.
-fn more_than_possible(group: &Together, words: &Words, lang: &str) -> Option<String> {
+fn more_than_possible(group: &GroupVerdict, words: &Words, lang: &str) -> Option<String> {
     let most = Format::times().number(possible(group)?);
     Some(words.text(lang, "together-possible", &Args::new().with("most", most)))
 }
 
 /// A note if some repetitions do not count, with the reasons.
-fn left_out(group: &Together, words: &Words, lang: &str) -> Vec<String> {
+fn left_out(group: &GroupVerdict, words: &Words, lang: &str) -> Vec<String> {
     if group.left_out.is_empty() || group.looks < 2 {
         return Vec::new();
     }
@@ -99,7 +99,7 @@ fn left_out(group: &Together, words: &Words, lang: &str) -> Vec<String> {
 }
 
 /// How often the group was measured, and how many more times are needed if that is not enough.
-fn looked(group: &Together, words: &Words, lang: &str) -> Option<String> {
+fn looked(group: &GroupVerdict, words: &Words, lang: &str) -> Option<String> {
     let args = Args::new().count("looks", group.counted() as usize);
     match (group.verdict.is_undecided(), group.more) {
         (true, Some(more)) => {
@@ -115,13 +115,13 @@ fn looked(group: &Together, words: &Words, lang: &str) -> Option<String> {
 }
 
 /// The verdict of a group as an answer: the recommendation, the verdict, its cost, and the limit.
-pub(super) fn answer(group: &Together, words: &Words, lang: &str) -> String {
+pub(super) fn answer(group: &GroupVerdict, words: &Words, lang: &str) -> String {
     let said: Vec<String> = [headline(group, words, lang)].into_iter().chain(limits(group, words, lang)).collect();
     words.sentences(lang, &said)
 }
 
 /// The limit of a group that is slower than alone, if it is known.
-pub(super) fn limits(group: &Together, words: &Words, lang: &str) -> Option<String> {
+pub(super) fn limits(group: &GroupVerdict, words: &Words, lang: &str) -> Option<String> {
     let mut out = Vec::from_iter(more_cpus(group, words, lang));
     out.extend(more_than_possible(group, words, lang));
     let limit = limiting(group, words, lang).filter(|_| group.slower);
@@ -130,7 +130,7 @@ pub(super) fn limits(group: &Together, words: &Words, lang: &str) -> Option<Stri
 }
 
 /// The answer without the limit.
-pub(super) fn headline(group: &Together, words: &Words, lang: &str) -> String {
+pub(super) fn headline(group: &GroupVerdict, words: &Words, lang: &str) -> String {
     let name = || Args::new().with("group", safe::text(&group.group)).count("members", group.members.len());
     let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
     let worst = worst(group, words, lang).unwrap_or_default();
@@ -157,7 +157,7 @@ pub(super) fn headline(group: &Together, words: &Words, lang: &str) -> String {
 }
 
 /// The verdict with the throughput, for a cell.
-pub(super) fn brief(group: &Together, words: &Words, lang: &str) -> String {
+pub(super) fn brief(group: &GroupVerdict, words: &Words, lang: &str) -> String {
     let verdict = words.word(lang, verdict_key(&group.verdict));
     match group.gain {
         Some((gain, _)) => format!("{verdict}{}{}", words.word(lang, "mark-comma"), Format::times().cell(gain)),
@@ -166,7 +166,7 @@ pub(super) fn brief(group: &Together, words: &Words, lang: &str) -> String {
 }
 
 /// The slowdown of the slowest member: `2%`, `2.2×`.
-pub(super) fn worst(group: &Together, words: &Words, lang: &str) -> Option<String> {
+pub(super) fn worst(group: &GroupVerdict, words: &Words, lang: &str) -> Option<String> {
     let worst = slowest(group)?;
     let show = Format { signed: false, ..Format::changes(std::iter::once(worst)) };
     Some(match show.ratio {
@@ -176,28 +176,29 @@ pub(super) fn worst(group: &Together, words: &Words, lang: &str) -> Option<Strin
 }
 
 /// The slowdown of the slowest member as a share; 0 if none is slower.
-fn slowest(group: &Together) -> Option<f64> {
+fn slowest(group: &GroupVerdict) -> Option<f64> {
     let slower = group.members.iter().filter_map(|m| Some(group.slowdown(m)?.0));
     Some(slower.max_by(f64::total_cmp)?.max(0.0))
 }
 
 /// `GPU (demand 297%, used 100%)`: the resources that limit a group.
-pub(super) fn limiting(group: &Together, words: &Words, lang: &str) -> Option<String> {
-    let mut limits = group.rulings.iter().filter(|ruling| ruling.ruled == Ruled::In);
+pub(super) fn limiting(group: &GroupVerdict, words: &Words, lang: &str) -> Option<String> {
+    let mut limits = group.rulings.iter().filter(|ruling| ruling.ruled == ResourceVerdict::In);
     // Waiting for data is the effect of too few CPUs.
-    let cpu = group.rulings.iter().any(|ruling| ruling.ruled == Ruled::In && ruling.resource == Resource::Cpu);
+    let cpu =
+        group.rulings.iter().any(|ruling| ruling.ruled == ResourceVerdict::In && ruling.resource == Resource::Cpu);
     limits.find(|ruling| !(cpu && ruling.resource == Resource::Data)).map(|of| ruling(of, words, lang))
 }
 
 /// The messages that list resources, each with the rulings that it covers.
-const RULINGS: [(&str, &[Ruled]); 4] = [
-    ("rulings-in", &[Ruled::In]),
-    ("rulings-out", &[Ruled::Out, Ruled::OutOwn]),
-    ("rulings-unclear", &[Ruled::Unclear]),
-    ("rulings-unmeasured", &[Ruled::NotMeasured]),
+const RULINGS: [(&str, &[ResourceVerdict]); 4] = [
+    ("rulings-in", &[ResourceVerdict::In]),
+    ("rulings-out", &[ResourceVerdict::Out, ResourceVerdict::OutOwn]),
+    ("rulings-unclear", &[ResourceVerdict::Unclear]),
+    ("rulings-unmeasured", &[ResourceVerdict::NotMeasured]),
 ];
 
-pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str) -> String {
+pub(super) fn judged(group: &GroupVerdict, show: &Format, words: &Words, lang: &str) -> String {
     let verdict = words.word(lang, verdict_key(&group.verdict));
     let args = || Args::new().with("group", safe::text(&group.group)).with("verdict", verdict.clone());
     // Without repetitions, the interval of a slowdown is too uncertain to appear next to that of a gain.
@@ -270,7 +271,7 @@ pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str)
 }
 
 /// The resources with one of these rulings.
-fn rulings(group: &Together, key: &str, ruled: &[Ruled], words: &Words, lang: &str) -> Option<String> {
+fn rulings(group: &GroupVerdict, key: &str, ruled: &[ResourceVerdict], words: &Words, lang: &str) -> Option<String> {
     // If nothing is slower, there is nothing to explain, and the note lists only free resources.
     let free = group.verdict == Verdict::Parallel && key == "rulings-out";
     if !group.slower && !free {
@@ -279,7 +280,7 @@ fn rulings(group: &Together, key: &str, ruled: &[Ruled], words: &Words, lang: &s
     // Waiting for data is not a resource that can be free.
     let of = |r: &&Ruling| ruled.contains(&r.ruled) && (group.slower || r.resource != Resource::Data);
     let (own, others): (Vec<&Ruling>, Vec<&Ruling>) =
-        group.rulings.iter().filter(of).partition(|r| r.ruled == Ruled::OutOwn);
+        group.rulings.iter().filter(of).partition(|r| r.ruled == ResourceVerdict::OutOwn);
     let others: Vec<String> = others.iter().map(|r| ruling(r, words, lang)).collect();
     let mut list = Vec::from_iter((!others.is_empty()).then(|| words.list(lang, &others)));
     // Resources that each member has for itself are listed together.

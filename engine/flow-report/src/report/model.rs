@@ -13,25 +13,25 @@ use serde_json::Value;
 
 use super::assumptions::assumed;
 use super::doubts::{self, Doubts};
-use super::drawn::Drawn;
-use super::guess::{Judged, judge_guess};
+use super::drawn::ChartData;
+use super::guess::{GuessVerdict, judge_guess};
 use super::load::Load;
 use super::picture::Picture;
-use super::schedule::{Scheduled, order, scheduled};
+use super::schedule::{InstanceSchedule, order, scheduled};
 use super::setup::{Setup, setup};
 use super::units::Units;
 use super::with::{ChartWith, Guess, Language, LoadWith, ReportWith, SectionWith, StepName};
 use crate::analysis::Analysis;
-use crate::assumed::Assumed;
+use crate::assumed::Assumptions;
 use crate::caveats::Caveats;
 use crate::columns::{self, written};
 use crate::findings::{
-    self, Besides, Changes, Computed, Disturbed, Finding, FindingMatch, Packed, Scoped, SectionFigures, common,
-    compare, curves, held, readable, repeated, schedules,
+    self, Changes, Computed, DisturbedFindings, Finding, FindingMatch, PackedRuns, RowFacts, ScopedFinding,
+    SectionFigures, common, compare, curves, held, readable, repeated, schedules,
 };
 use crate::safe;
 use crate::table::{Cell, Content, Reference, Row, Table};
-use crate::verdict::{Member, TOLERANCE, Together, judge};
+use crate::verdict::{GroupVerdict, Member, TOLERANCE, judge};
 
 /// The version of `report.json`.
 pub(crate) const REPORT_FORMAT: u32 = 14;
@@ -126,34 +126,34 @@ pub(crate) struct Section {
     pub(crate) with: SectionWith,
     pub(crate) table: Table,
     /// The findings of the table.
-    pub(crate) findings: Vec<Scoped>,
+    pub(crate) findings: Vec<ScopedFinding>,
     /// Caveats for findings and analyses that other programs may have disturbed.
-    #[serde(default, skip_serializing_if = "Disturbed::is_empty")]
-    pub(crate) disturbed: Disturbed,
+    #[serde(default, skip_serializing_if = "DisturbedFindings::is_empty")]
+    pub(crate) disturbed: DisturbedFindings,
     /// Figures of findings that the table does not show.
     pub(crate) computed: Vec<Computed>,
     /// Changes from one value of the split to the other.
     pub(crate) changes: Option<Changes>,
-    pub(crate) together: Vec<Together>,
+    pub(crate) together: Vec<GroupVerdict>,
     /// Results of runs at once, each with its run alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) packed: Option<Packed>,
+    pub(crate) packed: Option<PackedRuns>,
     /// Earlier findings, and whether they still hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) held: Vec<FindingMatch>,
     /// The verdict on the author's guess.
-    pub(crate) guess: Option<Judged>,
+    pub(crate) guess: Option<GuessVerdict>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) schedules: Vec<Scheduled>,
+    pub(crate) schedules: Vec<InstanceSchedule>,
     /// Analyses of the table, by step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) analyses: Vec<(String, Analysis)>,
     /// Assumptions of simulations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) assumed: Vec<Assumed>,
+    pub(crate) assumed: Vec<Assumptions>,
     /// Charts that the author asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) drawn: Vec<Drawn>,
+    pub(crate) drawn: Vec<ChartData>,
     /// Pictures that steps drew.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) pictures: Vec<Picture>,
@@ -165,12 +165,12 @@ pub(crate) struct Section {
 pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, BuiltinFault> {
     let mut sections = Vec::new();
     let mut left_out = Vec::new();
-    let mut used = Used::default();
+    let mut used = ReportResults::default();
     let units = Units::of(&with.sections, input);
     for section in &with.sections {
         sections.extend(self::section(section, input, &units, &mut used, &mut left_out)?);
     }
-    let Used { all: used, measured, otherwise, .. } = used;
+    let ReportResults { all: used, measured, otherwise, .. } = used;
     let newest = used.iter().map(|r| r.ended_at).max();
     let date = match (&with.date, newest) {
         (Some(written), _) => date(written)?,
@@ -241,7 +241,7 @@ fn day(milliseconds: u64) -> String {
 
 /// The results behind a report.
 #[derive(Default)]
-struct Used<'a> {
+struct ReportResults<'a> {
     all: Vec<&'a StepResult>,
     /// The results of programs that ran on a machine. Results that flow computes are the same on every machine.
     measured: Vec<&'a StepResult>,
@@ -256,7 +256,7 @@ struct Used<'a> {
     names: BTreeSet<String>,
 }
 
-impl<'a> Used<'a> {
+impl<'a> ReportResults<'a> {
     /// A unique name for a section of this table, which its files and links use.
     fn name(&mut self, table: &str) -> String {
         let numbered = (2..).map(|n| format!("{table}-{n}"));
@@ -276,7 +276,7 @@ fn section<'a>(
     with: &SectionWith,
     input: &'a BuiltinInput,
     units: &Units,
-    used: &mut Used<'a>,
+    used: &mut ReportResults<'a>,
     left_out: &mut Vec<(String, Cause)>,
 ) -> Result<Option<Section>, BuiltinFault> {
     let no_step = |step: &str| BuiltinFault::NoSuchStep { step: step.to_owned() };
@@ -329,7 +329,7 @@ fn section<'a>(
     let fitted = analyses.iter().filter_map(|(_, found)| found.fits(axis)).collect();
     let searched = analyses.iter().filter_map(|(_, found)| found.searches()).collect();
     let mut ledger = SectionFigures::new(&table);
-    let besides = Besides { shared: shared.clone(), fitted, searched };
+    let besides = RowFacts { shared: shared.clone(), fitted, searched };
     let mut findings = curves(&mut ledger, &besides);
     // The load of a step is reported where the step first appears.
     let first = used.loads.insert(table.from.clone()) || with.notes.guess.is_some();
@@ -449,7 +449,7 @@ fn section<'a>(
     for one in &with.pictures {
         pictures.extend(Picture::of(one, step(&one.from)?, left_out, missing)?);
     }
-    let drawn = with.charts.iter().filter_map(|chart| Drawn::of(chart, &table, &with_series).transpose());
+    let drawn = with.charts.iter().filter_map(|chart| ChartData::of(chart, &table, &with_series).transpose());
     let mut drawn = drawn.collect::<Result<Vec<_>, _>>()?;
     // A sweep over several axes gets a line for each point of the other axes.
     if with.charts.is_empty() && table.rows.len() > 1 && table.split.is_none() {
@@ -457,7 +457,7 @@ fn section<'a>(
             Finding::Winner { column, .. } => Some(ChartWith::Column(column.clone())),
             _ => None,
         });
-        let of_best = best.and_then(|chart| Drawn::of(&chart, &table, &with_series).ok().flatten());
+        let of_best = best.and_then(|chart| ChartData::of(&chart, &table, &with_series).ok().flatten());
         drawn.extend(of_best.filter(|drawn| drawn.lines.len() <= LINES));
     }
     let name = used.name(&with.table);
@@ -496,9 +496,9 @@ fn said(
     with: &SectionWith,
     shared: BTreeSet<&str>,
     trainings: &findings::Trainings<'_>,
-) -> Result<Vec<Scoped>, BuiltinFault> {
+) -> Result<Vec<ScopedFinding>, BuiltinFault> {
     let mut ledger = SectionFigures::new(table);
-    let mut findings = curves(&mut ledger, &Besides { shared, ..Besides::default() });
+    let mut findings = curves(&mut ledger, &RowFacts { shared, ..RowFacts::default() });
     findings.extend(schedules(&mut ledger, with.compare.is_some()));
     if let Some(axis) = &with.compare
         && let Some((_, found)) = compare(&mut ledger, axis, trainings)?

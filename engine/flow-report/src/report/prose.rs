@@ -1,11 +1,11 @@
 //! The sentences of a report in one language: findings, notes of the author, remarks.
 
-use super::guess::Judged;
+use super::guess::GuessVerdict;
 use super::judged;
 use super::model::{Report, Section};
-use super::with::{Blames, Guess};
+use super::with::{Attribution, Guess};
 use crate::columns::written;
-use crate::findings::Beside;
+use crate::findings::ForeignCpu;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{ByLanguage, Names, Note, worded};
@@ -43,7 +43,7 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
     );
     // A finding that other programs may have disturbed has the caveat with it, because readers do not know which
     // results are behind it.
-    let caveat = |said: String, beside: Option<&Beside>| match beside {
+    let caveat = |said: String, beside: Option<&ForeignCpu>| match beside {
         Some(beside) => words.sentences(lang, &[said, beside.worded(words, lang)]),
         None => said,
     };
@@ -78,14 +78,16 @@ pub(super) fn notes(section: &Section, words: &Words, lang: &str) -> Vec<String>
 fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
     let text = match section.with.notes.guess.as_ref()? {
         Guess::Words(text) => safe::authors(text.of(lang)),
-        Guess::Blames(Blames { en, zh, .. }) => safe::authors(ByLanguage { en: en.clone(), zh: zh.clone() }.of(lang)),
+        Guess::Blames(Attribution { en, zh, .. }) => {
+            safe::authors(ByLanguage { en: en.clone(), zh: zh.clone() }.of(lang))
+        }
     };
     let said = words.text(lang, "note-guess", &Args::new().with("text", text));
     let list = |groups: &[String]| words.list(lang, &groups.iter().map(|group| safe::text(group)).collect::<Vec<_>>());
     let resource = |r: &crate::verdict::Resource| words.word(lang, &format!("resource-{}", r.key()));
     let judged = match section.guess.as_ref() {
         None => return Some(said),
-        Some(Judged::Confirmed { resource: r, groups, relieved }) => {
+        Some(GuessVerdict::Confirmed { resource: r, groups, relieved }) => {
             let args = Args::new().with("what", resource(r)).with("groups", list(groups));
             let args = args.with("kind", r.key());
             match relieved.is_empty() {
@@ -93,14 +95,16 @@ fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
                 false => words.text(lang, "guess-confirmed-relieved", &args.with("relieved", list(relieved))),
             }
         }
-        Some(Judged::Refuted { resource: r, groups }) => {
+        Some(GuessVerdict::Refuted { resource: r, groups }) => {
             let args = Args::new().with("what", resource(r)).with("groups", list(groups));
             words.text(lang, "guess-refuted", &args)
         }
-        Some(Judged::ConfirmedAlone { resource: r }) => {
+        Some(GuessVerdict::ConfirmedAlone { resource: r }) => {
             words.text(lang, "guess-confirmed-alone", &Args::new().with("what", resource(r)))
         }
-        Some(Judged::Open { resource: r }) => words.text(lang, "guess-open", &Args::new().with("what", resource(r))),
+        Some(GuessVerdict::Open { resource: r }) => {
+            words.text(lang, "guess-open", &Args::new().with("what", resource(r)))
+        }
     };
     let ended = said.ends_with(['.', '?', '!', '。', '？', '！']);
     let stop = words.word(lang, if ended { "mark-between-sentences" } else { "mark-stop" });

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::answer;
 use super::charts::{Chart, charts};
-use super::held::{self, Titled};
+use super::held::{self, TitledTable};
 use super::labels::named;
 use super::lines::{LabelledValue, cpu_count, setup};
 use super::model::{REPORT_FORMAT, Report, Section};
@@ -61,18 +61,18 @@ struct PageSection {
     table: String,
     chart: Option<Chart>,
     bullets: Vec<String>,
-    compared: Option<Titled>,
+    compared: Option<TitledTable>,
     /// Whether its first screen is folded, except for the answer.
     folded: bool,
     details_title: String,
     /// A link to the numbers of the table.
     data: String,
     full_table: String,
-    more: Vec<Titled>,
+    more: Vec<TitledTable>,
     /// Assumptions of simulations.
-    assumed: Option<Titled>,
+    assumed: Option<TitledTable>,
     /// Figures computed for the findings.
-    computed: Option<Titled>,
+    computed: Option<TitledTable>,
     /// All other charts.
     charts: Vec<Chart>,
     /// All findings and notes.
@@ -438,7 +438,7 @@ fn listed(bullets: impl IntoIterator<Item = String>) -> Vec<String> {
 }
 
 /// The changes of each column from one value of the split to the other.
-fn changes(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
+fn changes(section: &Section, words: &Words, lang: &str) -> Option<TitledTable> {
     let changes = section.changes.as_ref()?;
     let names = Names { table: &section.table, words };
     let mut grid = Grid::default();
@@ -478,7 +478,7 @@ fn changes(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
         }
     };
     let text = grid.typeset(words, lang).markdown() + &note;
-    Some(Titled { title: safe::line(&title), text })
+    Some(TitledTable { title: safe::line(&title), text })
 }
 
 fn section(
@@ -496,11 +496,11 @@ fn section(
     let analyses = &section.analyses;
     for shown in analyses.iter().flat_map(|(_, found)| found.tables(analyses, &section.table, words, lang)) {
         let text = shown.body(words, lang);
-        more.push(Titled { title: safe::line(&shown.title), text });
+        more.push(TitledTable { title: safe::line(&shown.title), text });
     }
     let mut add = |key: &str, grid: Grid, notes: &[String]| {
         let notes = if notes.is_empty() { String::new() } else { format!("\n{}\n", notes.join("  \n")) };
-        more.push(Titled { title: words.word(lang, key), text: grid.typeset(words, lang).markdown() + &notes });
+        more.push(TitledTable { title: words.word(lang, key), text: grid.typeset(words, lang).markdown() + &notes });
     };
     if !section.together.is_empty() {
         let gains = together::intervals(&section.together, words, lang);
@@ -522,7 +522,7 @@ fn section(
     more.extend(held::members(section, words, lang));
     let key = if said.is_empty() { "assumed-heading" } else { "assumed-heading-other" };
     let assumed = assumptions::worded(&section.assumed, words, lang, said);
-    let assumed = assumed.map(|text| Titled { title: words.word(lang, key), text });
+    let assumed = assumed.map(|text| TitledTable { title: words.word(lang, key), text });
     let computed = (!section.computed.is_empty()).then(|| {
         let heads = ["computed-figure", "computed-value"].map(|key| (words.word(lang, key), key == "computed-value"));
         let mut grid = Grid { heads: heads.into(), rows: Vec::new() };
@@ -531,7 +531,7 @@ fn section(
             let value = entry.text(words, lang);
             grid.rows.push(vec![label, value]);
         }
-        Titled { title: words.word(lang, "computed-heading"), text: grid.typeset(words, lang).markdown() }
+        TitledTable { title: words.word(lang, "computed-heading"), text: grid.typeset(words, lang).markdown() }
     });
     let mut charts = charts(section, words, lang, several, "");
     let answer = answer(section);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::with::{OrderWith, ScheduleWith, SectionWith};
 use crate::columns::{same, written};
-use crate::findings::{Scoped, order_of};
+use crate::findings::{ScopedFinding, order_of};
 use crate::gantt::Gantt;
 use crate::table::Table;
 
@@ -21,7 +21,7 @@ const FILE: &str = "schedule.json";
 
 /// The schedule of an instance.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Scheduled {
+pub(crate) struct InstanceSchedule {
     /// Its chart's file, with a name that is unique in the report.
     pub(crate) file: String,
     pub(crate) label: String,
@@ -98,13 +98,13 @@ pub(super) fn check_order(
 }
 
 /// Whether the order of a table is that of the other table's row, which a section names.
-pub(super) fn order(with: &SectionWith, own: &Table, input: &BuiltinInput) -> Result<Vec<Scoped>, BuiltinFault> {
+pub(super) fn order(with: &SectionWith, own: &Table, input: &BuiltinInput) -> Result<Vec<ScopedFinding>, BuiltinFault> {
     let Some(OrderWith { table: name, at }) = &with.order_of else { return Ok(Vec::new()) };
     let view = input.steps.get(name).ok_or_else(|| BuiltinFault::NoSuchStep { step: name.clone() })?;
     let Some(other) = Table::of(view) else { return Ok(Vec::new()) };
     let other = other.map_err(|e| BuiltinFault::TableUnread { step: name.clone(), said: e.to_string() })?;
     let found = order_of(own, name, &other, at);
-    Ok(found.into_iter().map(|finding| Scoped { scope: None, finding }).collect())
+    Ok(found.into_iter().map(|finding| ScopedFinding { scope: None, finding }).collect())
 }
 
 /// The schedule that an entry names, and its result. If there is none, `None`, and the reason goes to `left_out`.
@@ -113,7 +113,7 @@ pub(super) fn scheduled<'a>(
     view: &'a StepView,
     number: usize,
     left_out: &mut Vec<(String, Cause)>,
-) -> Result<Option<(Scheduled, &'a StepResult)>, BuiltinFault> {
+) -> Result<Option<(InstanceSchedule, &'a StepResult)>, BuiltinFault> {
     let meant = |result: &StepResult| {
         with.at.iter().all(|(axis, value)| result.axes.get(axis).is_some_and(|own| same(own, value)))
     };
@@ -137,7 +137,10 @@ pub(super) fn scheduled<'a>(
         .map_err(|e| BuiltinFault::ScheduleUnread { label: result.label.clone(), said: e.to_string() })?;
     // Its figures are means of all simulations.
     let of = result.metrics.get("makespan").and_then(|makespan| makespan.epochs).unwrap_or(1);
-    Ok(Some((Scheduled { file: format!("schedule-{number}.svg"), label: result.label.clone(), of, gantt }, result)))
+    Ok(Some((
+        InstanceSchedule { file: format!("schedule-{number}.svg"), label: result.label.clone(), of, gantt },
+        result,
+    )))
 }
 
 fn point(with: &ScheduleWith) -> String {

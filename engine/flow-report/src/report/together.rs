@@ -6,15 +6,15 @@ use super::gains::{change_of, share, slowdowns, slower_head, times_of};
 use super::judged::verdict_key;
 use super::model::Section;
 use crate::columns::written;
-use crate::findings::Packed;
+use crate::findings::PackedRuns;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, earlier, enough};
-use crate::verdict::{FOREIGN_CPU, Member, Resource, Ruling, Together, UNREPEATED, USUAL, Used, Verdict};
+use crate::verdict::{FOREIGN_CPU, GroupVerdict, Member, Resource, ResourceUse, Ruling, UNREPEATED, USUAL, Verdict};
 use crate::words::{Args, Words};
 
 /// The members of all groups: times alone and together.
-pub(crate) fn members(groups: &[Together], words: &Words, lang: &str, names: &Names<'_>) -> Grid {
+pub(crate) fn members(groups: &[GroupVerdict], words: &Words, lang: &str, names: &Names<'_>) -> Grid {
     let measured = |of: fn(&crate::verdict::Member) -> Option<f64>| {
         groups.iter().flat_map(move |g| &g.members).filter_map(of).collect::<Vec<_>>()
     };
@@ -82,7 +82,7 @@ pub(crate) fn members(groups: &[Together], words: &Words, lang: &str, names: &Na
 }
 
 /// Packed runs: times alone and packed.
-pub(crate) fn packed(packed: &Packed, words: &Words, lang: &str, names: &Names<'_>) -> Grid {
+pub(crate) fn packed(packed: &PackedRuns, words: &Words, lang: &str, names: &Names<'_>) -> Grid {
     let pairs = packed.members.iter().map(|m| (m.packed, m.alone)).collect();
     let slowdown = Reading { show: Format::times(), pairs, of: |packed, alone| packed / alone };
     let time = Format::for_unit("s", packed.members.iter().flat_map(|m| [m.alone, m.packed]));
@@ -105,9 +105,9 @@ pub(crate) fn packed(packed: &Packed, words: &Words, lang: &str, names: &Names<'
 
 /// The resources that members used while together, and the sum for each group: CPU and host memory, and GPU memory if
 /// the members share it. `None` if nothing was measured.
-pub(crate) fn used(groups: &[Together], words: &Words, lang: &str, names: &Names<'_>) -> Option<Grid> {
-    type Of = fn(&Used) -> Option<f64>;
-    let all: [(&str, &str, Of); 7] = [
+pub(crate) fn used(groups: &[GroupVerdict], words: &Words, lang: &str, names: &Names<'_>) -> Option<Grid> {
+    type UseColumn = fn(&ResourceUse) -> Option<f64>;
+    let all: [(&str, &str, UseColumn); 7] = [
         ("cpu_util", "ratio", |used| used.cpu),
         ("cpu_util_peak", "ratio", |used| used.cpu_peak),
         ("memory", "bytes", |used| used.memory),
@@ -117,8 +117,8 @@ pub(crate) fn used(groups: &[Together], words: &Words, lang: &str, names: &Names
         ("gpu_memory", "bytes", |used| used.gpu_memory),
     ];
     let members = || groups.iter().flat_map(|g| &g.members);
-    let measured = |of: Of| members().filter_map(|m| of(&m.used)).collect::<Vec<f64>>();
-    let columns: Vec<(&str, Format, Of)> = all
+    let measured = |of: UseColumn| members().filter_map(|m| of(&m.used)).collect::<Vec<f64>>();
+    let columns: Vec<(&str, Format, UseColumn)> = all
         .into_iter()
         .filter(|(.., of)| !measured(*of).is_empty())
         .map(|(name, unit, of)| (name, Format::for_unit(unit, measured(of).into_iter()), of))
@@ -157,16 +157,16 @@ pub(crate) fn used(groups: &[Together], words: &Words, lang: &str, names: &Names
 }
 
 /// The interference coefficients behind the predicted times on shared GPUs.
-pub(crate) fn interference(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
+pub(crate) fn interference(groups: &[GroupVerdict], words: &Words, lang: &str) -> Option<String> {
     let on_gpu = |m: &Member| m.predicted.is_some() && m.gpus.is_some_and(|n| n > 0);
-    let shared = |g: &&Together| g.placement == CorunGpus::Shared && g.members.iter().any(on_gpu);
+    let shared = |g: &&GroupVerdict| g.placement == CorunGpus::Shared && g.members.iter().any(on_gpu);
     let shown = Format { decimals: 2, factor: 1.0, ..Format::default() };
-    let (known, unknown): (Vec<&Together>, Vec<&Together>) =
+    let (known, unknown): (Vec<&GroupVerdict>, Vec<&GroupVerdict>) =
         groups.iter().filter(shared).partition(|g| g.interference.is_some());
     if known.is_empty() && unknown.is_empty() {
         return None;
     }
-    let with = |g: &&Together| {
+    let with = |g: &&GroupVerdict| {
         let (value, group) = (shown.number(g.interference.unwrap_or_default()), safe::text(&g.group));
         words.text(lang, "together-of-group", &Args::new().with("value", value).with("group", group))
     };
@@ -181,7 +181,7 @@ pub(crate) fn interference(groups: &[Together], words: &Words, lang: &str) -> Op
 }
 
 /// The meaning of half an interval of a gain, and its basis if nothing was repeated.
-pub(crate) fn intervals(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
+pub(crate) fn intervals(groups: &[GroupVerdict], words: &Words, lang: &str) -> Option<String> {
     let mut told = groups.iter().filter(|g| matches!(g.gain, Some((_, Some(_))))).peekable();
     told.peek()?;
     let once = if told.any(|g| !g.repeated) { "yes" } else { "no" };
@@ -191,19 +191,19 @@ pub(crate) fn intervals(groups: &[Together], words: &Words, lang: &str) -> Optio
 }
 
 /// A note if the sum of the members' use exceeds 100%.
-pub(crate) fn windows(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
-    let all = |group: &Together| group.members.iter().map(|m| m.used.cpu).sum::<Option<f64>>();
+pub(crate) fn windows(groups: &[GroupVerdict], words: &Words, lang: &str) -> Option<String> {
+    let all = |group: &GroupVerdict| group.members.iter().map(|m| m.used.cpu).sum::<Option<f64>>();
     groups.iter().any(|group| all(group).is_some_and(|sum| sum > 1.0)).then(|| words.word(lang, "note-windows"))
 }
 
 /// A note on the runs behind the times, if groups ran several times.
-pub(crate) fn repeated(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
+pub(crate) fn repeated(groups: &[GroupVerdict], words: &Words, lang: &str) -> Option<String> {
     let any = groups.iter().any(|group| group.looks > 1);
     any.then(|| words.word(lang, "note-all-runs"))
 }
 
 /// The notes that explain GPU figures.
-pub(crate) fn explained(groups: &[Together]) -> Vec<&'static str> {
+pub(crate) fn explained(groups: &[GroupVerdict]) -> Vec<&'static str> {
     let figures = |kind: Resource| {
         groups.iter().flat_map(|g| &g.rulings).any(|ruling| ruling.resource == kind && ruling.asked.is_some())
     };
@@ -211,7 +211,7 @@ pub(crate) fn explained(groups: &[Together]) -> Vec<&'static str> {
     notes.into_iter().filter(|(kind, _)| figures(*kind)).map(|(_, note)| note).collect()
 }
 
-pub(super) fn numeric(groups: &[Together], axis: &str) -> bool {
+pub(super) fn numeric(groups: &[GroupVerdict], axis: &str) -> bool {
     groups.iter().flat_map(|g| &g.members).all(|m| m.axes.get(axis).is_some_and(serde_json::Value::is_number))
 }
 
@@ -241,7 +241,7 @@ pub(crate) fn groups(section: &Section, words: &Words, lang: &str) -> Grid {
     if repeated {
         heads.push((words.word(lang, "together-runs"), true));
     }
-    let disturbed: Vec<f64> = groups.iter().filter_map(Together::left_out_for).collect();
+    let disturbed: Vec<f64> = groups.iter().filter_map(GroupVerdict::left_out_for).collect();
     let others = Format::for_unit("ratio", disturbed.iter().copied());
     if !disturbed.is_empty() {
         heads.push((words.word(lang, "together-foreign-left-out"), true));

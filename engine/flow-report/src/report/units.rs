@@ -6,7 +6,7 @@ use flow_core::BuiltinInput;
 
 use super::with::SectionWith;
 use crate::format::Format;
-use crate::table::{Column, Derived, Table};
+use crate::table::{Column, ComputedFunction, Table};
 
 /// The formats of columns that appear in several tables of a report with different units. They then have one format
 /// everywhere, so that they can be compared.
@@ -44,7 +44,7 @@ impl Units {
     }
 
     pub(super) fn apply(&self, table: &mut Table) {
-        let differs = |column: &Column| matches!(column.derived, None | Some(Derived::Difference));
+        let differs = |column: &Column| matches!(column.derived, None | Some(ComputedFunction::Difference));
         for column in table.columns.iter_mut().filter(|column| differs(column)) {
             if let Some(show) = self.0.get(&column.name) {
                 column.show = Format { signed: column.show.signed, ..show.clone() };

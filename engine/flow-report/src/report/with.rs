@@ -173,26 +173,26 @@ pub(crate) struct OverWith {
     /// The metric.
     pub(crate) column: String,
     /// `epoch` or `step`.
-    pub(crate) over: Along,
+    pub(crate) over: MetricAxis,
 }
 
 /// The x axis of a metric.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(extend("x-flow-help" = "if the program counts with another word, write its placeholder as `{epoch}`: 'pass {epoch}: loss {loss}'"))]
-pub(crate) enum Along {
+pub(crate) enum MetricAxis {
     /// The epochs of each instance.
     Epoch,
     /// The steps of each instance.
     Step,
 }
 
-impl Along {
+impl MetricAxis {
     /// The name of the axis.
     pub(crate) fn axis(self) -> &'static str {
         match self {
-            Along::Epoch => "epoch",
-            Along::Step => "step",
+            MetricAxis::Epoch => "epoch",
+            MetricAxis::Step => "step",
         }
     }
 }
@@ -265,7 +265,7 @@ pub(crate) struct Notes {
 #[serde(untagged, expecting = "a guess is a text, or `{resource: cpu, en: …, zh: …}`")]
 pub(crate) enum Guess {
     /// A guess that names a resource.
-    Blames(Blames),
+    Blames(Attribution),
     /// Text only, which flow cannot check.
     Words(Text),
 }
@@ -273,7 +273,7 @@ pub(crate) enum Guess {
 /// A guess that the measurements can confirm or refute.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Blames {
+pub(crate) struct Attribution {
     /// The suspected resource: `cpu`, `memory`, `gpu`, `gpu_memory`, `gpu_memory_traffic`, `data`.
     pub(crate) resource: Resource,
     /// The guess in English.

@@ -15,10 +15,10 @@ use serde_json::Value;
 use super::derive::derive;
 use super::digits::{Reading, refine};
 use super::environments;
-use super::epochs::{self, Along};
-use super::groups::{Groups, Measured, add};
+use super::epochs::{self, SeriesUnit};
+use super::groups::{ColumnValues, Groups, add};
 use super::machines;
-use super::model::{Cell, Column, Content, Ended, Note, Reference, Row, Spread, TABLE_FORMAT, Table};
+use super::model::{Cell, Column, Content, Note, OutcomeCount, Reference, Row, Spread, TABLE_FORMAT, Table};
 use super::reference;
 use super::with::{ColumnWith, TableWith, Text, parse_column};
 use crate::columns::{self, Datum, NotFinite, datum, is_declared, likeness, names, same, unlike, written};
@@ -62,7 +62,7 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
     let axes: Vec<&str> = first.axes.keys().map(String::as_str).collect();
     let in_series: Vec<StepResult>;
     let with_parts: TableWith;
-    if let Some(along) = Along::of(with, &axes) {
+    if let Some(along) = SeriesUnit::of(with, &axes) {
         let series = |at: usize| view.series.get(at).and_then(Option::as_ref);
         let all = || all.iter().enumerate().filter(|(_, result)| meant(result));
         let parts = all().any(|(at, _)| series(at).is_some_and(Series::has_parts));
@@ -81,7 +81,10 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
         results = in_series.iter().collect();
         let steps = all().filter_map(|(at, _)| series(at)).flat_map(|series| series.metrics.values().flatten());
         let has = |is: fn(&Point) -> bool| steps.clone().any(is);
-        if along == Along::Epoch && !has(|point| point.key.epoch.is_some()) && has(|point| point.key.step.is_some()) {
+        if along == SeriesUnit::Epoch
+            && !has(|point| point.key.epoch.is_some())
+            && has(|point| point.key.step.is_some())
+        {
             table.note(Note::StepsOnly);
         }
     }
@@ -290,7 +293,7 @@ fn known(table: &mut Table, name: &str, results: &[&StepResult]) {
     }
 }
 
-fn measure(table: &mut Table, name: &str, with: &TableWith, groups: &Groups<'_>) -> Measured {
+fn measure(table: &mut Table, name: &str, with: &TableWith, groups: &Groups<'_>) -> ColumnValues {
     let mut unit = None;
     let mut declared = true;
     let mut cells = Vec::new();
@@ -311,7 +314,7 @@ fn measure(table: &mut Table, name: &str, with: &TableWith, groups: &Groups<'_>)
         }
         cells.push(line);
     }
-    Measured { unit: unit.unwrap_or_default(), declared, cells }
+    ColumnValues { unit: unit.unwrap_or_default(), declared, cells }
 }
 
 fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]) -> Cell {
@@ -429,13 +432,13 @@ fn together(with: &TableWith, mut values: Vec<f64>) -> Content {
 }
 
 /// Counts the results of each outcome other than ok.
-fn ended(results: &[&StepResult]) -> Vec<Ended> {
-    let mut all: Vec<Ended> = Vec::new();
+fn ended(results: &[&StepResult]) -> Vec<OutcomeCount> {
+    let mut all: Vec<OutcomeCount> = Vec::new();
     for result in results.iter().filter(|result| result.outcome != Outcome::Ok) {
         let (outcome, gpu) = (result.outcome, columns::gpu_memory_ran_out(result));
         match all.iter_mut().find(|known| (known.outcome, known.gpu) == (outcome, gpu)) {
             Some(known) => known.n += 1,
-            None => all.push(Ended { outcome, gpu, n: 1 }),
+            None => all.push(OutcomeCount { outcome, gpu, n: 1 }),
         }
     }
     all
@@ -448,7 +451,7 @@ fn worst(results: &[&StepResult]) -> Content {
     Content::Outcome { outcome, gpu: bad.is_some_and(|r| columns::gpu_memory_ran_out(r)) }
 }
 
-fn add_plain(table: &mut Table, name: &str, label: Option<Text>, measured: Measured, groups: &Groups<'_>) {
+fn add_plain(table: &mut Table, name: &str, label: Option<Text>, measured: ColumnValues, groups: &Groups<'_>) {
     let values = measured.cells.iter().flatten().filter_map(|cell| match cell.content {
         Content::Number { value, .. } => Some(value),
         _ => None,

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::build::{left_out, rows};
 use super::derive::no_difference;
-use super::epochs::{Along, EPOCH, STEP};
+use super::epochs::{EPOCH, STEP, SeriesUnit};
 use super::machines::{self, MACHINE};
-use super::with::{ColumnWith, Derived, TableWith, Text, parse_column};
+use super::with::{ColumnWith, ComputedFunction, TableWith, Text, parse_column};
 use crate::columns::{USAGE, same, written};
 use crate::words::LANGUAGES;
 
@@ -90,13 +90,13 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         };
         match parse_column(text) {
             Err(why) => say(at, Diagnostic::new(why.to_string())),
-            Ok((Some(Derived::Difference), name))
+            Ok((Some(ComputedFunction::Difference), name))
                 if axes.is_some() && !with.split.as_deref().is_some_and(open) && split.is_none_or(|s| s.len() != 2) =>
             {
                 say(at, Diagnostic::new(no_difference(&name, split.map(Vec::len)).to_string()));
             }
             Ok((_, name)) => {
-                let epochs = [EPOCH, STEP].contains(&&*name) && Along::of(&with, &names).is_some();
+                let epochs = [EPOCH, STEP].contains(&&*name) && SeriesUnit::of(&with, &names).is_some();
                 let known = source.and_then(|step| columns(step, &names)).filter(|k| !k.contains(&&*name) && !epochs);
                 if let Some(known) = known {
                     let what = Diagnostic::new(format!("no result of step `{}` will have `{name}`", with.from));

@@ -3,7 +3,7 @@
 
 use super::model::{Column, Content, Spread, Table};
 use super::reference::beside;
-use super::with::Derived;
+use super::with::ComputedFunction;
 use crate::safe;
 
 pub(crate) fn csv(table: &Table) -> String {
@@ -29,10 +29,10 @@ pub(crate) fn csv(table: &Table) -> String {
 fn heads(table: &Table, column: &Column, spread: &Option<Spread>) -> Vec<String> {
     let name = match column.derived {
         None => column.name.clone(),
-        Some(Derived::Growth) => format!("growth({})", column.name),
-        Some(Derived::Ratio) => format!("ratio({})", column.name),
-        Some(Derived::Speedup) => format!("speedup({})", column.name),
-        Some(Derived::Difference) => format!("difference({})", column.name),
+        Some(ComputedFunction::Growth) => format!("growth({})", column.name),
+        Some(ComputedFunction::Ratio) => format!("ratio({})", column.name),
+        Some(ComputedFunction::Speedup) => format!("speedup({})", column.name),
+        Some(ComputedFunction::Difference) => format!("difference({})", column.name),
     };
     let part = column.part.as_ref().and_then(|part| table.point(part));
     let name = part.map_or(name.clone(), |part| format!("{name} {part}"));

@@ -4,19 +4,19 @@ use flow_core::reason::BuiltinFault;
 use serde_json::Value;
 
 use super::digits::Reading;
-use super::groups::{Groups, Measured, add, add_one};
+use super::groups::{ColumnValues, Groups, add, add_one};
 use super::model::{Cell, Column, Content, Note, Table};
-use super::with::{Derived, TableWith, Text};
+use super::with::{ComputedFunction, TableWith, Text};
 use crate::columns::{hardware, same, unlike, written};
 use crate::format::Format;
 
 /// Adds the column `derived(name)`. Returns how its values follow from the shown numbers of `name`.
 pub(crate) fn derive(
     table: &mut Table,
-    derived: Derived,
+    derived: ComputedFunction,
     name: &str,
     label: Option<Text>,
-    measured: &Measured,
+    measured: &ColumnValues,
     with: &TableWith,
     groups: &Groups<'_>,
 ) -> Result<Reading, BuiltinFault> {
@@ -24,7 +24,7 @@ pub(crate) fn derive(
     let of = of.and_then(|column| column.label.clone());
     let show = Format::change();
     let mut column = Column { name: name.to_owned(), derived: Some(derived), label, of, show, ..Column::default() };
-    if derived == Derived::Difference {
+    if derived == ComputedFunction::Difference {
         if groups.parts.len() != 2 {
             return Err(no_difference(name, with.split.as_ref().map(|_| groups.parts.len())));
         }
@@ -42,15 +42,15 @@ pub(crate) fn derive(
         add_one(table, column, cells);
         return Ok(reading);
     }
-    if derived != Derived::Growth {
+    if derived != ComputedFunction::Growth {
         column.show = Format::times();
         let of = with.baseline.iter().flatten().map(|(axis, value)| format!("{axis}={}", written(value)));
         table.note(Note::Baseline { of: of.collect::<Vec<_>>().join(", ") });
     }
     let of: fn(f64, f64) -> f64 = match derived {
         // A change from a value that is not positive has no meaningful ratio.
-        Derived::Growth => |a, b| if b > 0.0 { a / b - 1.0 } else { f64::NAN },
-        Derived::Ratio => |a, b| a / b,
+        ComputedFunction::Growth => |a, b| if b > 0.0 { a / b - 1.0 } else { f64::NAN },
+        ComputedFunction::Ratio => |a, b| a / b,
         _ => |a, b| b / a,
     };
     let mut reading = Reading { show: column.show.clone(), pairs: Vec::new(), of };
@@ -59,12 +59,12 @@ pub(crate) fn derive(
         let mut line = Vec::new();
         for part in 0..groups.parts.len() {
             let base = match derived {
-                Derived::Growth => above(groups, row).map(|above| (above, part)),
+                ComputedFunction::Growth => above(groups, row).map(|above| (above, part)),
                 _ => baseline(with, table, groups, row, part)?,
             };
             let cell = match (base, derived) {
                 (None, _) => Cell::new(Content::Absent),
-                (Some(base), Derived::Growth) => growth(table, groups, measured, (row, part), base, of),
+                (Some(base), ComputedFunction::Growth) => growth(table, groups, measured, (row, part), base, of),
                 (Some(base), _) => combine(table, groups, measured, (row, part), base, of),
             };
             if let (Some(base), Some(_)) = (base, cell.number()) {
@@ -129,7 +129,7 @@ fn baseline(
 fn growth(
     table: &mut Table,
     groups: &Groups<'_>,
-    measured: &Measured,
+    measured: &ColumnValues,
     at: (usize, usize),
     above: (usize, usize),
     of: fn(f64, f64) -> f64,
@@ -147,7 +147,7 @@ fn growth(
 fn combine(
     table: &mut Table,
     groups: &Groups<'_>,
-    measured: &Measured,
+    measured: &ColumnValues,
     at: (usize, usize),
     base: (usize, usize),
     f: impl Fn(f64, f64) -> f64,

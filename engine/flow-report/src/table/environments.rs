@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flow_core::{Difference, Digest, Environment, StepResult};
 use indexmap::IndexMap;
 
-use super::model::{Note, Varying};
+use super::model::{Note, VaryingVersion};
 
 /// So many differences are named.
 const NAMED: usize = 6;
@@ -35,10 +35,10 @@ pub(super) fn note<'r>(
         varying.entry(name).or_default().extend(values);
     }
     let more = varying.len().saturating_sub(NAMED) as u32;
-    let varying: Vec<Varying> = varying
+    let varying: Vec<VaryingVersion> = varying
         .into_iter()
         .take(NAMED)
-        .map(|(name, values)| Varying { name, values: values.into_iter().collect() })
+        .map(|(name, values)| VaryingVersion { name, values: values.into_iter().collect() })
         .collect();
     (!varying.is_empty()).then_some(Note::Environments { varying, more })
 }

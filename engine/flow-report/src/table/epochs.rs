@@ -18,30 +18,30 @@ pub(super) const EPOCH_TIME: &str = "epoch_time";
 
 /// The unit of a series row: an epoch or a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Along {
+pub(super) enum SeriesUnit {
     Epoch,
     Step,
 }
 
-impl Along {
+impl SeriesUnit {
     /// Whether rows are epochs or steps, for a step with these axes. `None` if all rows are axes.
-    pub(super) fn of(with: &TableWith, axes: &[&str]) -> Option<Along> {
+    pub(super) fn of(with: &TableWith, axes: &[&str]) -> Option<SeriesUnit> {
         let named = |name: &str| with.rows.list().iter().any(|axis| axis == name) && !axes.contains(&name);
-        if named(EPOCH) { Some(Along::Epoch) } else { named(STEP).then_some(Along::Step) }
+        if named(EPOCH) { Some(SeriesUnit::Epoch) } else { named(STEP).then_some(SeriesUnit::Step) }
     }
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Along::Epoch => EPOCH,
-            Along::Step => STEP,
+            SeriesUnit::Epoch => EPOCH,
+            SeriesUnit::Step => STEP,
         }
     }
 
     /// The row of a point. A point at epoch 0.5 is in row 1, the epoch that was running.
     fn row(self, point: &Point) -> Option<i64> {
         let place = match self {
-            Along::Epoch => point.key.epoch?.ceil(),
-            Along::Step => point.key.step?,
+            SeriesUnit::Epoch => point.key.epoch?.ceil(),
+            SeriesUnit::Step => point.key.step?,
         };
         Some(place as i64)
     }
@@ -78,7 +78,7 @@ pub(super) fn with_parts(with: &TableWith) -> TableWith {
 }
 
 /// Splits a result into one per row. A result without such rows stays whole, for example one that ran out of memory.
-pub(super) fn each(result: &StepResult, series: Option<&Series>, along: Along, parts: bool) -> Vec<StepResult> {
+pub(super) fn each(result: &StepResult, series: Option<&Series>, along: SeriesUnit, parts: bool) -> Vec<StepResult> {
     let mut rows: BTreeMap<(u32, i64), BTreeMap<&str, f64>> = BTreeMap::new();
     let known = series.filter(|_| result.outcome == Outcome::Ok);
     for (name, points) in known.into_iter().flat_map(|series| &series.metrics) {
@@ -119,8 +119,9 @@ fn metrics(result: &StepResult, values: BTreeMap<&str, f64>) -> BTreeMap<String,
     values.into_iter().map(metric).collect()
 }
 
-fn usage(result: &StepResult, series: &Series, along: Along, (part, row): (u32, i64)) -> Usage {
-    let is_row = |of: &&flow_core::TimedEpoch| along == Along::Epoch && (of.part, i64::from(of.epoch)) == (part, row);
+fn usage(result: &StepResult, series: &Series, along: SeriesUnit, (part, row): (u32, i64)) -> Usage {
+    let is_row =
+        |of: &&flow_core::TimedEpoch| along == SeriesUnit::Epoch && (of.part, i64::from(of.epoch)) == (part, row);
     let epoch = series.epoch_times.iter().find(is_row);
     let mut usage = epoch.map_or_else(Usage::default, |epoch| used(result, series, epoch.span()));
     // The first row has no `epoch_time` if it includes start-up, nor has the only one.
@@ -195,7 +196,7 @@ mod tests {
             if !timed.is_empty() {
                 series.metrics.insert(EPOCH_TIME.to_owned(), timed.map(point).collect());
             }
-            let wall = |epoch: u32| usage(&result, &series, Along::Epoch, (0, i64::from(epoch))).wall_s;
+            let wall = |epoch: u32| usage(&result, &series, SeriesUnit::Epoch, (0, i64::from(epoch))).wall_s;
             (1..=epochs).map(wall).collect::<Vec<_>>()
         };
         assert_eq!(walls(3, 2..=3), [None, Some(1.0), Some(1.0)]);

@@ -25,7 +25,7 @@ impl<'a> Groups<'a> {
 }
 
 /// Values of a column by row, then part, with their unit.
-pub(crate) struct Measured {
+pub(crate) struct ColumnValues {
     pub(crate) unit: String,
     pub(crate) declared: bool,
     pub(crate) cells: Vec<Vec<Cell>>,

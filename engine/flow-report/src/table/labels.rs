@@ -41,7 +41,7 @@ pub(crate) fn everywhere<T: Serialize + DeserializeOwned>(model: &T, labels: &La
     }
     let written = serde_json::to_string(model).ok()?;
     let read = |renaming: &mut Renaming<'_>| {
-        let mut value: Ordered = serde_json::from_str(&written).ok()?;
+        let mut value: OrderedJson = serde_json::from_str(&written).ok()?;
         renaming.walk("", &mut value);
         serde_json::from_str(&serde_json::to_string(&value).ok()?).ok()
     };
@@ -62,13 +62,13 @@ pub(crate) fn everywhere<T: Serialize + DeserializeOwned>(model: &T, labels: &La
 /// JSON with ordered maps, because the order of axes is the order of columns.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Ordered {
+enum OrderedJson {
     Null,
     Bool(bool),
     Number(serde_json::Number),
     Text(String),
-    List(Vec<Ordered>),
-    Map(IndexMap<String, Ordered>),
+    List(Vec<OrderedJson>),
+    Map(IndexMap<String, OrderedJson>),
 }
 
 /// Replaces numbers that head rows and columns by their names.
@@ -112,35 +112,35 @@ struct Renaming<'a> {
 
 impl Renaming<'_> {
     /// Walks the value of a key.
-    fn walk(&mut self, key: &str, value: &mut Ordered) {
+    fn walk(&mut self, key: &str, value: &mut OrderedJson) {
         match value {
-            Ordered::Text(text) => {
+            OrderedJson::Text(text) => {
                 if let Some(label) = renamed(text, self.names, &BETWEEN) {
                     *text = label;
                     self.touched.insert(key.to_owned());
                 }
             }
-            Ordered::List(values) => values.iter_mut().for_each(|value| self.walk(key, value)),
-            Ordered::Map(axes) if key == "axes" => axes.iter_mut().for_each(|(axis, value)| self.axis(axis, value)),
-            Ordered::Map(fields) => {
+            OrderedJson::List(values) => values.iter_mut().for_each(|value| self.walk(key, value)),
+            OrderedJson::Map(axes) if key == "axes" => axes.iter_mut().for_each(|(axis, value)| self.axis(axis, value)),
+            OrderedJson::Map(fields) => {
                 for (key, value) in fields {
                     if !self.kept.contains(key) {
                         self.walk(key, value);
                     }
                 }
             }
-            Ordered::Null | Ordered::Bool(_) | Ordered::Number(_) => {}
+            OrderedJson::Null | OrderedJson::Bool(_) | OrderedJson::Number(_) => {}
         }
     }
 
-    fn axis(&self, axis: &str, value: &mut Ordered) {
+    fn axis(&self, axis: &str, value: &mut OrderedJson) {
         let written = match value {
-            Ordered::Text(text) => text.clone(),
-            Ordered::Number(number) => number.to_string(),
+            OrderedJson::Text(text) => text.clone(),
+            OrderedJson::Number(number) => number.to_string(),
             _ => return,
         };
         if let Some(label) = self.names.get(&point(axis, &written)) {
-            *value = Ordered::Text(label.clone());
+            *value = OrderedJson::Text(label.clone());
         }
     }
 }

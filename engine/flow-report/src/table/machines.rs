@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::epochs::EPOCH;
 use super::model::{Note, Table};
-use super::with::{ColumnWith, Derived, OneOrMany, TableWith, parse_column};
+use super::with::{ColumnWith, ComputedFunction, OneOrMany, TableWith, parse_column};
 use crate::caveats::Caveats;
 use crate::columns::written;
 
@@ -36,7 +36,8 @@ pub(super) fn possible(with: &TableWith) -> Result<(), BuiltinFault> {
 pub(super) fn split(with: &TableWith) -> Option<TableWith> {
     let rows = with.rows.list();
     let has_place = rows.iter().chain(&with.split).any(|axis| axis == MACHINE) || with.only.contains_key(MACHINE);
-    let of_split = |column: &ColumnWith| matches!(parse_column(column.text()), Ok((Some(Derived::Difference), _)));
+    let of_split =
+        |column: &ColumnWith| matches!(parse_column(column.text()), Ok((Some(ComputedFunction::Difference), _)));
     let needs_split = with.reference.is_some() || with.split.is_some() && with.columns.iter().any(of_split);
     if !with.machines || has_place || rows.is_empty() || needs_split {
         return None;

@@ -3,9 +3,9 @@
 use flow_core::{Outcome, reason::Cause};
 use unicode_width::UnicodeWidthStr;
 
-use super::model::{Cell, Column, Content, Ended, Note, Row, Spread, Table};
+use super::model::{Cell, Column, Content, Note, OutcomeCount, Row, Spread, Table};
 use super::reference::beside;
-use super::with::{Derived, Text};
+use super::with::{ComputedFunction, Text};
 use crate::format::Format;
 use crate::safe;
 use crate::words::{Args, Words, fields};
@@ -110,7 +110,7 @@ fn columnwise(table: &Table) -> Vec<Table> {
     if !many || !all_split || shown.is_empty() {
         return vec![table.clone()];
     }
-    let only = |what: &(String, Option<Derived>, Option<Text>)| {
+    let only = |what: &(String, Option<ComputedFunction>, Option<Text>)| {
         let at: Vec<usize> =
             (0..table.columns.len()).filter(|at| table.columns[*at].key || of(&table.columns[*at]) == *what).collect();
         let cells = |row: &Row| at.iter().filter_map(|at| row.cells.get(*at).cloned()).collect();
@@ -213,11 +213,11 @@ fn label(column: &Column, words: &Words, lang: &str, follows: bool) -> String {
     let name = labelled.unwrap_or_else(|| name(&column.name, words, lang));
     let key = match (column.derived, follows) {
         // A difference is recognisable by its part, `v11 − v7`.
-        (None | Some(Derived::Difference), _) => return name,
-        (Some(Derived::Growth), true) => "growth-short",
-        (Some(Derived::Growth), false) => "growth-of",
-        (Some(Derived::Ratio), _) => "ratio-of",
-        (Some(Derived::Speedup), _) => "speedup-of",
+        (None | Some(ComputedFunction::Difference), _) => return name,
+        (Some(ComputedFunction::Growth), true) => "growth-short",
+        (Some(ComputedFunction::Growth), false) => "growth-of",
+        (Some(ComputedFunction::Ratio), _) => "ratio-of",
+        (Some(ComputedFunction::Speedup), _) => "speedup-of",
     };
     let inside = match key {
         "growth-short" => String::new(),
@@ -394,7 +394,7 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
             (if *more == 0 { "" } else { "-several" }, args.with("why", why))
         }
         Note::Partial { used, of, ended: others } => {
-            let each = others.iter().map(|Ended { outcome, gpu, n }| {
+            let each = others.iter().map(|OutcomeCount { outcome, gpu, n }| {
                 let args = Args::new().with("n", n.to_string()).with("outcome", ended(*outcome, *gpu, words, lang));
                 words.text(lang, "partial-ended", &args)
             });

@@ -18,7 +18,7 @@ mod narrow;
 mod reference;
 mod with;
 
-pub use model::{Cell, Column, Content, Ended, Note, Reference, Row, Spread, Table};
+pub use model::{Cell, Column, Content, Note, OutcomeCount, Reference, Row, Spread, Table};
 pub use with::TableWith;
 
 pub(crate) use build::build;
@@ -32,4 +32,4 @@ pub(crate) use machines::MACHINE;
 pub(crate) use markdown::{Grid, Names, content, earlier, inline, markdown, name, plain, with_spread, worded};
 pub(crate) use model::{Center, unknown_column, unknown_columns};
 pub(crate) use narrow::narrow;
-pub(crate) use with::{ByLanguage, Derived, Text};
+pub(crate) use with::{ByLanguage, ComputedFunction, Text};

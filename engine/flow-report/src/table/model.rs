@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::with::{Derived, Text};
+use super::with::{ComputedFunction, Text};
 use crate::Format;
 use crate::caveats::Caveats;
 use crate::columns::{self, NotFinite};
@@ -82,7 +82,7 @@ pub struct Column {
     pub name: String,
     /// The function that is computed from it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub derived: Option<Derived>,
+    pub derived: Option<ComputedFunction>,
     /// The value of the split that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
@@ -192,7 +192,7 @@ pub enum Content {
 
 /// How many results have the same outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct OutcomeCount {
     pub outcome: Outcome,
     /// Whether it was a GPU that ran out of memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -293,7 +293,7 @@ pub enum Note {
         of: u32,
         /// The outcomes of the others.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        ended: Vec<Ended>,
+        ended: Vec<OutcomeCount>,
     },
     /// The point that ratios and speed-ups compare with.
     Baseline {
@@ -360,7 +360,7 @@ pub enum Note {
     OtherProgram { machine: String },
     /// The results come from different software environments.
     Environments {
-        varying: Vec<Varying>,
+        varying: Vec<VaryingVersion>,
         /// How many more differences there are.
         more: u32,
     },
@@ -372,7 +372,7 @@ pub enum Note {
 
 /// A program or package that differs among results, with its versions; a program has none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Varying {
+pub struct VaryingVersion {
     pub name: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
@@ -502,7 +502,7 @@ impl Table {
     }
 
     /// The position of a column.
-    pub fn find(&self, name: &str, derived: Option<Derived>, part: Option<&str>) -> Option<usize> {
+    pub fn find(&self, name: &str, derived: Option<ComputedFunction>, part: Option<&str>) -> Option<usize> {
         let fits = |c: &Column| c.name == name && c.derived == derived;
         // A column that does not vary between the parts appears once, for all of them.
         self.columns

@@ -3,7 +3,7 @@
 use flow_core::Best;
 
 use super::model::{Column, Content, Row, Table};
-use super::with::Derived;
+use super::with::ComputedFunction;
 
 /// Maximum columns and rows that can be read at a glance.
 const COLUMNS: usize = 6;
@@ -42,7 +42,7 @@ pub(crate) fn narrow(table: &Table, about: &[&str], ranked: Option<&str>) -> Tab
 /// The measured columns to show: all parts of a quantity or none. Only if the first quantity does not fit, some of its
 /// parts.
 fn columns(table: &Table, about: &[&str], room: usize) -> Vec<usize> {
-    let mut quantities: Vec<(&str, Option<Derived>)> = Vec::new();
+    let mut quantities: Vec<(&str, Option<ComputedFunction>)> = Vec::new();
     for Column { name, derived, key, .. } in &table.columns {
         if !key && !quantities.contains(&(name, *derived)) {
             quantities.push((name, *derived));

@@ -56,7 +56,7 @@ const TOGETHER: &str = " together";
 
 /// The figures of a file.
 #[derive(Default)]
-pub(super) struct Earlier {
+pub(super) struct ReferenceFigures {
     /// Results, in the order of the current ones.
     pub(super) results: Vec<StepResult>,
     /// Times in a co-run group.
@@ -67,7 +67,7 @@ pub(super) struct Earlier {
 /// A figure of the file: the label of its result, its name, and the part of the split.
 type Place = (String, String, Option<String>);
 
-impl Earlier {
+impl ReferenceFigures {
     /// Marks figures with the number of digits that they were given with, because more digits in the table would be
     /// invented.
     pub(super) fn keep_digits(&self, table: &mut Table) {
@@ -101,7 +101,7 @@ pub(super) fn results(
     table: &mut Table,
     now: &[&StepResult],
     input: &BuiltinInput,
-) -> Result<Earlier, BuiltinFault> {
+) -> Result<ReferenceFigures, BuiltinFault> {
     let name = reference.name();
     let file = || name.to_owned();
     let bytes = input.files.get(&reference.file).ok_or_else(|| BuiltinFault::ReferenceAbsent { file: file() })?;
@@ -135,7 +135,7 @@ pub(super) fn results(
     }
     let mut names: Vec<String> = Vec::new();
     for column in &with.columns {
-        let (ColumnWith::Name(text) | ColumnWith::Labelled(super::with::Labelled { column: text, .. })) = column;
+        let (ColumnWith::Name(text) | ColumnWith::Labelled(super::with::ColumnLabel { column: text, .. })) = column;
         let (_, own) = parse_column(text)?;
         if !names.contains(&own) && !table.rows.contains(&own) && own != "outcome" {
             names.push(own);
@@ -174,7 +174,7 @@ pub(super) fn results(
                     }
                     (None, None) => 1.0,
                 };
-                of_part.push(Taken { own, group, at: column.at, unit, factor });
+                of_part.push(UsedColumn { own, group, at: column.at, unit, factor });
             }
             asked.push(called);
         }
@@ -196,7 +196,7 @@ pub(super) fn results(
             at.ok_or_else(|| BuiltinFault::ReferenceWithoutHead { file: file(), head: head.clone(), heads: heads() })?;
         only.push((at, value));
     }
-    if columns.iter().flatten().all(|taken: &Taken<'_>| unshown == Some(taken.own)) {
+    if columns.iter().flatten().all(|taken: &UsedColumn<'_>| unshown == Some(taken.own)) {
         let own = names.into_iter().collect();
         return Err(BuiltinFault::ReferenceOfNothing { file: file(), own, heads: heads() });
     }
@@ -246,7 +246,7 @@ pub(super) fn results(
                     BuiltinFault::ReferenceNoOutcome { place, text }
                 })?);
             }
-            for Taken { own, group, at: column, unit, factor } in columns {
+            for UsedColumn { own, group, at: column, unit, factor } in columns {
                 let text = cells[*column].as_str();
                 if NOTHING.contains(&text) {
                     continue;
@@ -293,11 +293,11 @@ pub(super) fn results(
     }
     notes.into_iter().for_each(|note| _ = table.note(note));
     matched.sort_by_key(|(at, _)| *at);
-    Ok(Earlier { results: matched.into_iter().map(|(_, result)| result).collect(), together, digits })
+    Ok(ReferenceFigures { results: matched.into_iter().map(|(_, result)| result).collect(), together, digits })
 }
 
 /// A column whose numbers are used.
-struct Taken<'a> {
+struct UsedColumn<'a> {
     own: &'a String,
     /// Whether the numbers are times in a co-run group.
     group: bool,

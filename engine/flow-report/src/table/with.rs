@@ -85,7 +85,7 @@ pub enum ColumnWith {
     /// `epoch_time`
     Name(String),
     /// `{column: epoch_time, label: {en: Time, zh: 用时}}`
-    Labelled(Labelled),
+    Labelled(ColumnLabel),
 }
 
 impl ColumnWith {
@@ -101,7 +101,7 @@ impl ColumnWith {
 /// A column with a label.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Labelled {
+pub struct ColumnLabel {
     /// Its name.
     pub column: String,
     /// The label in each language. It is plain text, not Markdown, because charts show it too.
@@ -176,7 +176,7 @@ impl OneOrMany {
 /// The function of a computed column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Derived {
+pub enum ComputedFunction {
     /// Relative change from the row above.
     Growth,
     /// Value divided by the baseline.
@@ -188,16 +188,16 @@ pub enum Derived {
 }
 
 /// Parses a bare column name, or a function of one such as `growth(epoch_time)`.
-pub(crate) fn parse_column(text: &str) -> Result<(Option<Derived>, String), BuiltinFault> {
+pub(crate) fn parse_column(text: &str) -> Result<(Option<ComputedFunction>, String), BuiltinFault> {
     let text = text.trim();
     let Some((function, rest)) = text.split_once('(') else {
         return Ok((None, text.to_owned()));
     };
     let derived = match function.trim() {
-        "growth" => Derived::Growth,
-        "ratio" => Derived::Ratio,
-        "speedup" => Derived::Speedup,
-        "difference" => Derived::Difference,
+        "growth" => ComputedFunction::Growth,
+        "ratio" => ComputedFunction::Ratio,
+        "speedup" => ComputedFunction::Speedup,
+        "difference" => ComputedFunction::Difference,
         other => {
             return Err(BuiltinFault::NoSuchFunction { column: text.to_owned(), function: other.to_owned() });
         }

@@ -2,7 +2,7 @@
 //! them.
 
 use crate::common::analyses::{add, metric, reported, said};
-use crate::common::{With, add_table, bullets, input, number, published, result, text, view};
+use crate::common::{ResultExt, add_table, bullets, input, number, published, result, text, view};
 use flow_core::BuiltinInput;
 use serde_json::json;
 

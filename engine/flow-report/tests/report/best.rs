@@ -1,7 +1,7 @@
 //! `flow/best`: the best point, and the points that cannot be distinguished from it.
 
 use crate::common::analyses::{add, metric, said};
-use crate::common::{With, add_table, input, number, published, result, run, text, view, whole};
+use crate::common::{ResultExt, add_table, input, number, published, result, run, text, view, whole};
 use serde_json::json;
 
 #[test]

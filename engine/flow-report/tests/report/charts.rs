@@ -1,6 +1,6 @@
 //! Charts that an author asks for in a section, and epochs that are not epochs of a training.
 
-use crate::common::{With, add_table, curve, input, result, run, text, timed, view, whole};
+use crate::common::{ResultExt, add_table, curve, input, result, run, text, timed, view, whole};
 use flow_core::{BuiltinInput, BuiltinOutput, Series};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Statements about two versions are supported by all rows together, and by repetitions.
 
-use crate::common::{With, add_table, bullets, input, reported, result, run, text, view};
+use crate::common::{ResultExt, add_table, bullets, input, reported, result, run, text, view};
 use flow_core::StepResult;
 use serde_json::json;
 

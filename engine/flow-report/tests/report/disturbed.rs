@@ -1,6 +1,6 @@
 //! Caveats for times that were measured while other programs used the CPU.
 
-use crate::common::{With, add_table, bullets, honest, input, result, run, text, view};
+use crate::common::{ResultExt, add_table, bullets, honest, input, result, run, text, view};
 use flow_core::{BuiltinInput, CorunGpus, StepResult, StepView};
 use serde_json::{Value, json};
 

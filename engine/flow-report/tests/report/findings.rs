@@ -1,7 +1,7 @@
 //! Statements of a report are supported by its figures: along an axis, by repetitions, by epochs that are long enough
 //! and numerous enough.
 
-use crate::common::{With, add_table, bullets, input, remarks, reported, result, view};
+use crate::common::{ResultExt, add_table, bullets, input, remarks, reported, result, view};
 use flow_core::{Outcome, StepResult};
 use serde_json::json;
 

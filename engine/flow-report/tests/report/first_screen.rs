@@ -1,7 +1,7 @@
 //! The visible part of a report before anything is unfolded: the answer first, a table, a chart and a few findings, in
 //! one language.
 
-use crate::common::{With, add_table, curve, feb08, figures, first_screens, input, result, run, view, whole};
+use crate::common::{ResultExt, add_table, curve, feb08, figures, first_screens, input, result, run, view, whole};
 use flow_core::{BuiltinInput, CorunGpus, Outcome, StepResult};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The head of a report: the hardware and the repository of the measurements, without any folder of the machine.
 
-use crate::common::{With, add_table, feb08, input, result, run, text, view};
+use crate::common::{ResultExt, add_table, feb08, input, result, run, text, view};
 use flow_core::reason::Disturbance;
 use flow_core::{Builtins, CorunGpus, GpuFacts, PublishJob, PublishWhat, Replace, Revision};
 use serde_json::json;

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, sync::LazyLock, thread};
 
-use crate::common::{REPORTS, With, add_table, feb08, input, result, run, text, view};
+use crate::common::{REPORTS, ResultExt, add_table, feb08, input, result, run, text, view};
 use flow_core::reason::{Cause, Disturbance, ProfileReason, Texts};
 use flow_core::{
     BuiltinInput, BuiltinOutput, Builtins, GpuFacts, Machine, PublishJob, PublishWhat, Replace, StepResult,

@@ -1,6 +1,6 @@
 //! Findings of a report about load over time.
 
-use crate::common::{With, add_table, bullets, feb08, honest, input, result, run, text, timed, view, whole};
+use crate::common::{ResultExt, add_table, bullets, feb08, honest, input, result, run, text, timed, view, whole};
 use serde_json::{Value, json};
 
 /// The findings about trainings with this CPU use at the ends of epochs, and 25% otherwise.

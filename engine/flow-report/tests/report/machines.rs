@@ -1,6 +1,6 @@
 //! `machines:` of a table: results of other machines appear next to the own ones, and are never averaged with them.
 
-use crate::common::{With, add_table, input, reported, result, run, text, view, whole};
+use crate::common::{ResultExt, add_table, input, reported, result, run, text, view, whole};
 use flow_core::{Digest, Foreign, ForeignProcess, KeptInput, KeptOutput, Outcome, StepResult};
 use serde_json::{Value, json};
 

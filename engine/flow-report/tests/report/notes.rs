@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{With, curve, input, result, run, text, view};
+use crate::common::{ResultExt, curve, input, result, run, text, view};
 use flow_core::reason::{Cause, Disturbance, NoMetrics};
 use flow_core::{EarlierUsage, Outcome, Series, StepResult};
 use serde_json::json;

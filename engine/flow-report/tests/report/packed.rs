@@ -1,6 +1,6 @@
 //! Findings of a report about packed trainings, compared with one after another.
 
-use crate::common::{With, add_table, bullets, honest, input, result, run, text, view};
+use crate::common::{ResultExt, add_table, bullets, honest, input, result, run, text, view};
 use flow_core::{BuiltinInput, Outcome, StepResult};
 use serde_json::{Value, json};
 

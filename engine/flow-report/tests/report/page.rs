@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{REPORTS, With, add_table, feb08, input, result, run, view, whole};
+use crate::common::{REPORTS, ResultExt, add_table, feb08, input, result, run, view, whole};
 use flow_core::BuiltinInput;
 use roxmltree::Node;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Earlier figures next to the current ones: the reading of a CSV file, the computed columns, and the findings about
 //! both.
 
-use crate::common::{With, add_table, bullets, honest, input, result, run, text, view};
+use crate::common::{ResultExt, add_table, bullets, honest, input, result, run, text, view};
 use flow_core::{BuiltinInput, BuiltinOutput, CorunGpus, Outcome, StepView};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! `flow/report`: complete reports in both languages, and the properties of every report.
 
 use crate::common::{
-    With, add_table, bullets, feb08, honest, input, number, published, remarks, result, run, text, view, whole,
+    ResultExt, add_table, bullets, feb08, honest, input, number, published, remarks, result, run, text, view, whole,
 };
 use flow_core::Outcome;
 use flow_core::reason::{Cause, Disturbance};

@@ -1,6 +1,6 @@
 //! Simulated schedules in reports: their charts, and the findings about policies.
 
-use crate::common::{With, add_table, bullets, honest, input, result, run, text, view};
+use crate::common::{ResultExt, add_table, bullets, honest, input, result, run, text, view};
 use flow_core::{BuiltinInput, StepResult};
 use flow_report::{Bar, Gantt, Reports};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{With, add_table, curve, input, result, run, text, timed, view};
+use crate::common::{ResultExt, add_table, curve, input, result, run, text, timed, view};
 use flow_core::{Outcome, Series};
 use serde_json::json;
 
@@ -95,11 +95,14 @@ fn the_load_of_a_gpu_in_an_epoch_of_less_than_a_second_is_a_gap() {
 }
 
 /// Part, epoch, step and value.
-type At = (u32, Option<f64>, Option<f64>, f64);
+type SeriesPoint = (u32, Option<f64>, Option<f64>, f64);
 
-fn series_of(metrics: &[(&str, &[At])]) -> Series {
-    let point =
-        |&(part, epoch, step, value): &At| flow_core::Point { part, key: flow_core::Key { epoch, step }, value };
+fn series_of(metrics: &[(&str, &[SeriesPoint])]) -> Series {
+    let point = |&(part, epoch, step, value): &SeriesPoint| flow_core::Point {
+        part,
+        key: flow_core::Key { epoch, step },
+        value,
+    };
     let metrics = metrics.iter().map(|(name, points)| ((*name).to_owned(), points.iter().map(point).collect()));
     Series { metrics: metrics.collect(), ..Series::default() }
 }

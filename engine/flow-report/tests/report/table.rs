@@ -1,6 +1,6 @@
 //! `flow/table`: published tables have the measured numbers, and numbers that cannot be compared are not compared.
 
-use crate::common::{With, add_table, input, number, published, result, run, text, view};
+use crate::common::{ResultExt, add_table, input, number, published, result, run, text, view};
 use flow_core::reason::{Cause, Disturbance, Memory};
 use flow_core::{Digest, Environment, Outcome};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Co-run groups in reports: published experiments get the verdict of their notes, and a group that cannot be judged
 //! says why.
 
-use crate::common::{With, add_table, feb08, honest, input, number, published, result, run, text, view};
+use crate::common::{ResultExt, add_table, feb08, honest, input, number, published, result, run, text, view};
 use flow_core::reason::Disturbance;
 use flow_core::{CorunGpus, Outcome};
 use serde_json::json;

@@ -4,7 +4,7 @@ use flow_core::reason::{Cause, ProfileReason};
 use flow_core::{BuiltinInput, CorunGpus, Outcome, Series, StepResult};
 use serde_json::{Value, json};
 
-use super::{With, add_table, input, number, published, result, view};
+use super::{ResultExt, add_table, input, number, published, result, view};
 
 /// Figures that were not published. Plausible values fill the gaps: top-1, loader waits, GPU load.
 const TOP1: [(f64, f64); 4] = [(0.952, 0.949), (0.948, 0.951), (0.941, 0.944), (0.930, 0.928)];

@@ -69,7 +69,7 @@ pub(crate) fn result(step: &str, axes: &[(&str, Value)], gpus: usize) -> StepRes
 }
 
 /// Adds figures and facts to a result.
-pub(crate) trait With: Sized {
+pub(crate) trait ResultExt: Sized {
     fn metric(self, name: &str, value: f64, unit: &str) -> Self;
     fn noisy(self, name: &str, value: f64, unit: &str, sd: f64, epochs: u32) -> Self;
     fn epoch_time(self, seconds: f64) -> Self {
@@ -86,7 +86,7 @@ pub(crate) trait With: Sized {
     fn on_cpu(self) -> Self;
 }
 
-impl With for StepResult {
+impl ResultExt for StepResult {
     fn metric(mut self, name: &str, value: f64, unit: &str) -> Self {
         self.metrics.insert(name.into(), Metric { value, unit: unit.into(), epochs: None, sd: None, values: vec![] });
         self
