@@ -13,7 +13,7 @@ use crate::args::{Global, OfRun, Selection, WorkflowArg};
 use crate::at_hand;
 use crate::error::{self, CliError};
 use crate::output::{self, NOTE, Output, styled};
-use crate::screen::{Shown, View};
+use crate::screen::{InstanceView, View};
 use crate::words;
 
 mod living;
@@ -214,7 +214,7 @@ pub(crate) fn run_with(
     global: &Global,
     of: &OfRun,
     step: &str,
-    did: impl Fn(&Shown) -> bool,
+    did: impl Fn(&InstanceView) -> bool,
     output: &mut Output,
 ) -> Result<(StoreLocation, RunDir, View), CliError> {
     let mut place = StoreLocation::of_workflow(global, of, output)?;
@@ -230,11 +230,11 @@ impl StoreLocation {
         &self,
         run: Option<&str>,
         step: &str,
-        did: impl Fn(&Shown) -> bool,
+        did: impl Fn(&InstanceView) -> bool,
         output: &mut Output,
     ) -> Result<(RunDir, View), CliError> {
         let (last, view) = self.view(run)?;
-        let named = |view: &View, did: &dyn Fn(&Shown) -> bool| {
+        let named = |view: &View, did: &dyn Fn(&InstanceView) -> bool| {
             view.instances.values().any(|shown| flow_core::selects(step, &shown.label) && did(shown))
         };
         let has = |view: &View| named(view, &did);
@@ -252,17 +252,17 @@ impl StoreLocation {
 }
 
 /// Attempts of an earlier run that the last run did not start again, by label.
-pub(crate) struct Tried {
+pub(crate) struct TriedAttempts {
     pub(crate) view: View,
     instances: BTreeMap<String, InstanceId>,
 }
 
-impl Tried {
-    pub(crate) fn get(&self, label: &str) -> Option<&Shown> {
+impl TriedAttempts {
+    pub(crate) fn get(&self, label: &str) -> Option<&InstanceView> {
         self.view.instances.get(self.instances.get(label)?)
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Shown> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &InstanceView> {
         self.instances.values().filter_map(|id| self.view.instances.get(id))
     }
 }
@@ -274,9 +274,9 @@ pub(crate) fn tried_earlier(
     of: &OfRun,
     view: &View,
     asked: impl Fn(&str) -> bool,
-    serves: impl Fn(&Shown) -> bool,
+    serves: impl Fn(&InstanceView) -> bool,
     output: &mut Output,
-) -> Result<Vec<Tried>, CliError> {
+) -> Result<Vec<TriedAttempts>, CliError> {
     let unread = view.instances.values().filter(|shown| shown.is_unread() && asked(&shown.label));
     let mut unread: BTreeSet<String> = unread.map(|shown| shown.label.clone()).collect();
     let Some(start) = view.start.as_ref().filter(|_| of.run.is_none() && !unread.is_empty()) else {
@@ -297,7 +297,7 @@ pub(crate) fn tried_earlier(
         let names: Vec<&str> = instances.keys().map(String::as_str).collect();
         let names = words::named(&names);
         output.note(format!("{} the last run did not start {names}: showing run {run}", styled(NOTE, "note:")))?;
-        found.push(Tried { view, instances });
+        found.push(TriedAttempts { view, instances });
     }
     Ok(found)
 }

@@ -12,11 +12,11 @@ use flow_store::RebuiltDatabase;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
-use super::Done;
+use super::CommandResult;
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, styled};
-use crate::reasons::{self, Because};
+use crate::reasons::{self, InstanceReason};
 use crate::{place, words};
 
 /// Arguments of `flow accept`.
@@ -51,7 +51,7 @@ pub(crate) struct Accept {
 }
 
 impl Accept {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let reason = self.reason.as_deref().unwrap_or_default().trim();
         if reason.is_empty() {
             let what = if self.steps.is_empty() { "--environments".to_owned() } else { self.steps.join(" ") };
@@ -88,14 +88,15 @@ impl Accept {
                 AcceptAnswer::Kept { id, changed, result, .. } => {
                     let (why, of) = (RunReasons::of(changed), whose(&result.run));
                     let words = format!("{of}: {}", reasons::why(&why));
-                    form = (!output.verbose).then(|| Value::from(vec![Value::from(of), Because::Runs(why).form()]));
+                    form =
+                        (!output.verbose).then(|| Value::from(vec![Value::from(of), InstanceReason::Runs(why).form()]));
                     (id, styled(GOOD, "kept"), words)
                 }
                 AcceptAnswer::Cached(id) => (id, styled(FAINT, "up to date"), String::new()),
                 AcceptAnswer::Not(id, why) => {
                     refused = true;
                     if let (NotAccepted::OtherSettings(changed), false) = (why, output.verbose) {
-                        form = Some(Because::Runs(RunReasons::of(changed)).form());
+                        form = Some(InstanceReason::Runs(RunReasons::of(changed)).form());
                     }
                     (id, styled(NOTE, "not kept"), format!(": {}", reasons::not_accepted(why)))
                 }

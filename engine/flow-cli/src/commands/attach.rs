@@ -9,12 +9,12 @@ use flow_core::RunEvent;
 use flow_exec::Update;
 use flow_store::Follow;
 
-use super::{Done, run};
+use super::{CommandResult, run};
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place::{LivingRun, StoreLocation};
-use crate::screen::{Ended, FURTHER, Length, Screen, View, summary};
+use crate::screen::{FURTHER, Length, RunEndDetails, Screen, View, summary};
 
 /// Interval at which the journal is read.
 const LOOK: Duration = Duration::from_millis(200);
@@ -35,7 +35,7 @@ pub(crate) struct Attach {
 }
 
 impl Attach {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let run = place.living_run(self.run.as_deref())?;
         let (view, exit) = follow(&place, &run, Screen::new(output, self.json))?;
@@ -47,7 +47,7 @@ impl Attach {
 }
 
 /// `flow status --watch`: shows the run from now on.
-pub(super) fn watch(place: &StoreLocation, run: &LivingRun, output: &mut Output) -> Done {
+pub(super) fn watch(place: &StoreLocation, run: &LivingRun, output: &mut Output) -> CommandResult {
     let (view, exit) = follow(place, run, Screen::from_now(output))?;
     ended(place, run, &view, exit, output)
 }
@@ -76,12 +76,12 @@ fn follow(place: &StoreLocation, run: &LivingRun, mut screen: Screen<'_>) -> Res
 }
 
 /// Prints the summary of a run that has ended.
-fn ended(place: &StoreLocation, run: &LivingRun, view: &View, exit: Option<i32>, output: &mut Output) -> Done {
+fn ended(place: &StoreLocation, run: &LivingRun, view: &View, exit: Option<i32>, output: &mut Output) -> CommandResult {
     let id = &run.run;
     let Some(exit) = exit else {
         return Err(CliError::failed(format!("run {id} was killed")).hint("the next run continues from there"));
     };
-    let ended = Ended {
+    let ended = RunEndDetails {
         answers: Vec::new(),
         run: id.to_string(),
         exit: Some(exit),

@@ -11,7 +11,7 @@ use flow_core::{Input, InstanceId};
 use flow_exec::{Audit as Answer, AuditFailure, AuditFindings, Entry};
 use serde_json::{Map, Value};
 
-use super::Done;
+use super::CommandResult;
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
@@ -42,7 +42,7 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let names = self.steps;
         let request = place::session(global, &self.about, &self.selection, output)?;
         let session = place::open(&request, output)?;

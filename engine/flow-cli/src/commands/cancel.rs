@@ -9,7 +9,7 @@ use clap::Args;
 use flow_core::RunId;
 use flow_store::{End, Liveness, ProcessIdentity, RunDir, StoreError};
 
-use super::Done;
+use super::CommandResult;
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::Output;
@@ -37,7 +37,7 @@ pub(crate) struct Cancel {
 
 impl Cancel {
     /// Ends the steps that an ended run left running.
-    fn end_left(&self, place: &StoreLocation, run: &RunId, folder: &RunDir, output: &mut Output) -> Done {
+    fn end_left(&self, place: &StoreLocation, run: &RunId, folder: &RunDir, output: &mut Output) -> CommandResult {
         let steps = flow_exec::going_on(&place.store, folder);
         let jobs = flow_exec::cancel_jobs(folder).map_err(|error| {
             CliError::failed(format!("run {run} has ended, and Slurm does not answer: {error}")).hint(
@@ -75,7 +75,7 @@ impl Cancel {
         Ok(ExitCode::SUCCESS)
     }
 
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let dead = match &self.run {
             Some(run) => Some(place.run(Some(run))?),

@@ -14,7 +14,7 @@ use flow_exec::{LinkedInput, Session, absolute_path};
 use flow_store::{ALL_BYTES, ALL_FILES, CAPTURE_BYTES, CAPTURE_FILES};
 use serde_json::Value;
 
-use super::Done;
+use super::CommandResult;
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{GOOD, NOTE, Output, styled};
@@ -38,7 +38,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let mut requests: Vec<_> =
             self.files.into_iter().map(|file| place::request(global, file, &self.selection)).collect();
         if requests.is_empty() || self.about.workflow.is_some() {

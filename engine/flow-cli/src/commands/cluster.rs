@@ -7,22 +7,22 @@ use flow_slurm::{Gpus, Load, Node};
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::Done;
+use super::CommandResult;
 use crate::output::Output;
 use crate::words;
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct ClusterJson<'a> {
     nodes: &'a [Node],
     /// By partition.
     jobs: &'a BTreeMap<String, Load>,
 }
 
-pub(super) fn show(json: bool, output: &mut Output) -> Done {
+pub(super) fn show(json: bool, output: &mut Output) -> CommandResult {
     let (nodes, loads) = flow_exec::overview()?;
     if json {
-        output.json(&Shown { nodes: &nodes, jobs: &loads })?;
+        output.json(&ClusterJson { nodes: &nodes, jobs: &loads })?;
     } else {
         for line in render(&nodes, &loads) {
             output.line(line)?;

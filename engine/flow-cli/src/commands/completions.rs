@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory};
 use clap_complete::{Shell, generate};
 
-use super::{Cli, Done};
+use super::{Cli, CommandResult};
 use crate::output::Output;
 
 /// Arguments of `flow completions`.
@@ -21,7 +21,7 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn execute(self, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, output: &mut Output) -> CommandResult {
         let mut text = Vec::new();
         generate(self.shell, &mut Cli::command(), "flow", &mut text);
         output.text(String::from_utf8_lossy(&text).trim_end())?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use flow_exec::SessionRequest;
 use flow_store::{Holder, ProcessIdentity};
 
-use super::Done;
+use super::CommandResult;
 use crate::error::CliError;
 use crate::output::Output;
 
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const PATIENCE: u32 = 20;
 
 /// Starts the run in the background and returns when it has begun.
-pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
+pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> CommandResult {
     let workspace = flow_exec::Workspace::find(&session.file, session.store.as_deref(), &session.plugin_dirs)
         .map_err(|e| CliError::failed(format!("the current folder cannot be accessed: {e}")))?;
     let store = workspace.make_store()?;

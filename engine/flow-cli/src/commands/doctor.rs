@@ -8,7 +8,7 @@ use clap::Args;
 use flow_exec::{Session, WorkReport};
 use flow_store::{Diagnosis, doctor, free_space};
 
-use super::{Done, gc};
+use super::{CommandResult, gc};
 use crate::args::{About, Global, Selection};
 use crate::output::{GOOD, NOTE, Output, styled};
 use crate::place::{self, StoreLocation};
@@ -29,7 +29,7 @@ pub(crate) struct Doctor {
 }
 
 impl Doctor {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let workspace = place::workspace(global, self.about.workflow.as_deref())?;
         workspace.trust_store()?;
         let place = StoreLocation::find(global, self.about.workflow.as_deref())?;

@@ -12,7 +12,7 @@ use flow_core::{Bundle, Digest, LONGEST_BUNDLE, Origin, Place, RunStart, StepId,
 use flow_exec::hardware::host_name;
 use flow_exec::{Private, Session};
 
-use super::Done;
+use super::CommandResult;
 use crate::args::{Global, OfRun, Selection, WorkflowArg};
 use crate::builtins::Steps;
 use crate::error::CliError;
@@ -163,7 +163,7 @@ fn workflow(
 }
 
 impl Export {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let (place, dir, view) = place::run(global, &OfRun { about: self.about, run: self.run }, output)?;
         let began = dir.first_line()?.map_or(0, |line| line.at);
         if let Some(origin) = &view.imported {

@@ -10,12 +10,12 @@ use flow_exec::ForgetResult;
 use flow_store::{Import, Results, Store};
 use indexmap::IndexSet;
 
-use super::{Done, find};
+use super::{CommandResult, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place::StoreLocation;
-use crate::screen::{Shown, View, each_result};
+use crate::screen::{InstanceView, View, each_result};
 use crate::{place, words};
 
 /// Arguments of `flow forget`.
@@ -42,25 +42,25 @@ pub(crate) struct Forget {
 }
 
 /// A step or an instance, and the run with its result.
-struct Named<'a> {
+struct NamedInstances<'a> {
     name: &'a String,
     view: View,
 }
 
-impl Named<'_> {
-    fn instances(&self) -> impl Iterator<Item = &Shown> {
+impl NamedInstances<'_> {
+    fn instances(&self) -> impl Iterator<Item = &InstanceView> {
         self.view.instances.values().filter(|shown| flow_core::selects(self.name, &shown.label))
     }
 }
 
 impl Forget {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let place = StoreLocation::of_workflow(global, &self.of, output)?;
         let (mut steps, mut imports, mut errors) = (Vec::new(), BTreeMap::new(), Vec::new());
         for name in &self.steps {
             let found = place.view_with(self.of.run.as_deref(), name, |_| true, output);
             match found.and_then(|(_, view)| find(&view, name).map(drop).map(|()| view)) {
-                Ok(view) => steps.push(Named { name, view }),
+                Ok(view) => steps.push(NamedInstances { name, view }),
                 Err(unknown) => {
                     let of_machine = flow_exec::named(&place.store, name)?;
                     if of_machine.is_empty() {
@@ -82,7 +82,7 @@ impl Forget {
 /// Drops the results of these steps.
 fn forget_steps(
     place: &StoreLocation,
-    steps: &[Named<'_>],
+    steps: &[NamedInstances<'_>],
     only_accepted: bool,
     output: &mut Output,
 ) -> Result<(), CliError> {
@@ -90,7 +90,7 @@ fn forget_steps(
     // An active run would record at its end that the result is still there.
     let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
     place::mended(store.rebuilt(), output)?;
-    let reuse = steps.iter().flat_map(Named::instances).filter_map(|shown| shown.fingerprint).collect();
+    let reuse = steps.iter().flat_map(NamedInstances::instances).filter_map(|shown| shown.fingerprint).collect();
     let names: Vec<String> = steps.iter().map(|step| step.name.clone()).collect();
     let ForgetResult { mut labels, fingerprints, theirs } =
         flow_exec::forget(&store, &start.workflow, &start.file, &names, &reuse, only_accepted)?;
@@ -115,8 +115,9 @@ fn forget_steps(
 
 /// Other steps that lose these results, because they do the same work or made them under another
 /// name.
-fn also(steps: &[Named<'_>], labels: &[String], fingerprints: &BTreeSet<Digest>) -> String {
-    let alike = |shown: &&Shown| shown.fingerprint.is_some_and(|fingerprint| fingerprints.contains(&fingerprint));
+fn also(steps: &[NamedInstances<'_>], labels: &[String], fingerprints: &BTreeSet<Digest>) -> String {
+    let alike =
+        |shown: &&InstanceView| shown.fingerprint.is_some_and(|fingerprint| fingerprints.contains(&fingerprint));
     let alike = steps.iter().flat_map(|step| step.view.instances.values()).filter(alike).map(|shown| &*shown.label);
     let named = |label: &&str| steps.iter().any(|step| flow_core::selects(step.name, label));
     let also: IndexSet<&str> = alike.chain(labels.iter().map(String::as_str)).filter(|label| !named(label)).collect();
@@ -130,13 +131,13 @@ fn also(steps: &[Named<'_>], labels: &[String], fingerprints: &BTreeSet<Digest>)
 
 /// Results that the steps reuse from other workflows; they are forgotten there.
 fn of_others(
-    steps: &[Named<'_>],
+    steps: &[NamedInstances<'_>],
     own: &str,
     store: &Store,
     place: &StoreLocation,
 ) -> Result<IndexSet<String>, CliError> {
     let mut lines = IndexSet::new();
-    each_result(steps.iter().flat_map(Named::instances), store, &place.store, |shown, result| {
+    each_result(steps.iter().flat_map(NamedInstances::instances), store, &place.store, |shown, result| {
         let Some(result) = result.filter(|result| result.workflow != own) else { return Ok(()) };
         // It may be forgotten already.
         if store.result(&result.fingerprint)?.is_none() {

@@ -9,7 +9,7 @@ use clap::Args;
 use flow_exec::clock;
 use flow_store::{FreedSpace, Keep, Store, StoreDir, StoreError};
 
-use super::Done;
+use super::CommandResult;
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::Output;
@@ -45,7 +45,7 @@ pub(crate) struct Gc {
 }
 
 impl Gc {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let keep = kept(self.runs, self.days);
         let since = keep.since;

@@ -7,17 +7,17 @@ use clap::Args;
 use flow_core::{Artifact, Outcome, StepResult};
 use flow_store::{LostOutput, Objects};
 
-use super::{Done, find};
+use super::{CommandResult, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place::StoreLocation;
-use crate::screen::{InstanceState, Shown, View, each_result, is_failure};
+use crate::screen::{InstanceState, InstanceView, View, each_result, is_failure};
 use crate::{place, words};
 
 /// What the target of a folder means.
 #[derive(PartialEq, Eq)]
-enum Inside {
+enum FolderTarget {
     /// The target ends in `.csv`, and this is the folder's only such file.
     File(PathBuf),
     /// The target has files of the folder already.
@@ -45,7 +45,7 @@ pub(crate) struct Get {
 }
 
 impl Get {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let (place, _, view) = place::run_with(global, &self.of, &self.step, |shown| !shown.is_unread(), output)?;
         let results = place::results(&place.store, output)?;
         let mut found = Vec::new();
@@ -63,10 +63,11 @@ impl Get {
             for (name, artifact) in result.outputs.iter().filter(|(name, _)| wanted.contains(name)) {
                 let file = result.paths.get(name).map_or(name, |path| path);
                 let file = Path::new(file).file_name().unwrap_or(name.as_ref());
-                let inside = if alone && wanted.len() == 1 { self.inside(&objects, artifact)? } else { Inside::Other };
+                let inside =
+                    if alone && wanted.len() == 1 { self.inside(&objects, artifact)? } else { FolderTarget::Other };
                 let to = match (alone, wanted.len()) {
                     // An existing folder is filled, as `cp` does.
-                    (true, 1) if !self.to.is_dir() || inside == Inside::Copied => self.to.clone(),
+                    (true, 1) if !self.to.is_dir() || inside == FolderTarget::Copied => self.to.clone(),
                     (true, _) => self.to.join(file),
                     (false, _) => self.to.join(label.replace('/', "_")).join(file),
                 };
@@ -82,7 +83,7 @@ impl Get {
                     );
                 }
                 let bytes = match inside {
-                    Inside::File(path) => write(&objects.read(&artifact.digest, path)?, &to)?,
+                    FolderTarget::File(path) => write(&objects.read(&artifact.digest, path)?, &to)?,
                     _ => {
                         objects.copy_out(&artifact.digest, &to)?;
                         artifact.bytes
@@ -95,24 +96,24 @@ impl Get {
     }
 
     /// How a folder from the store relates to the target.
-    fn inside(&self, objects: &Objects, artifact: &Artifact) -> Result<Inside, CliError> {
-        let Some(manifest) = objects.manifest(&artifact.digest)? else { return Ok(Inside::Other) };
+    fn inside(&self, objects: &Objects, artifact: &Artifact) -> Result<FolderTarget, CliError> {
+        let Some(manifest) = objects.manifest(&artifact.digest)? else { return Ok(FolderTarget::Other) };
         if self.to.is_dir() {
             let is_there = manifest.entries.iter().any(|entry| self.to.join(&entry.path).symlink_metadata().is_ok());
-            return Ok(if is_there { Inside::Copied } else { Inside::Other });
+            return Ok(if is_there { FolderTarget::Copied } else { FolderTarget::Other });
         }
         let is_csv = |path: &Path| path.extension().is_some_and(|end| end == "csv");
         let mut files = manifest.entries.into_iter().map(|entry| entry.path).filter(|path| is_csv(path));
         Ok(match (files.next(), files.next()) {
-            (Some(file), None) if is_csv(&self.to) => Inside::File(file),
-            _ => Inside::Other,
+            (Some(file), None) if is_csv(&self.to) => FolderTarget::File(file),
+            _ => FolderTarget::Other,
         })
     }
 
     /// Reports that the step failed in the last run, and which run has its outputs.
     fn failed(&self, view: &View, place: &StoreLocation) -> Result<(), CliError> {
-        let asked = |shown: &&Shown| flow_core::selects(&self.step, &shown.label);
-        let failed = |shown: &Shown| match shown.state {
+        let asked = |shown: &&InstanceView| flow_core::selects(&self.step, &shown.label);
+        let failed = |shown: &InstanceView| match shown.state {
             InstanceState::Done(outcome) | InstanceState::Settled(outcome) => is_failure(outcome),
             _ => false,
         };
@@ -121,7 +122,7 @@ impl Get {
             return Ok(());
         }
         let error = CliError::usage(format!("`{}` failed in the last run", self.step));
-        let ended_well = |shown: &Shown| matches!(shown.state, InstanceState::Done(Outcome::Ok));
+        let ended_well = |shown: &InstanceView| matches!(shown.state, InstanceState::Done(Outcome::Ok));
         let mut earlier = place.earlier(start)?;
         Err(match earlier.find(|(_, _, view)| view.instances.values().filter(asked).any(ended_well)) {
             Some((run, ..)) => error.hint(format!("run {run} has its outputs: --run {run}")),

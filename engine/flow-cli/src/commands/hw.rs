@@ -10,7 +10,7 @@ use flow_exec::{
 };
 use serde::Serialize;
 
-use super::{Done, cluster};
+use super::{CommandResult, cluster};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::words;
@@ -36,7 +36,7 @@ pub(crate) struct Hw {
 
 /// What `--json` prints: the machine as in journals, and its present state.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct HardwareJson<'a> {
     #[serde(flatten)]
     machine: &'a Machine,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,14 +45,14 @@ struct Shown<'a> {
 }
 
 impl Hw {
-    pub(crate) fn execute(self, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, output: &mut Output) -> CommandResult {
         if self.on.as_deref() == Some("slurm") {
             return cluster::show(self.json, output);
         }
         let examined = hardware::examine(self.gpus.as_deref());
         let (machine, survey) = examined.map_err(|e| CliError::from(ExecError::Usage(e)))?;
         if self.json {
-            output.json(&Shown { machine: &machine, cuda: survey.cuda.as_ref(), cards: &survey.cards })?;
+            output.json(&HardwareJson { machine: &machine, cuda: survey.cuda.as_ref(), cards: &survey.cards })?;
         } else {
             for line in render(&machine, &survey) {
                 output.line(line)?;

@@ -9,7 +9,7 @@ use clap::Args;
 use flow_core::{Bundle, LONGEST_BUNDLE, RunId, StepResult};
 use flow_store::{Results, Store, StoreDir};
 
-use super::Done;
+use super::CommandResult;
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::{GOOD, NOTE, Output, styled};
@@ -40,7 +40,7 @@ pub(crate) struct Import {
 }
 
 impl Import {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let shown = self.file.display();
         let mut bundle = read(&self.file)?;
         if let Some(name) = self.name {

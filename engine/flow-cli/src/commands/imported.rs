@@ -69,16 +69,21 @@ pub(super) fn reports(
 }
 
 /// The texts of remade reports, by the instance that made each.
-pub(super) type Remade = BTreeMap<InstanceId, BTreeMap<String, String>>;
+pub(super) type RemadeTexts = BTreeMap<InstanceId, BTreeMap<String, String>>;
 
 /// The reports of an imported run for its page. A run whose reports cannot be made is shown without them.
-pub(super) fn for_page(store: &StoreDir, dir: &RunDir, view: &View, output: &mut Output) -> Result<Remade, CliError> {
+pub(super) fn for_page(
+    store: &StoreDir,
+    dir: &RunDir,
+    view: &View,
+    output: &mut Output,
+) -> Result<RemadeTexts, CliError> {
     let made = match reports(store, dir, view, None, output) {
         Ok(made) => made,
         Err(error) => {
             let _ = error.report(output);
             output.note(format!("{} the page shows no report", styled(NOTE, "note:")))?;
-            return Ok(Remade::new());
+            return Ok(RemadeTexts::new());
         }
     };
     let id = |label: &str| view.instances.iter().find(|(_, shown)| shown.label == label).map(|(id, _)| *id);
@@ -88,7 +93,7 @@ pub(super) fn for_page(store: &StoreDir, dir: &RunDir, view: &View, output: &mut
 }
 
 /// The same for a bundle that is not imported. It is unpacked into a folder that is removed afterwards.
-pub(super) fn of_bundle(bundle: Bundle, output: &mut Output) -> Result<Remade, CliError> {
+pub(super) fn of_bundle(bundle: Bundle, output: &mut Output) -> Result<RemadeTexts, CliError> {
     let cannot = |e: std::io::Error| CliError::failed(format!("no temporary folder can be created: {e}"));
     let folder = tempfile::tempdir().map_err(cannot)?;
     let store = StoreDir::create(folder.path())?;

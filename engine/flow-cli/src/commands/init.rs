@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::Done;
+use super::CommandResult;
 use crate::error::CliError;
 use crate::output::Output;
 
@@ -27,7 +27,7 @@ pub(crate) struct Init {
 }
 
 impl Init {
-    pub(crate) fn execute(self, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, output: &mut Output) -> CommandResult {
         let shown = self.file.display();
         // The store belongs to the current folder, like all workflows in it.
         std::fs::DirBuilder::new()

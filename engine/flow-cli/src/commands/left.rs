@@ -23,15 +23,15 @@ pub(super) enum Progress {
 
 /// What is known of work that killed runs left.
 #[derive(Default)]
-pub(super) struct Left {
+pub(super) struct OrphanStates {
     ended: BTreeSet<InstanceId>,
     queued: BTreeSet<InstanceId>,
     no_slurm: bool,
 }
 
-impl Left {
-    pub(super) fn of(session: &Session, knowledge: &Knowledge, plan: &Plan) -> Left {
-        let Some(dir) = knowledge.dir() else { return Left::default() };
+impl OrphanStates {
+    pub(super) fn of(session: &Session, knowledge: &Knowledge, plan: &Plan) -> OrphanStates {
+        let Some(dir) = knowledge.dir() else { return OrphanStates::default() };
         let followed = plan.items.iter().filter_map(|item| match &item.state {
             State::GoesOn { since, .. } => Some((item.id, since)),
             _ => None,
@@ -46,7 +46,7 @@ impl Left {
             followed.iter().filter(is_among).map(|(id, _)| *id).collect()
         };
         let ended = among(&|run| flow_exec::ended_since(dir, run));
-        Left { ended, queued: among(&flow_exec::jobs_waiting), no_slurm: session.unasked.is_some() }
+        OrphanStates { ended, queued: among(&flow_exec::jobs_waiting), no_slurm: session.unasked.is_some() }
     }
 
     pub(super) fn progress(&self, expansion: &Expansion, id: InstanceId) -> Progress {

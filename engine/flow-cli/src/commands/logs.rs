@@ -17,13 +17,13 @@ use flow_exec::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
 use flow_store::{Follow, RunDir, StoreDir};
 use nix::unistd::User;
 
-use super::past::Past;
-use super::{Done, find};
+use super::past::PastRuns;
+use super::{CommandResult, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{NOTE, Output, STRONG, styled};
-use crate::place::{self, StoreLocation, Tried};
-use crate::screen::{Attempt, InstanceState, Shown, View};
+use crate::place::{self, StoreLocation, TriedAttempts};
+use crate::screen::{Attempt, InstanceState, InstanceView, View};
 
 /// Interval at which a growing log is read.
 const LOOK: Duration = Duration::from_millis(200);
@@ -60,11 +60,11 @@ struct Log {
 }
 
 impl Logs {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let (place, dir, view) = place::run_with(global, &self.of, &self.step, |_| true, output)?;
         let asked = |label: &str| flow_core::selects(&self.step, label);
         let tried = place::tried_earlier(&place, &self.of, &view, asked, |_| true, output)?;
-        let mut logs = Logged { place: &place, tried, made: Past::of(&place.store) };
+        let mut logs = LogPlaces { place: &place, tried, made: PastRuns::of(&place.store) };
         if self.follow {
             return follow(logs, &dir, &self.step, output);
         }
@@ -163,7 +163,7 @@ fn told(gap: &Range<u64>) -> String {
 }
 
 /// The logs of an instance's attempts in a run.
-fn log(place: &StoreLocation, view: &View, shown: &Shown) -> Vec<Log> {
+fn log(place: &StoreLocation, view: &View, shown: &InstanceView) -> Vec<Log> {
     let attempts = view.attempts_of(shown);
     let several = attempts.len() > 1;
     let one = |(n, attempt): (usize, &Attempt)| {
@@ -177,16 +177,16 @@ fn log(place: &StoreLocation, view: &View, shown: &Shown) -> Vec<Log> {
 }
 
 /// Where to look for logs.
-struct Logged<'a> {
+struct LogPlaces<'a> {
     place: &'a StoreLocation,
-    tried: Vec<Tried>,
+    tried: Vec<TriedAttempts>,
     /// The runs that made cached results, each read once.
-    made: Past<'a>,
+    made: PastRuns<'a>,
 }
 
-impl Logged<'_> {
+impl LogPlaces<'_> {
     /// The logs of an instance in a run, or in the earlier run that tried it.
-    fn of(&mut self, view: &View, shown: &Shown) -> Vec<Log> {
+    fn of(&mut self, view: &View, shown: &InstanceView) -> Vec<Log> {
         let tried = self.tried.iter().filter(|_| shown.is_unread());
         let mut tried = tried.filter_map(|tried| Some((&tried.view, tried.get(&shown.label)?)));
         let (view, shown) = tried.next().unwrap_or((view, shown));
@@ -198,12 +198,12 @@ impl Logged<'_> {
 
 /// Prints new output until none of the requested instances runs, also for a killed run whose steps
 /// continue. Lines of several instances begin with their label.
-fn follow(mut logged: Logged<'_>, dir: &RunDir, step: &str, output: &mut Output) -> Done {
+fn follow(mut logged: LogPlaces<'_>, dir: &RunDir, step: &str, output: &mut Output) -> CommandResult {
     let place = logged.place;
     let mut journal = Follow::new(dir.journal());
     let mut view = View::default();
     let mut read: BTreeMap<PathBuf, u64> = BTreeMap::new();
-    let mut left = Left { store: &place.store, dir, looks: 0, in_slurm: true };
+    let mut left = OrphanedSteps { store: &place.store, dir, looks: 0, in_slurm: true };
     loop {
         // Output that comes before this is known is read below.
         let living = place.living()?.iter().any(|one| one.dir.path() == dir.path());
@@ -241,14 +241,14 @@ fn follow(mut logged: Logged<'_>, dir: &RunDir, step: &str, output: &mut Output)
 }
 
 /// The steps of a killed run that are still running.
-struct Left<'a> {
+struct OrphanedSteps<'a> {
     store: &'a StoreDir,
     dir: &'a RunDir,
     looks: u32,
     in_slurm: bool,
 }
 
-impl Left<'_> {
+impl OrphanedSteps<'_> {
     /// Whether an instance with one of these labels is.
     fn goes_on(&mut self, labels: &[&str]) -> bool {
         let is_asked = |left: Vec<String>| left.iter().any(|label| labels.contains(&&**label));

@@ -49,7 +49,7 @@ use clap::{CommandFactory, Parser, Subcommand, builder::styling};
 use crate::args::{Global, with_workflow};
 use crate::error::CliError;
 use crate::output::{BAD, Output, styled};
-use crate::screen::{Shown, View};
+use crate::screen::{InstanceView, View};
 
 /// Experiment workflows on GPUs: declared in YAML, cached, measured, reported.
 #[derive(Debug, Parser)]
@@ -169,7 +169,7 @@ pub(crate) enum Command {
 }
 
 /// The exit status of a command.
-pub(crate) type Done = Result<ExitCode, CliError>;
+pub(crate) type CommandResult = Result<ExitCode, CliError>;
 
 /// The whole of `flow`.
 pub(crate) fn main() -> ExitCode {
@@ -208,7 +208,7 @@ fn misused(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
+fn execute(command: Command, global: &Global, output: &mut Output) -> CommandResult {
     match command {
         Command::Run(run) => run.execute(global, output),
         Command::Plan(plan) => plan.execute(global, output),
@@ -248,8 +248,9 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
 }
 
 /// The instances of a run with this name: a step, or a label.
-pub(crate) fn find<'a>(view: &'a View, name: &str) -> Result<Vec<&'a Shown>, CliError> {
-    let found: Vec<&Shown> = view.instances.values().filter(|shown| flow_core::selects(name, &shown.label)).collect();
+pub(crate) fn find<'a>(view: &'a View, name: &str) -> Result<Vec<&'a InstanceView>, CliError> {
+    let found: Vec<&InstanceView> =
+        view.instances.values().filter(|shown| flow_core::selects(name, &shown.label)).collect();
     if !found.is_empty() {
         return Ok(found);
     }

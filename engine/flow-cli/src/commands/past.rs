@@ -8,11 +8,11 @@ use flow_core::{Digest, InstanceId, RunEvent, RunId, StepResult, why};
 use flow_store::StoreDir;
 use serde_json::Value;
 
-use crate::reasons::Because;
-use crate::screen::{Shown, View};
+use crate::reasons::InstanceReason;
+use crate::screen::{InstanceView, View};
 
 /// The runs that were read.
-pub(crate) struct Past<'a> {
+pub(crate) struct PastRuns<'a> {
     store: &'a StoreDir,
     runs: BTreeMap<RunId, OneRun>,
 }
@@ -33,9 +33,9 @@ pub(crate) struct AsRun {
     pub(crate) env: BTreeMap<String, String>,
 }
 
-impl<'a> Past<'a> {
-    pub(crate) fn of(store: &'a StoreDir) -> Past<'a> {
-        Past { store, runs: BTreeMap::new() }
+impl<'a> PastRuns<'a> {
+    pub(crate) fn of(store: &'a StoreDir) -> PastRuns<'a> {
+        PastRuns { store, runs: BTreeMap::new() }
     }
 
     /// A run counts as empty if its journal is gone or belongs to another user.
@@ -60,15 +60,15 @@ impl<'a> Past<'a> {
     }
 
     /// The instance of a run that made what another one reuses.
-    pub(crate) fn made(&mut self, run: &RunId, reused: &Shown) -> Option<(&View, &Shown)> {
+    pub(crate) fn made(&mut self, run: &RunId, reused: &InstanceView) -> Option<(&View, &InstanceView)> {
         let run = self.run(run);
         run.find(reused.fingerprint.as_ref(), &reused.label).map(|shown| (&run.view, shown))
     }
 
     /// Why the attempt ran that made the result with a fingerprint, or under a label.
-    pub(crate) fn reason(&mut self, run: &RunId, fingerprint: &Digest, label: &str) -> Option<Because> {
+    pub(crate) fn reason(&mut self, run: &RunId, fingerprint: &Digest, label: &str) -> Option<InstanceReason> {
         let shown = self.run(run).find(Some(fingerprint), label)?;
-        shown.reason.clone().filter(|reason| matches!(reason, Because::Runs(_)))
+        shown.reason.clone().filter(|reason| matches!(reason, InstanceReason::Runs(_)))
     }
 
     /// The command of the attempt that made a result.
@@ -89,7 +89,7 @@ impl<'a> Past<'a> {
 
 impl OneRun {
     /// An accepted result has another fingerprint now, and a renamed step another label.
-    fn find(&self, fingerprint: Option<&Digest>, label: &str) -> Option<&Shown> {
+    fn find(&self, fingerprint: Option<&Digest>, label: &str) -> Option<&InstanceView> {
         let id = fingerprint.and_then(|one| self.by_fingerprint.get(one)).or_else(|| self.by_label.get(label))?;
         self.view.instances.get(id)
     }

@@ -18,11 +18,11 @@ use flow_exec::{ForceRequest, Knowledge, PresentEnvironment, Session, SessionReq
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Map;
 
-use super::left::{self, Left, Progress};
-use super::{Done, imported, predict::takes};
+use super::left::{self, OrphanStates, Progress};
+use super::{CommandResult, imported, predict::takes};
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::reasons::{self, Alike, Because};
+use crate::reasons::{self, InstanceReason, SimilarReasons};
 use crate::{place, words};
 
 /// From this number on, instances of a step are printed as one line.
@@ -58,7 +58,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let named = self.about.workflow.as_deref();
         let there = imported::asked(global, self.run.as_deref(), named, &self.selection, output)?;
         if let Some((session, knowledge)) = there {
@@ -87,7 +87,7 @@ pub(crate) fn show(
     exit_code: bool,
     json: bool,
     output: &mut Output,
-) -> Done {
+) -> CommandResult {
     let session = place::open(request, output)?;
     let wanted = session.wanted(targets)?;
     session.check_inputs(&wanted)?;
@@ -110,7 +110,7 @@ fn print(
     exit_code: bool,
     json: bool,
     output: &mut Output,
-) -> Done {
+) -> CommandResult {
     let expansion = &session.expansion;
     if json {
         for item in &plan.items {
@@ -119,7 +119,7 @@ fn print(
     } else {
         let forecast = flow_exec::forecast(session, knowledge, wanted, plan)?;
         let columns = output.columns().filter(|_| !output.verbose);
-        let left = if here { Left::of(session, knowledge, plan) } else { Left::default() };
+        let left = if here { OrphanStates::of(session, knowledge, plan) } else { OrphanStates::default() };
         let mut lines = render(expansion, plan, &left, &forecast.tasks, output.verbose, columns);
         let is_known = |task: &Task| task.settled.is_none() && task.estimate.duration.is_some();
         let is_unknown = here && plan.has_work() && !forecast.tasks.iter().any(is_known);
@@ -205,7 +205,7 @@ fn line(expansion: &Expansion, item: &Item) -> JournalLine {
 fn render(
     expansion: &Expansion,
     plan: &CorePlan,
-    left: &Left,
+    left: &OrphanStates,
     tasks: &[Task],
     verbose: bool,
     columns: Option<usize>,
@@ -283,7 +283,7 @@ fn unfollowed(expansion: &Expansion, plan: &CorePlan, tasks: &[Task]) -> Vec<Unr
 }
 
 /// Instances of a step with the same planned outcome, in order of first appearance.
-fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan, left: &Left) -> Vec<Vec<&'p Item>> {
+fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan, left: &OrphanStates) -> Vec<Vec<&'p Item>> {
     let mut crowds: IndexMap<_, Vec<&Item>> = IndexMap::new();
     // An instance that is not needed was not requested either.
     for item in plan.items.iter().filter(|item| !matches!(item.state, State::NotNeeded { .. })) {
@@ -303,20 +303,22 @@ fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan, left: &Left) -> Vec<Vec
 }
 
 /// The most frequent reason of a group. For later decisions, it names steps instead of instances.
-fn common(expansion: &Expansion, left: &Left, crowd: &[&Item]) -> String {
+fn common(expansion: &Expansion, left: &OrphanStates, crowd: &[&Item]) -> String {
     let said = crowd.iter().map(|item| match &item.state {
         State::After(labels) => {
-            Because::Words(once(labels.iter().map(|label| label.split('[').next().unwrap_or(label))))
+            InstanceReason::Words(once(labels.iter().map(|label| label.split('[').next().unwrap_or(label))))
         }
         _ => because(expansion, left, item),
     });
     let mut forms = reasons::alike(said.map(|because| (because.clone(), because)));
     let others = forms.len().saturating_sub(1);
     forms.sort_by_key(|form| Reverse(form.count));
-    let within = |form: &Alike<Because>| form.put(&form.of.words_within(LONGEST.saturating_sub(form.put("").len())));
+    let within = |form: &SimilarReasons<InstanceReason>| {
+        form.put(&form.of.words_within(LONGEST.saturating_sub(form.put("").len())))
+    };
     let most = match matches!(crowd[0].state, State::Run(_)) {
         true => words::fit(&forms.first().map(within).unwrap_or_default(), LONGEST),
-        false => forms.first().map(Alike::words).unwrap_or_default(),
+        false => forms.first().map(SimilarReasons::words).unwrap_or_default(),
     };
     match others {
         0 => most,
@@ -377,7 +379,7 @@ fn takes_each(each: &[&Estimate], is_otherwise: bool) -> Option<String> {
 }
 
 /// The time of the whole run, simulated with known times.
-fn whole(session: &Session, plan: &CorePlan, left: &Left, forecast: Forecast, here: bool) -> Option<String> {
+fn whole(session: &Session, plan: &CorePlan, left: &OrphanStates, forecast: Forecast, here: bool) -> Option<String> {
     if !plan.has_work() {
         return None;
     }
@@ -408,15 +410,15 @@ fn whole(session: &Session, plan: &CorePlan, left: &Left, forecast: Forecast, he
 }
 
 /// Why an instance has this planned outcome.
-fn because(expansion: &Expansion, left: &Left, item: &Item) -> Because {
+fn because(expansion: &Expansion, left: &OrphanStates, item: &Item) -> InstanceReason {
     match &item.state {
-        State::Cached { read_again: true, .. } => Because::Words(words::READ_AGAIN.to_owned()),
-        State::Cached { outcome: Outcome::Ok, .. } => Because::Words(String::new()),
-        State::Cached { outcome, .. } => Because::Settled(*outcome, None),
-        State::Run(all) => Because::Runs(RunReasons::of(all)),
+        State::Cached { read_again: true, .. } => InstanceReason::Words(words::READ_AGAIN.to_owned()),
+        State::Cached { outcome: Outcome::Ok, .. } => InstanceReason::Words(String::new()),
+        State::Cached { outcome, .. } => InstanceReason::Settled(*outcome, None),
+        State::Run(all) => InstanceReason::Runs(RunReasons::of(all)),
         State::GoesOn { since, .. } => {
             let is_job = expansion.instances[item.id.index()].is_batch();
-            Because::Words(match left.progress(expansion, item.id) {
+            InstanceReason::Words(match left.progress(expansion, item.id) {
                 Progress::Running | Progress::Queued if is_job => {
                     format!("as a job of Slurm since run {since}, and is not started again")
                 }
@@ -425,10 +427,10 @@ fn because(expansion: &Expansion, left: &Left, item: &Item) -> Because {
                 Progress::Unknown => format!("Slurm does not answer about the job of run {since}"),
             })
         }
-        State::After(labels) => Because::Words(once(labels.iter().map(String::as_str))),
-        State::MayRepeat { group, at_most } => Because::MayRepeat { group: group.clone(), at_most: *at_most },
-        State::NotNeeded { cause } => Because::Settled(Outcome::Skipped, Some(cause.clone())),
-        State::Refused { outcome, cause } => Because::Settled(*outcome, Some(cause.clone())),
+        State::After(labels) => InstanceReason::Words(once(labels.iter().map(String::as_str))),
+        State::MayRepeat { group, at_most } => InstanceReason::MayRepeat { group: group.clone(), at_most: *at_most },
+        State::NotNeeded { cause } => InstanceReason::Settled(Outcome::Skipped, Some(cause.clone())),
+        State::Refused { outcome, cause } => InstanceReason::Settled(*outcome, Some(cause.clone())),
     }
 }
 
@@ -454,7 +456,7 @@ fn row(state: &State, progress: Progress, what: String, why: String, takes: Opti
     row
 }
 
-fn total(expansion: &Expansion, plan: &CorePlan, left: &Left) -> String {
+fn total(expansion: &Expansion, plan: &CorePlan, left: &OrphanStates) -> String {
     let count = |is: fn(&State) -> bool| plan.items.iter().filter(|item| is(&item.state)).count();
     let followed = |progress: Progress| {
         let is =

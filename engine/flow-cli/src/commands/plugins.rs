@@ -8,7 +8,7 @@ use flow_exec::ExecError;
 use flow_exec::plugins::{Plugin, cache_folder};
 use serde_json::Value;
 
-use super::Done;
+use super::CommandResult;
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::{BAD, FAINT, Output, STRONG, styled};
@@ -28,7 +28,7 @@ pub(crate) struct Plugins {
 }
 
 impl Plugins {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let workspace = place::workspace(global, self.about.workflow.as_deref())?;
         let cache = cache_folder(&workspace.store.join("cache"));
         let own = workspace.own_plugins.as_deref();

@@ -11,7 +11,7 @@ use flow_exec::{
 use flow_store::ProcessIdentity;
 use serde::Serialize;
 
-use super::Done;
+use super::CommandResult;
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::words;
@@ -66,7 +66,7 @@ struct Waits {
 }
 
 impl Queue {
-    pub(crate) fn execute(self, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, output: &mut Output) -> CommandResult {
         let seen = ledger::look_at_machine().map_err(|e| CliError::from(ExecError::Usage(e)))?;
         let now = clock::unix_millis();
         let lines = lines(&seen, stopped);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use flow_exec::clock;
 
-use super::Done;
+use super::CommandResult;
 use crate::error::CliError;
 
 /// The variable that names the attempt's folder.
@@ -30,7 +30,7 @@ Example, in a workflow:
 pub(crate) struct Ready {}
 
 impl Ready {
-    pub(crate) fn execute(self) -> Done {
+    pub(crate) fn execute(self) -> CommandResult {
         let Some(folder) = std::env::var_os(ATTEMPT).map(PathBuf::from) else {
             // Outside of flow the script runs unchanged.
             return Ok(ExitCode::SUCCESS);

@@ -8,7 +8,7 @@ use flow_core::ArtifactKind;
 use flow_exec::Workspace;
 use flow_store::{RunDir, StoreDir};
 
-use super::{Done, find, imported};
+use super::{CommandResult, find, imported};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{NOTE, Output, styled};
@@ -51,7 +51,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> CommandResult {
         // A step is hardly named like the end of a run's id.
         let is_id = |word: &String| word.len() >= 4 && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
         if self.of.run.is_none() && self.step.as_ref().is_some_and(is_id) {
@@ -101,7 +101,7 @@ impl Report {
         Ok(())
     }
 
-    fn emit(&self, text: &str, output: &mut Output) -> Done {
+    fn emit(&self, text: &str, output: &mut Output) -> CommandResult {
         let Some(to) = &self.output else {
             output.text(text.trim_end())?;
             return Ok(ExitCode::SUCCESS);
@@ -112,7 +112,14 @@ impl Report {
     }
 
     /// The report of an imported run, remade by this flow from its results.
-    fn remade(&self, store: &StoreDir, dir: &RunDir, view: &View, global: &Global, output: &mut Output) -> Done {
+    fn remade(
+        &self,
+        store: &StoreDir,
+        dir: &RunDir,
+        view: &View,
+        global: &Global,
+        output: &mut Output,
+    ) -> CommandResult {
         let mut made = imported::reports(store, dir, view, self.of.about.workflow.as_deref(), output)?;
         if let Some(step) = &self.step {
             made.retain(|(label, _)| flow_core::selects(step, label));

@@ -9,11 +9,11 @@ use flow_core::{Foreign, JournalLine, Outcome, RunEvent, StepResult, axes_of, re
 use flow_report::measured;
 use serde_json::{Map, Value, json};
 
-use super::{Done, find};
+use super::{CommandResult, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{NOTE, Output, styled};
-use crate::screen::{InstanceState, Shown, each_result};
+use crate::screen::{InstanceState, InstanceView, each_result};
 use crate::{place, words};
 
 /// Arguments of `flow results`.
@@ -56,7 +56,7 @@ struct Row {
 }
 
 impl Results {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let found = self.results(global, output)?;
         let rows: Vec<Map<String, Value>> = found.iter().map(Row::columns).collect();
         if self.json {
@@ -132,7 +132,7 @@ impl Results {
         let results = place::results(&place.store, output)?;
         let params = Rc::new(view.start.as_ref().map(|start| start.params.clone()).unwrap_or_default());
         // A result that was valid only with the earlier numbers does not belong to this run.
-        let has_failed = |shown: &Shown| {
+        let has_failed = |shown: &InstanceView| {
             !matches!(shown.state, InstanceState::Cached(Outcome::Ok, _) | InstanceState::Done(Outcome::Ok))
         };
         let mut failed = BTreeMap::new();
@@ -169,7 +169,7 @@ impl Results {
 }
 
 /// A result as that of this instance. Its step and axes may have had other names when it was made.
-fn under(mut result: StepResult, shown: &Shown) -> StepResult {
+fn under(mut result: StepResult, shown: &InstanceView) -> StepResult {
     result.step.clone_from(&shown.step);
     if result.label == shown.label {
         return result;

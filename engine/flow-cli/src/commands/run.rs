@@ -9,13 +9,13 @@ use flow_core::sched::policy;
 use flow_core::{AttemptId, JournalLine, RunEvent};
 use flow_exec::{ForceRequest, PublishRequest, RunEnd, RunOptions, Workspace, attempt, hardware};
 
-use super::{Done, detach, plan, report};
+use super::{CommandResult, detach, plan, report};
 use crate::args::{Global, Selection, is_workflow};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place;
 use crate::reasons;
-use crate::screen::{Ended, FURTHER, Length, Screen, View, summary};
+use crate::screen::{FURTHER, Length, RunEndDetails, Screen, View, summary};
 use crate::terminal;
 
 /// Lines of a log that are printed with a failure.
@@ -91,7 +91,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let (file, targets, force) = sort_out(self.file, self.targets, self.force);
         let file = match file {
             Some(file) => file,
@@ -202,7 +202,7 @@ pub(crate) fn words(
     workspace: &Workspace,
     length: Length,
 ) -> Vec<String> {
-    let ended = Ended {
+    let ended = RunEndDetails {
         run: end.run.to_string(),
         exit: Some(end.exit),
         published: end.published.iter().map(|file| (place::near(&file.path), file.changed)).collect(),

@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Done;
+use super::CommandResult;
 use crate::args::{About, Global};
 use crate::output::{Output, STRONG, styled};
 use crate::place::StoreLocation;
@@ -43,13 +43,13 @@ struct ListedRun {
 }
 
 /// A line of the list.
-enum Listed {
+enum ListLine {
     Run(Box<RunStart>),
     Import(Box<Import>),
 }
 
 impl Runs {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let living = place.living()?;
         let runs = place.runs()?;
@@ -58,22 +58,22 @@ impl Runs {
                 .map(|h| styled(STRONG, h))
                 .to_vec(),
         ];
-        let mut listed: Vec<(RunId, Listed)> =
-            runs.into_iter().map(|(run, start)| (run, Listed::Run(Box::new(start)))).collect();
+        let mut listed: Vec<(RunId, ListLine)> =
+            runs.into_iter().map(|(run, start)| (run, ListLine::Run(Box::new(start)))).collect();
         // In a store with several users.
         let mut owners = vec![Some(styled(STRONG, "of"))];
         let mut advice = Vec::new();
         let imports = place.imports()?.into_iter();
-        listed.extend(imports.map(|import| (import.id.clone(), Listed::Import(Box::new(import)))));
+        listed.extend(imports.map(|import| (import.id.clone(), ListLine::Import(Box::new(import)))));
         listed.sort_by(|a, b| a.0.cmp(&b.0));
         for (run, one) in listed.iter().skip(listed.len().saturating_sub(self.last)) {
             let start = match one {
-                Listed::Run(start) => start,
-                Listed::Import(import) if self.json => {
+                ListLine::Run(start) => start,
+                ListLine::Import(import) if self.json => {
                     output.json(&imported(import))?;
                     continue;
                 }
-                Listed::Import(import) => {
+                ListLine::Import(import) => {
                     rows.push(row_of_import(import));
                     owners.push(place.store.run(run).others());
                     continue;

@@ -9,7 +9,7 @@ use flow_exec::{
     plugins::{Plugins, cache_folder},
 };
 
-use super::Done;
+use super::CommandResult;
 use crate::args::{About, Global};
 use crate::output::{BAD, Output, styled};
 use crate::place;
@@ -27,7 +27,7 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let workspace = place::workspace(global, self.about.workflow.as_deref())?;
         let cache = cache_folder(&workspace.store.join("cache"));
         let own = workspace.own_plugins.as_deref();

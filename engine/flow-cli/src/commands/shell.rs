@@ -7,12 +7,12 @@ use std::process::Command;
 use clap::Args;
 use flow_exec::attempt::Folder;
 
-use super::{Done, find};
+use super::{CommandResult, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place::{self, StoreLocation};
-use crate::screen::{Attempt, Shown, View};
+use crate::screen::{Attempt, InstanceView, View};
 use crate::words;
 
 /// Arguments of `flow shell`.
@@ -36,7 +36,7 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let (place, _, view) = place::run_with(global, &self.of, &self.step, |_| true, output)?;
         let found = find(&view, &self.step)?;
         let kept = found.iter().filter_map(|shown| Some((*shown, work_folder(&place, &view, shown)?)));
@@ -77,14 +77,18 @@ impl Shell {
 }
 
 /// The work folder of the last attempt of an instance, if it was outside the store and somebody removed it.
-fn gone(place: &StoreLocation, view: &View, shown: &Shown) -> Option<PathBuf> {
+fn gone(place: &StoreLocation, view: &View, shown: &InstanceView) -> Option<PathBuf> {
     let last = view.attempts_of(shown).flatten().last()?;
     let attempt = Folder::at(place.store.path().join(&last.folder));
     Some(attempt.work()).filter(|work| attempt.is_work_outside() && !work.is_dir())
 }
 
 /// The last attempt of an instance, and its work folder, if that is there.
-pub(super) fn work_folder<'v>(place: &StoreLocation, view: &'v View, shown: &Shown) -> Option<(&'v Attempt, PathBuf)> {
+pub(super) fn work_folder<'v>(
+    place: &StoreLocation,
+    view: &'v View,
+    shown: &InstanceView,
+) -> Option<(&'v Attempt, PathBuf)> {
     let last = view.attempts_of(shown).flatten().last()?;
     let work = Folder::at(place.store.path().join(&last.folder)).work();
     work.is_dir().then_some((last, work))

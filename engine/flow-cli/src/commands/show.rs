@@ -11,14 +11,14 @@ use flow_store::{Objects, RunDir, StoreDir};
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::past::{AsRun, Past};
+use super::past::{AsRun, PastRuns};
 use super::shell::work_folder;
-use super::{Done, find};
+use super::{CommandResult, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{BAD, GOOD, NOTE, Output, STRONG, styled};
-use crate::reasons::{self, Because};
-use crate::screen::{InstanceState, Shown, came_to, each_result, is_failure};
+use crate::reasons::{self, InstanceReason};
+use crate::screen::{InstanceState, InstanceView, came_to, each_result, is_failure};
 use crate::terminal::Paint;
 use crate::{place, words};
 
@@ -42,19 +42,19 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let (place, dir, mut view) = place::run_with(global, &self.of, &self.step, |_| true, output)?;
         let mut left = None;
         if view.exit.is_none() && dir.lives().is_none() {
             // It may have ended after its journal was read.
             view = view.unread();
             dir.read_journal(|line| view.event(&line))?;
-            left = view.exit.is_none().then(|| Left::of(&place.store, &dir));
+            left = view.exit.is_none().then(|| LeftSteps::of(&place.store, &dir));
         }
         let found = find(&view, &self.step)?;
         let results = place::results(&place.store, output)?;
         let objects = place.store.objects();
-        let mut past = Past::of(&place.store);
+        let mut past = PastRuns::of(&place.store);
         if found.len() >= MANY && !self.json && !output.verbose {
             let mut rows = Vec::new();
             each_result(found, &*results, &place.store, |shown, result| {
@@ -70,7 +70,7 @@ impl Show {
             match result {
                 Some(result) if self.json => output.json(&with_start(&result, &mut past, shown)?)?,
                 Some(result) => {
-                    let began = Began {
+                    let began = ResultOrigin {
                         run: view.id_here(&result.run).clone(),
                         is_imported: view.imported.is_some(),
                         how: past.as_run(&result),
@@ -100,7 +100,7 @@ impl Show {
 }
 
 /// How the attempt began that made a result, and where.
-struct Began {
+struct ResultOrigin {
     run: RunId,
     is_imported: bool,
     how: AsRun,
@@ -109,13 +109,13 @@ struct Began {
     work: Option<PathBuf>,
 }
 
-fn why_it_ran(result: &StepResult, past: &mut Past<'_>, shown: &Shown) -> Option<String> {
+fn why_it_ran(result: &StepResult, past: &mut PastRuns<'_>, shown: &InstanceView) -> Option<String> {
     let reason = past.reason(&result.run, &result.fingerprint, &shown.label)?;
     Some(reason.words())
 }
 
 /// A stored result, and how its attempt began.
-fn with_start(result: &StepResult, past: &mut Past<'_>, shown: &Shown) -> Result<Value, CliError> {
+fn with_start(result: &StepResult, past: &mut PastRuns<'_>, shown: &InstanceView) -> Result<Value, CliError> {
     let unwritable = |e: serde_json::Error| CliError::failed(format!("the result cannot be written: {e}"));
     let mut value = serde_json::to_value(result).map_err(unwritable)?;
     let AsRun { command, env } = past.as_run(result);
@@ -132,7 +132,7 @@ fn with_start(result: &StepResult, past: &mut Past<'_>, shown: &Shown) -> Result
 const MANY: usize = 4;
 
 /// Its outcome, first numbers and time; or why there is no result.
-fn line(shown: &Shown, result: Option<StepResult>, left: Option<&Left>) -> Vec<String> {
+fn line(shown: &InstanceView, result: Option<StepResult>, left: Option<&LeftSteps>) -> Vec<String> {
     let label = styled(STRONG, &shown.label);
     let Some(result) = result else { return vec![label, why_none(shown, left)] };
     let how = styled(style(&result), words::outcome(result.outcome));
@@ -146,15 +146,15 @@ fn line(shown: &Shown, result: Option<StepResult>, left: Option<&Left>) -> Vec<S
 }
 
 /// Steps that a killed run left, by label.
-struct Left {
+struct LeftSteps {
     here: BTreeSet<String>,
     in_slurm: BTreeSet<String>,
     ended: BTreeSet<String>,
 }
 
-impl Left {
-    fn of(store: &StoreDir, run: &RunDir) -> Left {
-        Left {
+impl LeftSteps {
+    fn of(store: &StoreDir, run: &RunDir) -> LeftSteps {
+        LeftSteps {
             here: flow_exec::going_on(store, run).into_iter().collect(),
             in_slurm: flow_exec::jobs_going_on(run).into_iter().collect(),
             ended: flow_exec::ended_since(store, run).into_iter().collect(),
@@ -175,7 +175,7 @@ impl Left {
     }
 }
 
-fn why_none(shown: &Shown, left: Option<&Left>) -> String {
+fn why_none(shown: &InstanceView, left: Option<&LeftSteps>) -> String {
     match shown.state {
         // The known reason is the one for which it runs.
         InstanceState::Running => {
@@ -184,11 +184,11 @@ fn why_none(shown: &Shown, left: Option<&Left>) -> String {
         InstanceState::Settled(outcome) if is_failure(outcome) => {
             let how = styled(BAD, words::outcome(outcome));
             match &shown.reason {
-                Some(Because::Settled(_, Some(cause))) => format!("{how}: {}", reasons::cause(cause)),
+                Some(InstanceReason::Settled(_, Some(cause))) => format!("{how}: {}", reasons::cause(cause)),
                 _ => how,
             }
         }
-        _ => shown.reason.as_ref().map_or_else(|| "no result".to_owned(), Because::words),
+        _ => shown.reason.as_ref().map_or_else(|| "no result".to_owned(), InstanceReason::words),
     }
 }
 
@@ -211,7 +211,7 @@ fn made(result: &StepResult, objects: &Objects, lang: Option<&str>) -> Result<Op
 }
 
 /// Everything about a result.
-fn card(label: &str, result: &StepResult, began: &Began, objects: &Objects, zone: &TimeZone) -> Vec<String> {
+fn card(label: &str, result: &StepResult, began: &ResultOrigin, objects: &Objects, zone: &TimeZone) -> Vec<String> {
     let mut out = vec![format!("{}  {}", styled(STRONG, label), styled(style(result), words::outcome(result.outcome)))];
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);

@@ -8,12 +8,12 @@ use flow_core::RunId;
 use flow_exec::{JobsLeft, LeftJob, clock, ended_since, hardware::ledger};
 use flow_store::{Queued, Running, Status as RunStatus};
 
-use super::{Done, attach, run};
+use super::{CommandResult, attach, run};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::place::{LivingRun, StoreLocation, kept, left_in_slurm, may_have_left};
-use crate::screen::{Ended, FURTHER, InstanceState, Length, Shown, left, share, summary};
+use crate::screen::{FURTHER, InstanceState, InstanceView, Length, RunEndDetails, left, share, summary};
 use crate::{reasons, words};
 
 /// Arguments of `flow status`.
@@ -39,7 +39,7 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> CommandResult {
         self.of.run = self.of.run.or(self.asked.take());
         let place = StoreLocation::find(global, self.of.about.workflow.as_deref())?;
         if self.watch
@@ -68,7 +68,8 @@ impl Status {
         let place = if which.is_none() { StoreLocation::of_workflow(global, &self.of, output)? } else { place };
         let (dir, mut view) = place.view(which.as_deref())?;
         if let Some(origin) = &view.imported {
-            let has_result = |shown: &&Shown| matches!(shown.state, InstanceState::Cached(..) | InstanceState::Done(_));
+            let has_result =
+                |shown: &&InstanceView| matches!(shown.state, InstanceState::Cached(..) | InstanceState::Done(_));
             let results = words::count(view.instances.values().filter(has_result).count(), "result");
             let (workflow, host) = (&origin.workflow, &origin.host);
             output.line(format!("imported {results} of {workflow} from {host}; `flow show STEP` shows them"))?;
@@ -96,7 +97,7 @@ impl Status {
             }
             (status, _) => {
                 status.into_iter().for_each(|status| view.status(status));
-                let ended = Ended {
+                let ended = RunEndDetails {
                     answers: Vec::new(),
                     run: run.map(|run| run.to_string()).unwrap_or_default(),
                     exit: view.exit,

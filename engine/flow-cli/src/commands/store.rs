@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::Done;
+use super::CommandResult;
 use crate::args::Global;
 use crate::error::CliError;
 use crate::output::Output;
@@ -14,11 +14,11 @@ use crate::output::Output;
 #[derive(Debug, Args)]
 pub(crate) struct Store {
     #[command(subcommand)]
-    what: What,
+    what: StoreCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum StoreCommand {
     /// Create a store that a group of people shares
     Init(Init),
 }
@@ -39,8 +39,8 @@ struct Init {
 }
 
 impl Store {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let What::Init(Init { group, path }) = self.what;
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
+        let StoreCommand::Init(Init { group, path }) = self.what;
         let path = path.or_else(|| global.store.clone()).ok_or_else(|| {
             CliError::usage("no folder for the store was given").hint("flow store init --group lab /data/flow")
         })?;

@@ -14,15 +14,15 @@ use flow_core::RunId;
 use flow_store::StoreDir;
 use nix::unistd::Uid;
 
-use super::imported::Remade;
-use super::{Done, import, imported};
+use super::imported::RemadeTexts;
+use super::{CommandResult, import, imported};
 use crate::args::{Global, OfRun, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{NOTE, Output, styled};
 use crate::place::{self, StoreLocation};
 
 /// A bundle or the folder of a run, and its remade reports.
-type Shown = (OsString, Remade);
+type ViewTarget = (OsString, RemadeTexts);
 
 /// The name of the program.
 const PROGRAM: &str = "flow-view";
@@ -58,12 +58,12 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let runs: Vec<Shown> = match &self.what[..] {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
+        let runs: Vec<ViewTarget> = match &self.what[..] {
             [] => vec![self.run(None, global, output)?],
             named => named.iter().map(|what| self.named(what, global, output)).collect::<Result<_, _>>()?,
         };
-        let (mut arguments, reports): (Vec<OsString>, Vec<Remade>) = runs.into_iter().unzip();
+        let (mut arguments, reports): (Vec<OsString>, Vec<RemadeTexts>) = runs.into_iter().unzip();
         match self.socket {
             Some(file) => arguments.extend(["--socket".into(), file.into()]),
             None => arguments.extend(["--port".into(), self.port.to_string().into()]),
@@ -78,7 +78,7 @@ impl View {
     }
 
     /// A bundle, a run, or the last run of a store's folder.
-    fn named(&self, what: &str, global: &Global, output: &mut Output) -> Result<Shown, CliError> {
+    fn named(&self, what: &str, global: &Global, output: &mut Output) -> Result<ViewTarget, CliError> {
         let file = Path::new(what);
         if file.is_file() {
             return Ok((file.into(), imported::of_bundle(import::read(file)?, output)?));
@@ -102,7 +102,7 @@ impl View {
     }
 
     /// The folder of the requested run; without one, of the active or the last run.
-    fn run(&self, asked: Option<&str>, global: &Global, output: &mut Output) -> Result<Shown, CliError> {
+    fn run(&self, asked: Option<&str>, global: &Global, output: &mut Output) -> Result<ViewTarget, CliError> {
         let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let active = if asked.is_none() { place.living()?.pop().map(|one| one.run.0) } else { None };
         let of = OfRun { about: self.about.clone(), run: active.or_else(|| asked.map(str::to_owned)) };
@@ -112,7 +112,7 @@ impl View {
 }
 
 /// The active run of a store, or the last one.
-fn last(global: &Global, output: &mut Output) -> Result<Shown, CliError> {
+fn last(global: &Global, output: &mut Output) -> Result<ViewTarget, CliError> {
     let place = StoreLocation::find(global, None)?;
     let active = place.living()?.pop().map(|one| one.run);
     let run = active.map_or_else(|| place.run(None), Ok)?;
@@ -120,17 +120,17 @@ fn last(global: &Global, output: &mut Output) -> Result<Shown, CliError> {
 }
 
 /// The folder of a run. An imported run has no report files, so they are made.
-fn shown(place: &StoreLocation, run: &RunId, output: &mut Output) -> Result<Shown, CliError> {
+fn shown(place: &StoreLocation, run: &RunId, output: &mut Output) -> Result<ViewTarget, CliError> {
     let dir = place.store.run(run);
     if dir.imported()?.is_none() {
-        return Ok((dir.path().into(), Remade::new()));
+        return Ok((dir.path().into(), RemadeTexts::new()));
     }
     let (dir, view) = place::view_of(&place.store, run)?;
     Ok((dir.path().into(), imported::for_page(&place.store, &dir, &view, output)?))
 }
 
 /// A file without a name that has these reports.
-fn input(reports: &[Remade]) -> Result<Stdio, CliError> {
+fn input(reports: &[RemadeTexts]) -> Result<Stdio, CliError> {
     let write = || {
         let mut file = tempfile::tempfile()?;
         serde_json::to_writer(&file, reports)?;

@@ -11,15 +11,15 @@ use flow_store::StoreDir;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
-use super::left::{self, Left, Progress};
+use super::left::{self, OrphanStates, Progress};
 use super::why_live::{going_on, later, lines, live};
 use super::why_then::step_of;
-use super::{Done, audit, why_then};
+use super::{CommandResult, audit, why_then};
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::place::StoreLocation;
-use crate::reasons::{self, Because};
+use crate::reasons::{self, InstanceReason};
 use crate::{place, words};
 
 /// Arguments of `flow why`.
@@ -48,7 +48,7 @@ pub(crate) struct Why {
 }
 
 impl Why {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         if let Some(run) = &self.run {
             return why_then::of_run(global, self.about.workflow, run, &self.steps, output);
         }
@@ -80,12 +80,12 @@ impl Why {
             }
         }
         let ids: Vec<InstanceId> = asked.iter().map(|item| item.id).collect();
-        let asked: Vec<Asked<'_>> = asked.iter().map(|item| (label(item.id), &item.state)).collect();
-        let Reused { accepted, others, elsewhere } = Reused::of(&knowledge, &asked, &session.expansion)?;
+        let asked: Vec<PlannedInstance<'_>> = asked.iter().map(|item| (label(item.id), &item.state)).collect();
+        let ReuseNotes { accepted, others, elsewhere } = ReuseNotes::of(&knowledge, &asked, &session.expansion)?;
         for (reason, of) in &accepted {
             output.line(format!("{}: cached, kept by `flow accept`: {reason}", named(of)))?;
         }
-        let left = Left::of(&session, &knowledge, &plan);
+        let left = OrphanStates::of(&session, &knowledge, &plan);
         let mut present = PresentEnvironment::of(&session, &knowledge);
         let id_of: BTreeMap<&str, InstanceId> =
             asked.iter().map(|(label, _)| *label).zip(ids.iter().copied()).collect();
@@ -109,7 +109,8 @@ impl Why {
             lines
         };
         let is_accepted = |label: &str| accepted.values().flatten().any(|of| *of == label);
-        let as_it_was: Vec<Asked<'_>> = asked.iter().filter(|(label, _)| !is_accepted(label)).copied().collect();
+        let as_it_was: Vec<PlannedInstance<'_>> =
+            asked.iter().filter(|(label, _)| !is_accepted(label)).copied().collect();
         let progress =
             |label: &str| id_of.get(label).map_or(Progress::Running, |id| left.progress(&session.expansion, *id));
         let steps = as_it_was.chunk_by(|(a, _), (b, _)| step_of(a) == step_of(b));
@@ -203,7 +204,7 @@ fn audits(
 fn repeated<'a>(
     expansion: &'a Expansion,
     ids: &[InstanceId],
-    asked: &[Asked<'a>],
+    asked: &[PlannedInstance<'a>],
 ) -> IndexMap<(&'a str, u32), Vec<&'a str>> {
     let mut made: IndexMap<_, Vec<&str>> = IndexMap::new();
     for (id, (label, state)) in ids.iter().zip(asked) {
@@ -219,27 +220,31 @@ fn repeated<'a>(
 const AT_ONCE: usize = 512;
 
 /// A step, the step that made its results, and its workflow if that is another one.
-type Made<'a> = (&'a str, String, Option<String>);
+type ReusedFrom<'a> = (&'a str, String, Option<String>);
 
 /// Notes about the results that these instances reuse.
 #[derive(Default)]
-struct Reused<'a> {
+struct ReuseNotes<'a> {
     /// Results that were accepted for a changed fingerprint, by the given reason.
     accepted: IndexMap<String, Vec<&'a str>>,
     /// Results of another step that does the same work: its name, and the label under which they
     /// were made.
-    others: IndexMap<Made<'a>, Vec<(&'a str, String)>>,
+    others: IndexMap<ReusedFrom<'a>, Vec<(&'a str, String)>>,
     /// Results that were made at another place than where the instances would run: whether that is Slurm.
     elsewhere: IndexMap<bool, Vec<&'a str>>,
 }
 
-impl<'a> Reused<'a> {
-    fn of(knowledge: &Knowledge, asked: &[Asked<'a>], expansion: &Expansion) -> Result<Reused<'a>, CliError> {
+impl<'a> ReuseNotes<'a> {
+    fn of(
+        knowledge: &Knowledge,
+        asked: &[PlannedInstance<'a>],
+        expansion: &Expansion,
+    ) -> Result<ReuseNotes<'a>, CliError> {
         let own = &expansion.workflow;
         let has_place = |instance: &&Instance| expansion.command(instance.id).is_some();
         let places = expansion.instances.iter().filter(has_place);
         let places: BTreeMap<&str, bool> = places.map(|instance| (&*instance.label, instance.is_batch())).collect();
-        let mut reused = Reused::default();
+        let mut reused = ReuseNotes::default();
         let Some(results) = knowledge.results() else { return Ok(reused) };
         let cached = asked.iter().filter_map(|(label, state)| match state {
             State::Cached { fingerprint, .. } => Some((*label, *fingerprint)),
@@ -268,7 +273,7 @@ impl<'a> Reused<'a> {
 }
 
 /// The label of an instance, and its planned outcome.
-type Asked<'a> = (&'a str, &'a State);
+type PlannedInstance<'a> = (&'a str, &'a State);
 
 /// How the environment differs from the one of a result.
 fn environment(since: &EnvironmentChange, result: &str, all: bool) -> Vec<String> {
@@ -287,12 +292,12 @@ fn environment(since: &EnvironmentChange, result: &str, all: bool) -> Vec<String
 /// The answer. Instances with the same message, or messages of one form, share a line; with `each` they do not. `since`
 /// gives further lines about a result: what was not compared, and how its environment differs.
 fn answer(
-    asked: &[Asked<'_>],
+    asked: &[PlannedInstance<'_>],
     each: bool,
     progress: &dyn Fn(&str) -> Progress,
     since: &mut dyn FnMut(&str, &State) -> Vec<String>,
 ) -> Vec<String> {
-    let mut alike: IndexMap<Value, IndexMap<Vec<String>, Vec<Asked<'_>>>> = IndexMap::new();
+    let mut alike: IndexMap<Value, IndexMap<Vec<String>, Vec<PlannedInstance<'_>>>> = IndexMap::new();
     for &(label, state) in asked {
         let mut said = match state {
             State::GoesOn { since, .. } => vec![left::followed(since, progress(label))],
@@ -301,7 +306,7 @@ fn answer(
         said.extend(since(label, state));
         let form = match state {
             State::Run(all) if !each => {
-                Because::Runs(flow_core::why::RunReasons { first: all.clone(), more: 0 }).form()
+                InstanceReason::Runs(flow_core::why::RunReasons { first: all.clone(), more: 0 }).form()
             }
             _ => Value::from(said.clone()),
         };
@@ -311,7 +316,7 @@ fn answer(
     for forms in alike.into_values() {
         let differ = if forms.len() > 1 { " (the first of them; -v shows all)" } else { "" };
         let Some(said) = forms.keys().next().cloned() else { continue };
-        let of: Vec<Asked<'_>> = forms.into_values().flatten().collect();
+        let of: Vec<PlannedInstance<'_>> = forms.into_values().flatten().collect();
         let labels: Vec<&str> = of.iter().map(|(label, _)| *label).collect();
         out.push(format!("{}: {}{}{differ}", named(&labels), said[0], made_by(&of)));
         out.extend(said.into_iter().skip(1));
@@ -324,7 +329,7 @@ fn named(of: &[&str]) -> String {
 }
 
 /// The run that made the results; of several, the first and the last.
-fn made_by(of: &[Asked<'_>]) -> String {
+fn made_by(of: &[PlannedInstance<'_>]) -> String {
     let from = of.iter().filter_map(|(_, state)| match state {
         State::Cached { from, .. } => Some(from),
         _ => None,
@@ -384,7 +389,7 @@ mod tests {
     use super::*;
 
     fn said(asked: &[(&str, State)], each: bool) -> Vec<String> {
-        let asked: Vec<Asked<'_>> = asked.iter().map(|(label, state)| (*label, state)).collect();
+        let asked: Vec<PlannedInstance<'_>> = asked.iter().map(|(label, state)| (*label, state)).collect();
         answer(&asked, each, &|_| Progress::Queued, &mut |_, _| Vec::new())
             .iter()
             .map(|line| crate::terminal::plain(line))

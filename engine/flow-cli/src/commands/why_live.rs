@@ -12,14 +12,14 @@ use crate::screen::View;
 use crate::words;
 
 /// The present state of an active run.
-pub(super) struct Living {
+pub(super) struct LiveRun {
     pub(super) status: Status,
     dir: RunDir,
     /// Its owner, if that is another user.
     owner: Option<String>,
 }
 
-impl Living {
+impl LiveRun {
     pub(super) fn named(&self) -> String {
         match &self.owner {
             Some(owner) => format!("run {} of {owner}", self.status.run),
@@ -36,7 +36,7 @@ impl Living {
 }
 
 /// The active runs of a workflow with the same parameters: with others, its steps would be others.
-pub(super) fn going_on(knowledge: &Knowledge, of: &Expansion) -> Result<Vec<Living>, CliError> {
+pub(super) fn going_on(knowledge: &Knowledge, of: &Expansion) -> Result<Vec<LiveRun>, CliError> {
     let Some(dir) = knowledge.dir() else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for run in dir.living()?.into_iter().filter_map(|holder| holder.run) {
@@ -49,7 +49,7 @@ pub(super) fn going_on(knowledge: &Knowledge, of: &Expansion) -> Result<Vec<Livi
             continue;
         }
         let status = dir.status()?;
-        found.extend(status.map(|status| Living { status, owner: dir.others(), dir }));
+        found.extend(status.map(|status| LiveRun { status, owner: dir.others(), dir }));
     }
     Ok(found)
 }
@@ -88,7 +88,7 @@ pub(super) fn live<'a>(status: &Status, run: &str, labels: &IndexSet<&'a str>, n
 }
 
 /// Its turn has not come.
-pub(super) fn later<'a>(living: &Living, label: &'a str) -> LiveLine<'a> {
+pub(super) fn later<'a>(living: &LiveRun, label: &'a str) -> LiveLine<'a> {
     let text = format!("{} in {}: queued, or waiting for a dependency", styled(NOTE, "waits"), living.named());
     LiveLine { label, alike: text.clone(), text }
 }

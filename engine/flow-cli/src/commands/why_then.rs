@@ -11,14 +11,14 @@ use flow_core::{Digest, RunId};
 use flow_store::StoreDir;
 use indexmap::IndexMap;
 
-use super::past::Past;
-use super::{Done, find};
+use super::past::PastRuns;
+use super::{CommandResult, find};
 use crate::args::Global;
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::place::StoreLocation;
-use crate::reasons::{self, Because};
-use crate::screen::{InstanceState, Shown};
+use crate::reasons::{self, InstanceReason};
+use crate::screen::{InstanceState, InstanceView};
 use crate::words;
 
 /// `flow why STEP --run RUN`.
@@ -28,19 +28,19 @@ pub(super) fn of_run(
     run: &str,
     steps: &[String],
     output: &mut Output,
-) -> Done {
+) -> CommandResult {
     let place = StoreLocation::find(global, workflow.as_deref())?;
     let (_, view) = place.view(Some(run))?;
-    let mut past = Past::of(&place.store);
-    let mut told: IndexMap<(&str, String), Vec<(&Shown, Because)>> = IndexMap::new();
-    let mut found: Vec<&Shown> = if steps.is_empty() { view.instances.values().collect() } else { Vec::new() };
+    let mut past = PastRuns::of(&place.store);
+    let mut told: IndexMap<(&str, String), Vec<(&InstanceView, InstanceReason)>> = IndexMap::new();
+    let mut found: Vec<&InstanceView> = if steps.is_empty() { view.instances.values().collect() } else { Vec::new() };
     for step in steps {
         found.extend(find(&view, step)?);
     }
     let (mut known, mut changed_in) = (BTreeSet::new(), None);
     for shown in found.into_iter().filter(|shown| known.insert(&shown.label)) {
         let (how, because) = then(shown, &mut past);
-        if changed_in.is_none() && matches!(&because, Because::Runs(why) if has_lines(&why.first)) {
+        if changed_in.is_none() && matches!(&because, InstanceReason::Runs(why) if has_lines(&why.first)) {
             changed_in = match &shown.state {
                 InstanceState::Cached(_, from) => Some(from.clone()),
                 _ => view.start.as_ref().map(|start| start.run.clone()),
@@ -97,12 +97,13 @@ pub(super) fn refer_to_run(place: &StoreLocation, run: &RunId, output: &mut Outp
 }
 
 /// The result of an instance in its run, and the reason.
-fn then(shown: &Shown, past: &mut Past<'_>) -> (String, Because) {
-    let own = || shown.reason.clone().unwrap_or_else(|| Because::Words("its journal does not record why".to_owned()));
+fn then(shown: &InstanceView, past: &mut PastRuns<'_>) -> (String, InstanceReason) {
+    let own =
+        || shown.reason.clone().unwrap_or_else(|| InstanceReason::Words("its journal does not record why".to_owned()));
     match &shown.state {
         InstanceState::Cached(_, from) => {
             let because = shown.fingerprint.and_then(|of| past.reason(from, &of, &shown.label));
-            let because = because.unwrap_or_else(|| Because::Words("nothing had changed".to_owned()));
+            let because = because.unwrap_or_else(|| InstanceReason::Words("nothing had changed".to_owned()));
             (format!("{}, it ran in run {from}", styled(FAINT, "cached")), because)
         }
         InstanceState::Done(_) => (styled(GOOD, "ran"), own()),
@@ -114,14 +115,14 @@ fn then(shown: &Shown, past: &mut Past<'_>) -> (String, Because) {
 }
 
 /// The results of a step's instances: each, or those with reasons of one form together.
-fn lines(step: &str, how: &str, of: Vec<(&Shown, Because)>, each: bool) -> Vec<String> {
+fn lines(step: &str, how: &str, of: Vec<(&InstanceView, InstanceReason)>, each: bool) -> Vec<String> {
     if each {
-        let line = |(shown, because): &(&Shown, Because)| {
+        let line = |(shown, because): &(&InstanceView, InstanceReason)| {
             format!("{}: {how}: {}", styled(STRONG, &shown.label), because.words())
         };
         return of.iter().map(line).collect();
     }
-    let line = |form: &reasons::Alike<&Shown>| {
+    let line = |form: &reasons::SimilarReasons<&InstanceView>| {
         let who = match form.count {
             1 => form.of.label.clone(),
             count => format!("{step} × {}", words::thousands(count)),
@@ -150,15 +151,15 @@ pub(super) fn since(
             runs.entry(from).or_default().push((label, fingerprint));
         }
     }
-    let (mut past, mut changed_in) = (Past::of(store), None);
+    let (mut past, mut changed_in) = (PastRuns::of(store), None);
     for (run, of) in runs.into_iter().take(RUNS) {
         for of_step in of.chunk_by(|(a, _), (b, _)| step_of(a) == step_of(b)) {
             let because = of_step.iter().filter_map(|(label, fingerprint)| {
                 let because = past.reason(run, fingerprint, label)?;
-                if matches!(&because, Because::Runs(why) if has_lines(&why.first)) {
+                if matches!(&because, InstanceReason::Runs(why) if has_lines(&why.first)) {
                     changed_in = changed_in.max(Some(run));
                 }
-                let is_first = matches!(&because, Because::Runs(why) if why.first == [Reason::NeverRan]);
+                let is_first = matches!(&because, InstanceReason::Runs(why) if why.first == [Reason::NeverRan]);
                 (!is_first).then_some((*label, because))
             });
             for form in reasons::alike(because) {

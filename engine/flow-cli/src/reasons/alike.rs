@@ -11,7 +11,7 @@ use super::{settled, why, why_within};
 
 /// Why an instance is as it is.
 #[derive(Clone, Debug)]
-pub(crate) enum Because {
+pub(crate) enum InstanceReason {
     Runs(RunReasons),
     /// Why it was settled in this way.
     Settled(Outcome, Option<Cause>),
@@ -24,22 +24,22 @@ pub(crate) enum Because {
     Words(String),
 }
 
-impl Because {
+impl InstanceReason {
     pub(crate) fn words(&self) -> String {
         match self {
-            Because::Runs(reasons) => why(reasons),
-            Because::Settled(outcome, cause) => settled(*outcome, cause.as_ref()),
-            Because::MayRepeat { group, at_most } => {
+            InstanceReason::Runs(reasons) => why(reasons),
+            InstanceReason::Settled(outcome, cause) => settled(*outcome, cause.as_ref()),
+            InstanceReason::MayRepeat { group, at_most } => {
                 format!("while the verdict on {group} is undecided, up to {at_most} runs of each")
             }
-            Because::Words(words) => words.clone(),
+            InstanceReason::Words(words) => words.clone(),
         }
     }
 
     /// The message in a limited number of columns: values are left out first.
     pub(crate) fn words_within(&self, columns: usize) -> String {
         match self {
-            Because::Runs(reasons) => why_within(reasons, columns),
+            InstanceReason::Runs(reasons) => why_within(reasons, columns),
             _ => self.words(),
         }
     }
@@ -47,12 +47,12 @@ impl Because {
     /// The form shared by messages that differ only in numbers, names and texts.
     pub(crate) fn form(&self) -> Value {
         match self {
-            Because::Runs(why) => without_values(why.clone()),
-            Because::Settled(outcome, cause) => {
+            InstanceReason::Runs(why) => without_values(why.clone()),
+            InstanceReason::Settled(outcome, cause) => {
                 Value::Array(vec![without_values(*outcome), without_values(cause.clone())])
             }
-            Because::MayRepeat { .. } => Value::Null,
-            Because::Words(words) => Value::String(words.clone()),
+            InstanceReason::MayRepeat { .. } => Value::Null,
+            InstanceReason::Words(words) => Value::String(words.clone()),
         }
     }
 }
@@ -75,14 +75,14 @@ fn without_values<T: Texts + Serialize>(mut reason: T) -> Value {
 
 /// Reasons of one form: the most frequent one, its first instance, the number of instances, and
 /// whether they differ.
-pub(crate) struct Alike<T> {
+pub(crate) struct SimilarReasons<T> {
     pub(crate) of: T,
     said: String,
     pub(crate) count: usize,
     differ: bool,
 }
 
-impl<T> Alike<T> {
+impl<T> SimilarReasons<T> {
     /// The reason, noting that others have other values.
     pub(crate) fn words(&self) -> String {
         self.put(&self.said)
@@ -95,7 +95,7 @@ impl<T> Alike<T> {
 }
 
 /// The forms of some reasons, in order of first appearance.
-pub(crate) fn alike<T>(reasons: impl Iterator<Item = (T, Because)>) -> Vec<Alike<T>> {
+pub(crate) fn alike<T>(reasons: impl Iterator<Item = (T, InstanceReason)>) -> Vec<SimilarReasons<T>> {
     let mut forms: IndexMap<Value, IndexMap<String, (T, usize)>> = IndexMap::new();
     for (of, reason) in reasons {
         forms.entry(reason.form()).or_default().entry(reason.words()).or_insert((of, 0)).1 += 1;
@@ -104,7 +104,7 @@ pub(crate) fn alike<T>(reasons: impl Iterator<Item = (T, Because)>) -> Vec<Alike
         let (count, differ) = (reasons.values().map(|(_, count)| count).sum(), reasons.len() > 1);
         // The first of equally frequent ones.
         let (said, (of, _)) = reasons.into_iter().rev().max_by_key(|(_, (_, count))| *count)?;
-        Some(Alike { of, said, count, differ })
+        Some(SimilarReasons { of, said, count, differ })
     });
     alike.collect()
 }
@@ -117,11 +117,11 @@ mod tests {
 
     use super::*;
 
-    fn runs(reason: Reason) -> Because {
-        Because::Runs(RunReasons { first: vec![reason], more: 0 })
+    fn runs(reason: Reason) -> InstanceReason {
+        InstanceReason::Runs(RunReasons { first: vec![reason], more: 0 })
     }
 
-    fn said(reasons: Vec<Because>) -> Vec<(String, usize)> {
+    fn said(reasons: Vec<InstanceReason>) -> Vec<(String, usize)> {
         alike(reasons.into_iter().map(|reason| ((), reason))).iter().map(|one| (one.words(), one.count)).collect()
     }
 
@@ -144,8 +144,10 @@ mod tests {
 
     #[test]
     fn what_differs_by_more_than_values_is_told_apart() {
-        let needs = |label: &str| Because::Settled(Outcome::Skipped, Some(Cause::NeedFailed { label: label.into() }));
-        let condition = Because::Settled(Outcome::Skipped, Some(Cause::ConditionFalse { expression: "a".into() }));
+        let needs =
+            |label: &str| InstanceReason::Settled(Outcome::Skipped, Some(Cause::NeedFailed { label: label.into() }));
+        let condition =
+            InstanceReason::Settled(Outcome::Skipped, Some(Cause::ConditionFalse { expression: "a".into() }));
         let told = said(vec![needs("a[n=1]"), condition, needs("a[n=1]")]);
         assert_eq!(told.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(told[0].0, needs("a[n=1]").words());

@@ -17,7 +17,7 @@ use flow_report::{Reasons, Words};
 
 use crate::words;
 
-pub(crate) use alike::{Alike, Because, alike};
+pub(crate) use alike::{InstanceReason, SimilarReasons, alike};
 pub(crate) use environment::{difference, differences};
 pub(crate) use estimates::{estimate_source, ran_otherwise};
 pub(crate) use waits::{queued, queued_alike, slurm_place, waits};

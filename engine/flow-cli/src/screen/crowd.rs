@@ -22,8 +22,8 @@ const TROUBLES: usize = 5;
 
 /// The progress of the steps, and what was shown of them.
 #[derive(Debug, Default)]
-pub(crate) struct Crowds {
-    steps: BTreeMap<String, Crowd>,
+pub(crate) struct StepProgress {
+    steps: BTreeMap<String, StepCounts>,
     /// Notes by step, without their numbers: a note that many instances share is shown for the
     /// first.
     notes: BTreeSet<(String, String)>,
@@ -31,17 +31,18 @@ pub(crate) struct Crowds {
 }
 
 #[derive(Debug, Default)]
-struct Crowd {
+struct StepCounts {
     total: usize,
     counts: Counts,
     /// Errors that were shown: one that many instances share is shown for the first.
     troubles: BTreeSet<String>,
 }
 
-impl Crowds {
+impl StepProgress {
     /// Whether an event has a line of its own. The view has already applied it.
     pub(crate) fn tells(&mut self, view: &View, line: &JournalLine) -> bool {
-        let many = |crowds: &Crowds, id: &InstanceId| crowds.of(view, *id).is_some_and(|crowd| crowd.total >= MANY);
+        let many =
+            |crowds: &StepProgress, id: &InstanceId| crowds.of(view, *id).is_some_and(|crowd| crowd.total >= MANY);
         match &line.event {
             RunEvent::Instance { step, .. } => {
                 self.steps.entry(step.clone()).or_default().total += 1;
@@ -98,7 +99,7 @@ impl Crowds {
         (!told).then(|| counts.line(view, line.at, &what))
     }
 
-    fn of(&self, view: &View, id: InstanceId) -> Option<&Crowd> {
+    fn of(&self, view: &View, id: InstanceId) -> Option<&StepCounts> {
         self.steps.get(&view.instances.get(&id)?.step)
     }
 

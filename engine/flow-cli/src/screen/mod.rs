@@ -25,25 +25,25 @@ use crate::terminal::printed;
 
 pub(crate) use estimate::{left, share};
 pub(crate) use lines::{came_to, event_line};
-pub(crate) use summary::{Ended, FURTHER, Length, summary};
-pub(crate) use view::{Attempt, InstanceState, Shown, View, each_result, is_failure};
+pub(crate) use summary::{FURTHER, Length, RunEndDetails, summary};
+pub(crate) use view::{Attempt, InstanceState, InstanceView, View, each_result, is_failure};
 
 /// The display of a run.
 pub(crate) struct Screen<'a> {
     output: &'a mut Output,
-    face: Face,
+    face: ScreenForm,
     /// The state so far.
     pub(crate) view: View,
     planned: bool,
-    crowds: crowd::Crowds,
-    still: still::Still,
+    crowds: crowd::StepProgress,
+    still: still::IdleNotice,
     /// Plugins whose set-up was announced.
     setting_up: BTreeSet<String>,
     /// Earlier events are applied and not printed: milliseconds since 1970.
     since: u64,
 }
 
-enum Face {
+enum ScreenForm {
     Lines,
     Bars(Box<live::Bars>),
     Json,
@@ -53,19 +53,19 @@ impl<'a> Screen<'a> {
     /// The form that fits the output.
     pub(crate) fn new(output: &'a mut Output, json: bool) -> Self {
         let face = if json {
-            Face::Json
+            ScreenForm::Json
         } else if output.is_terminal() && !output.quiet {
-            Face::Bars(Box::new(live::Bars::new(output)))
+            ScreenForm::Bars(Box::new(live::Bars::new(output)))
         } else {
-            Face::Lines
+            ScreenForm::Lines
         };
         Screen {
             output,
             face,
             view: View::default(),
             planned: false,
-            crowds: crowd::Crowds::default(),
-            still: still::Still::default(),
+            crowds: crowd::StepProgress::default(),
+            still: still::IdleNotice::default(),
             setting_up: BTreeSet::new(),
             since: 0,
         }
@@ -89,11 +89,11 @@ impl<'a> Screen<'a> {
             Update::Held(holder) => self.held(&holder)?,
         }
         match &mut self.face {
-            Face::Bars(live) if draws => {
+            ScreenForm::Bars(live) if draws => {
                 let text = live.draw(&self.view, clock::unix_millis(), self.output.size());
                 self.output.raw(&text)?;
             }
-            Face::Lines if draws && !self.output.quiet => {
+            ScreenForm::Lines if draws && !self.output.quiet => {
                 if let Some(words) = self.still.tells(&self.view) {
                     self.plan()?;
                     self.output.sentence(&words, lines::FURTHER)?;
@@ -105,12 +105,12 @@ impl<'a> Screen<'a> {
     }
 
     fn event(&mut self, line: &JournalLine) -> io::Result<()> {
-        if let (Face::Bars(live), false) = (&mut self.face, self.setting_up.is_empty()) {
+        if let (ScreenForm::Bars(live), false) = (&mut self.face, self.setting_up.is_empty()) {
             live.setups_done();
             self.setting_up.clear();
         }
         self.view.event(line);
-        if matches!(self.face, Face::Json) {
+        if matches!(self.face, ScreenForm::Json) {
             return self.output.json(line);
         }
         // The plan is complete when an event of another kind comes.
@@ -119,7 +119,7 @@ impl<'a> Screen<'a> {
             self.plan()?;
         }
         // Bars show running instances; only ends stay on a terminal.
-        let shown = matches!(self.face, Face::Bars(_)) && matches!(line.event, RunEvent::Started { .. });
+        let shown = matches!(self.face, ScreenForm::Bars(_)) && matches!(line.event, RunEvent::Started { .. });
         let tells = self.crowds.tells(&self.view, line) && !shown || self.output.verbose;
         let whole = self.crowds.whole(&self.view, line).filter(|_| !self.output.verbose && !self.output.quiet);
         let tells = tells && (!self.output.quiet || lines::is_trouble(line));
@@ -144,12 +144,12 @@ impl<'a> Screen<'a> {
     fn setup_line(&mut self, kind: &str, plugin: &str, line: &str) -> io::Result<()> {
         let line = &*printed(line);
         let first = self.setting_up.insert(plugin.to_owned());
-        if first && !matches!(self.face, Face::Json) {
+        if first && !matches!(self.face, ScreenForm::Json) {
             self.say(&format!("setting up {kind} {plugin}, once"))?;
         }
         match &mut self.face {
-            Face::Json => self.output.note(format!("{plugin}: {line}")),
-            Face::Bars(live) if !self.output.verbose => {
+            ScreenForm::Json => self.output.note(format!("{plugin}: {line}")),
+            ScreenForm::Bars(live) if !self.output.verbose => {
                 live.setup(plugin, line);
                 let text = live.draw(&self.view, clock::unix_millis(), self.output.size());
                 self.output.raw(&text)
@@ -168,12 +168,12 @@ impl<'a> Screen<'a> {
 
     /// A line that is not a result.
     fn note(&mut self, line: String) -> io::Result<()> {
-        if matches!(self.face, Face::Bars(_)) { self.say(&line) } else { self.output.note(line) }
+        if matches!(self.face, ScreenForm::Bars(_)) { self.say(&line) } else { self.output.note(line) }
     }
 
     fn say(&mut self, words: &str) -> io::Result<()> {
         match &mut self.face {
-            Face::Bars(live) => {
+            ScreenForm::Bars(live) => {
                 let text = live.above(words, lines::FURTHER, self.output.size().0);
                 self.output.raw(&text)
             }
@@ -183,7 +183,7 @@ impl<'a> Screen<'a> {
 
     /// Removes the bars; the state stays.
     pub(crate) fn close(self) -> View {
-        if let Face::Bars(mut live) = self.face {
+        if let ScreenForm::Bars(mut live) = self.face {
             let text = live.clear(self.output.size().0);
             // A terminal that has gone shows nothing.
             drop(self.output.raw(&text));

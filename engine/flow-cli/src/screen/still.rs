@@ -12,13 +12,13 @@ const AGAIN: u64 = 60_000;
 
 /// Since when nothing runs and whether that was looked at, and the last reason that was printed, with its time.
 #[derive(Debug, Default)]
-pub(crate) struct Still {
+pub(crate) struct IdleNotice {
     since: Option<u64>,
     seen: bool,
     told: Option<(String, u64)>,
 }
 
-impl Still {
+impl IdleNotice {
     /// The line, at most once per period without a running step and once per reason in a while.
     pub(crate) fn tells(&mut self, view: &View) -> Option<String> {
         let waiting = view.waiting.first().filter(|_| view.running().next().is_none());

@@ -10,13 +10,13 @@ use flow_core::{
 };
 use indexmap::IndexMap;
 
-use super::view::{InstanceState, Shown, View, is_failure};
+use super::view::{InstanceState, InstanceView, View, is_failure};
 use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::reasons::{self, Because};
+use crate::reasons::{self, InstanceReason};
 use crate::words;
 
 /// The parts of a run's end that its events lack.
-pub(crate) struct Ended {
+pub(crate) struct RunEndDetails {
     pub(crate) run: String,
     /// The exit code; none for a killed run.
     pub(crate) exit: Option<i32>,
@@ -59,7 +59,7 @@ impl Length {
 /// The text; `log` returns the last lines of an attempt's log, by its folder.
 pub(crate) fn summary(
     view: &View,
-    ended: &Ended,
+    ended: &RunEndDetails,
     Length { short, columns }: Length,
     log: &mut dyn FnMut(&AttemptId, &str) -> Vec<String>,
 ) -> Vec<String> {
@@ -128,9 +128,9 @@ fn published(files: &[(String, bool)], out: &mut Vec<String>) {
     }
 }
 
-fn headline(view: &View, ended: &Ended) -> String {
+fn headline(view: &View, ended: &RunEndDetails) -> String {
     let count = |is: &dyn Fn(&InstanceState) -> bool| view.instances.values().filter(|shown| is(&shown.state)).count();
-    let is_done = |shown: &&Shown| matches!(shown.state, InstanceState::Done(_));
+    let is_done = |shown: &&InstanceView| matches!(shown.state, InstanceState::Done(_));
     let not_kept = view.instances.values().filter(is_done).filter(|shown| view.is_not_kept(shown)).count();
     let mut parts = Vec::new();
     let mut part = |n: usize, what: &str| {
@@ -168,16 +168,16 @@ fn headline(view: &View, ended: &Ended) -> String {
 }
 
 /// An earlier run started it, which was killed, and this run did not start it again.
-fn is_collected(view: &View, shown: &Shown) -> bool {
+fn is_collected(view: &View, shown: &InstanceView) -> bool {
     let collects = |why: &RunReasons| why.first.iter().any(|reason| matches!(reason, Reason::Collects(_)));
-    view.attempts_of(shown).len() == 1 && matches!(&shown.reason, Some(Because::Runs(why)) if collects(why))
+    view.attempts_of(shown).len() == 1 && matches!(&shown.reason, Some(InstanceReason::Runs(why)) if collects(why))
 }
 
 /// Each failure with the end of its log. Instances of a step that failed in the same way share a
 /// line, except with `all`.
 fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&AttemptId, &str) -> Vec<String>) {
     const SHOWN: usize = 5;
-    let mut failed: IndexMap<_, Vec<&Shown>> = IndexMap::new();
+    let mut failed: IndexMap<_, Vec<&InstanceView>> = IndexMap::new();
     for (id, shown) in &view.instances {
         let InstanceState::Settled(outcome) = shown.state else { continue };
         if !is_failure(outcome) {
@@ -218,12 +218,12 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
 /// because one step may have written into the copy of many.
 fn not_kept(view: &View, out: &mut Vec<String>) {
     const SHOWN: usize = 3;
-    let mut inputs: BTreeMap<&Disturbance, Vec<&Shown>> = BTreeMap::new();
+    let mut inputs: BTreeMap<&Disturbance, Vec<&InstanceView>> = BTreeMap::new();
     for shown in view.instances.values() {
         view.wrong_inputs(shown).iter().for_each(|why| inputs.entry(why).or_default().push(shown));
     }
     for (why, had) in inputs {
-        let lost: Vec<&&Shown> = had.iter().filter(|shown| view.is_not_kept(shown)).collect();
+        let lost: Vec<&&InstanceView> = had.iter().filter(|shown| view.is_not_kept(shown)).collect();
         let writer = match (lost.len(), had.len()) {
             (0, _) => continue,
             (1, 1) => "it",
@@ -250,7 +250,7 @@ fn not_kept(view: &View, out: &mut Vec<String>) {
 
 /// The instances that ran, by step and reason.
 fn ran(view: &View, out: &mut Vec<String>) {
-    let done = |shown: &&Shown| matches!(shown.state, InstanceState::Done(_)) && !view.is_not_kept(shown);
+    let done = |shown: &&InstanceView| matches!(shown.state, InstanceState::Done(_)) && !view.is_not_kept(shown);
     let done = view.instances.values().filter(done).filter_map(|shown| Some((shown, shown.reason.clone()?)));
     for (shown, what, why) in alike(done) {
         let InstanceState::Done(outcome) = shown.state else { continue };
@@ -267,9 +267,9 @@ fn without_numbers(view: &View, out: &mut Vec<String>) {
         Cause::NoMetrics { problem } => Cause::NoMetrics { problem: problem.without_lines() },
         other => other.clone(),
     };
-    let why = |shown: &Shown| Some(Because::Settled(Outcome::Ok, Some(alike_cause(shown.no_metrics()?))));
+    let why = |shown: &InstanceView| Some(InstanceReason::Settled(Outcome::Ok, Some(alike_cause(shown.no_metrics()?))));
     let missed = view.instances.values().filter_map(|shown| Some((shown, why(shown)?)));
-    let mut steps: IndexMap<&str, Vec<(&Shown, Because)>> = IndexMap::new();
+    let mut steps: IndexMap<&str, Vec<(&InstanceView, InstanceReason)>> = IndexMap::new();
     missed.for_each(|(shown, why)| steps.entry(&shown.step).or_default().push((shown, why)));
     for missed in steps.into_values().filter(|missed| missed.len() > 1) {
         for (_, what, why) in alike(missed.into_iter()) {
@@ -280,7 +280,8 @@ fn without_numbers(view: &View, out: &mut Vec<String>) {
 
 /// The instances that were skipped or cancelled, by step and reason.
 fn not_run(view: &View, out: &mut Vec<String>) {
-    let passed = |shown: &&Shown| matches!(shown.state, InstanceState::Settled(Outcome::Skipped | Outcome::Cancelled));
+    let passed =
+        |shown: &&InstanceView| matches!(shown.state, InstanceState::Settled(Outcome::Skipped | Outcome::Cancelled));
     let passed = view.instances.values().filter(passed).filter_map(|shown| Some((shown, shown.reason.clone()?)));
     for (shown, what, why) in alike(passed) {
         let InstanceState::Settled(outcome) = shown.state else { continue };
@@ -290,7 +291,9 @@ fn not_run(view: &View, out: &mut Vec<String>) {
 
 /// Instances of one step with the same end and reasons of one form: the message and the reason, in
 /// order of first appearance. Rare reasons beyond a few are counted.
-fn alike<'a>(instances: impl Iterator<Item = (&'a Shown, Because)>) -> Vec<(&'a Shown, String, String)> {
+fn alike<'a>(
+    instances: impl Iterator<Item = (&'a InstanceView, InstanceReason)>,
+) -> Vec<(&'a InstanceView, String, String)> {
     const FORMS: usize = 3;
     // The run that made a cached result does not matter here.
     let how = |state: &InstanceState| match state {
@@ -299,7 +302,7 @@ fn alike<'a>(instances: impl Iterator<Item = (&'a Shown, Because)>) -> Vec<(&'a 
         }
         InstanceState::Waiting | InstanceState::Running | InstanceState::NotNeeded => None,
     };
-    let mut found: IndexMap<_, Vec<(&Shown, Because)>> = IndexMap::new();
+    let mut found: IndexMap<_, Vec<(&InstanceView, InstanceReason)>> = IndexMap::new();
     for (shown, why) in instances {
         found.entry((&*shown.step, discriminant(&shown.state), how(&shown.state))).or_default().push((shown, why));
     }

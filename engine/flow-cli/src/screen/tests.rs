@@ -3,7 +3,9 @@
 use flow_core::{AttemptId, JournalLine};
 use serde_json::{Value, json};
 
-use super::{Ended, Length, View, crowd::Crowds, estimate, event_line, lines, live, still::Still, summary};
+use super::{
+    Length, RunEndDetails, View, crowd::StepProgress, estimate, event_line, lines, live, still::IdleNotice, summary,
+};
 
 const BEGAN: u64 = 1_770_564_612_000;
 
@@ -109,8 +111,8 @@ fn plain(text: &str) -> String {
 }
 
 /// The end of a failed run that published nothing.
-fn ended(run: &str) -> Ended {
-    Ended {
+fn ended(run: &str) -> RunEndDetails {
+    RunEndDetails {
         answers: Vec::new(),
         run: run.into(),
         exit: Some(1),
@@ -158,7 +160,7 @@ fn one_line_an_event() {
 fn the_summary() {
     let mut view = View::default();
     journal().iter().for_each(|line| view.event(line));
-    let ended = Ended {
+    let ended = RunEndDetails {
         published: [
             ("reports/feb08.md", true),
             ("reports/feb08/a.svg", true),
@@ -326,7 +328,7 @@ fn whatever_a_journal_holds_a_run_looks_the_same() {
             out.extend(live::lines(&view, 400, 16));
         }
         let published = vec![(format!("{by}README.md"), true)];
-        let ended = Ended { published, ..ended(by) };
+        let ended = RunEndDetails { published, ..ended(by) };
         out.extend(summary(&view, &ended, Length::default(), &mut |_, folder| vec![format!("{by}{folder}")]));
         out.iter().map(|line| crate::terminal::painted(line)).collect::<Vec<_>>()
     };
@@ -345,7 +347,7 @@ fn whatever_a_journal_holds_a_run_looks_the_same() {
 fn where_nothing_runs_for_a_while_it_is_said_once_what_is_waited_for() {
     let mut view = View::default();
     (view.started_at, view.waiting) = (BEGAN, vec![("train".into(), "run 7 (feb08) of ada goes first".into())]);
-    let (mut still, mut out) = (Still::default(), Vec::new());
+    let (mut still, mut out) = (IdleNotice::default(), Vec::new());
     let mut at = |view: &mut View, second: u64| {
         view.now = BEGAN + second * 1_000;
         out.extend(still.tells(view).map(|line| plain(&line)));
@@ -375,7 +377,7 @@ fn where_nothing_runs_for_a_while_it_is_said_once_what_is_waited_for() {
 fn sweep(cached: u32, recorded: bool) -> String {
     let mut view = View::default();
     view.started_at = BEGAN;
-    let (mut crowds, mut out) = (Crowds::default(), Vec::new());
+    let (mut crowds, mut out) = (StepProgress::default(), Vec::new());
     let mut event = |at: u32, mut event: Value| {
         event["at"] = json!(BEGAN + u64::from(at) * 1_000);
         let line: JournalLine = serde_json::from_value(event).unwrap();
@@ -446,7 +448,7 @@ fn that_no_profile_applies_is_not_said_of_a_run() {
     let remark = json!({"kind": "no_profile", "profiles": [["no_gpu", "machine.gpus == 0"]]});
     let line: JournalLine =
         serde_json::from_value(json!({"at": BEGAN, "event": "remarked", "remark": remark})).unwrap();
-    assert!(!Crowds::default().tells(&View::default(), &line));
+    assert!(!StepProgress::default().tells(&View::default(), &line));
     let verbose = event_line(&View::default(), &line).map(|line| plain(&line)).unwrap();
     assert!(
         verbose.ends_with("note           no profile applies here: no_gpu is for `machine.gpus == 0`"),
@@ -458,7 +460,7 @@ fn that_no_profile_applies_is_not_said_of_a_run() {
 fn failing(why: &[&str]) -> String {
     let mut view = View::default();
     view.started_at = BEGAN;
-    let (mut crowds, mut out) = (Crowds::default(), Vec::new());
+    let (mut crowds, mut out) = (StepProgress::default(), Vec::new());
     let mut event = |mut event: Value| {
         event["at"] = json!(BEGAN);
         let line: JournalLine = serde_json::from_value(event).unwrap();
@@ -477,7 +479,7 @@ fn failing(why: &[&str]) -> String {
         let cause = json!({"kind": "need_failed", "label": why[n % why.len()]});
         event(json!({"event": "settled", "instance": n, "outcome": "failed", "cause": cause}));
     }
-    let ended = |all| Ended { all, ..ended("r") };
+    let ended = |all| RunEndDetails { all, ..ended("r") };
     let all = summary(&view, &ended(true), Length::default(), &mut |_, _| Vec::new());
     assert!(all.len() > 100, "`flow status` lists each: {all:?}");
     out.extend(summary(&view, &ended(false), Length::default(), &mut |_, _| Vec::new()).iter().map(|line| plain(line)));

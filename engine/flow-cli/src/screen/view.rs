@@ -13,7 +13,7 @@ use flow_store::{Results, Status, StoreDir, Waiting};
 use serde_json::Value;
 
 use crate::error::CliError;
-use crate::reasons::{self, Because};
+use crate::reasons::{self, InstanceReason};
 
 /// The state of a run.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct View {
     /// The time of the last event.
     pub(crate) now: u64,
     /// Instances of its plan.
-    pub(crate) instances: BTreeMap<InstanceId, Shown>,
+    pub(crate) instances: BTreeMap<InstanceId, InstanceView>,
     /// Attempts, including ended ones.
     pub(crate) attempts: BTreeMap<AttemptId, Attempt>,
     /// Attempts that have not ended.
@@ -65,7 +65,7 @@ pub(super) struct OfStep {
 }
 
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct InstanceView {
     /// `solo[version=v7,batch=16]`.
     pub(crate) label: String,
     pub(crate) step: String,
@@ -73,7 +73,7 @@ pub(crate) struct Shown {
     pub(crate) planned: PlannedAction,
     pub(crate) state: InstanceState,
     /// Why it ran, or why it was settled so.
-    pub(crate) reason: Option<Because>,
+    pub(crate) reason: Option<InstanceReason>,
     /// Its attempts, in their order.
     attempts: Vec<AttemptId>,
     /// The fingerprint of its result.
@@ -82,7 +82,7 @@ pub(crate) struct Shown {
     result: Option<Box<StepResult>>,
 }
 
-impl Shown {
+impl InstanceView {
     /// Why its numbers were not found, although it is done.
     pub(crate) fn no_metrics(&self) -> Option<&Cause> {
         let done = self.result.as_ref().filter(|result| result.outcome == Outcome::Ok)?;
@@ -100,7 +100,8 @@ impl Shown {
     /// Required numbers were not found, and nothing was started, because reading again would fail
     /// again.
     pub(crate) fn is_unread(&self) -> bool {
-        self.attempts.is_empty() && matches!(self.reason, Some(Because::Settled(_, Some(Cause::NoMetrics { .. }))))
+        self.attempts.is_empty()
+            && matches!(self.reason, Some(InstanceReason::Settled(_, Some(Cause::NoMetrics { .. }))))
     }
 }
 
@@ -169,7 +170,7 @@ impl View {
                 if !written.is_empty() {
                     self.written.insert(step.clone(), written.clone());
                 }
-                let shown = Shown {
+                let shown = InstanceView {
                     label: label.clone(),
                     step: step.clone(),
                     planned: plan.clone(),
@@ -210,7 +211,7 @@ impl View {
                 self.running.insert(*attempt);
                 self.set(*instance, |shown| {
                     shown.state = InstanceState::Running;
-                    shown.reason = Some(Because::Runs(why.clone()));
+                    shown.reason = Some(InstanceReason::Runs(why.clone()));
                     shown.attempts.push(*attempt);
                 });
             }
@@ -249,7 +250,7 @@ impl View {
             }
             RunEvent::Settled { instance, outcome, cause } => self.set(*instance, |shown| {
                 shown.state = InstanceState::Settled(*outcome);
-                shown.reason = Some(Because::Settled(*outcome, cause.clone()));
+                shown.reason = Some(InstanceReason::Settled(*outcome, cause.clone()));
                 if let Some(result) = &mut shown.result {
                     (result.outcome, result.cause) = (*outcome, cause.clone());
                 }
@@ -270,7 +271,7 @@ impl View {
             }
             RunEvent::Foreign { result } => {
                 let instance = InstanceId(self.instances.len() as u32);
-                self.instances.insert(instance, Shown::imported(result));
+                self.instances.insert(instance, InstanceView::imported(result));
             }
             RunEvent::Accepted { .. }
             | RunEvent::Forgotten { .. }
@@ -319,7 +320,7 @@ impl View {
         }
     }
 
-    fn set(&mut self, instance: InstanceId, change: impl FnOnce(&mut Shown)) {
+    fn set(&mut self, instance: InstanceId, change: impl FnOnce(&mut InstanceView)) {
         let Some(shown) = self.instances.get_mut(&instance) else { return };
         let of = |state: &InstanceState| (usize::from(*state == InstanceState::Waiting), usize::from(state.is_open()));
         let (waited, was_open) = of(&shown.state);
@@ -342,18 +343,18 @@ impl View {
     }
 
     /// The attempts of an instance, in their order.
-    pub(crate) fn attempts_of(&self, shown: &Shown) -> impl ExactSizeIterator<Item = Option<&Attempt>> {
+    pub(crate) fn attempts_of(&self, shown: &InstanceView) -> impl ExactSizeIterator<Item = Option<&Attempt>> {
         shown.attempts.iter().map(|id| self.attempts.get(id))
     }
 
     /// Inputs of an instance's last attempt that had other content than its fingerprint says.
-    pub(crate) fn wrong_inputs(&self, shown: &Shown) -> &[Disturbance] {
+    pub(crate) fn wrong_inputs(&self, shown: &InstanceView) -> &[Disturbance] {
         let last = shown.attempt().and_then(|id| self.attempts.get(&id));
         last.map_or(&[], |attempt| &attempt.wrong_inputs)
     }
 
     /// True if an instance ended well, but its result is not kept.
-    pub(crate) fn is_not_kept(&self, shown: &Shown) -> bool {
+    pub(crate) fn is_not_kept(&self, shown: &InstanceView) -> bool {
         let ended_well = matches!(shown.state, InstanceState::Done(_) | InstanceState::Cached(..));
         ended_well && !self.wrong_inputs(shown).is_empty()
     }
@@ -412,9 +413,9 @@ impl InstanceState {
     }
 }
 
-impl Shown {
-    fn imported(result: &StepResult) -> Shown {
-        Shown {
+impl InstanceView {
+    fn imported(result: &StepResult) -> InstanceView {
+        InstanceView {
             label: result.label.clone(),
             step: result.step.clone(),
             planned: PlannedAction::Cached,
@@ -434,15 +435,15 @@ impl Shown {
 /// Passes each of these with its result: its run's own, or the reused one. Results are requested
 /// and held in batches.
 pub(crate) fn each_result<'a>(
-    shown: impl IntoIterator<Item = &'a Shown>,
+    shown: impl IntoIterator<Item = &'a InstanceView>,
     kept: &dyn Results,
     store: &StoreDir,
-    mut each: impl FnMut(&'a Shown, Option<StepResult>) -> Result<(), CliError>,
+    mut each: impl FnMut(&'a InstanceView, Option<StepResult>) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     const AT_ONCE: usize = 512;
     let mut shown = shown.into_iter().peekable();
     while shown.peek().is_some() {
-        let some: Vec<&Shown> = shown.by_ref().take(AT_ONCE).collect();
+        let some: Vec<&InstanceView> = shown.by_ref().take(AT_ONCE).collect();
         let reused = some.iter().filter(|shown| shown.result.is_none()).filter_map(|shown| shown.fingerprint);
         let mut reused = kept.results_of(&reused.collect::<Vec<_>>())?.into_iter();
         let results = some.iter().map(|shown| match (&shown.result, &shown.fingerprint) {
@@ -461,7 +462,7 @@ pub(crate) fn each_result<'a>(
 
 /// Replaces results that were made again, with `--force`, after the run reused them. The journals have the earlier ones;
 /// without that journal they are unknown.
-fn as_reused(shown: &[&Shown], results: &mut [Option<StepResult>], store: &StoreDir) -> Result<(), CliError> {
+fn as_reused(shown: &[&InstanceView], results: &mut [Option<StepResult>], store: &StoreDir) -> Result<(), CliError> {
     let mut wanted: BTreeMap<(RunId, Digest), usize> = BTreeMap::new();
     for (at, (shown, result)) in shown.iter().zip(results.iter_mut()).enumerate() {
         let InstanceState::Cached(_, from) = &shown.state else { continue };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Hold, KIND, QUIET,
-    gpus::{FOUR, HOLD, Stranger, again, hold_until, notices, result},
+    gpus::{FOUR, ForeignProcess, HOLD, again, hold_until, notices, result},
     space,
 };
 
@@ -143,7 +143,7 @@ steps:
 fn a_stranger_spoils_what_is_exclusive_and_it_is_repeated_once() {
     let mut space = quiet_space();
     let gpus = space.gpus("gpu NVIDIA H200; memory=143771MiB; reserved=500MiB\n");
-    let desktop = Stranger::new();
+    let desktop = ForeignProcess::new();
     gpus.add(&(desktop.on(0, 200) + " desktop"));
     space.script("until.sh", &hold_until()).write(
         "alone.yaml",
@@ -159,7 +159,7 @@ steps:
     );
     let mut flow = space.start(["run", "alone.yaml"]);
     until("the step holds memory", || gpus.text().contains("memory=100MiB"));
-    let stranger = Stranger::new();
+    let stranger = ForeignProcess::new();
     gpus.add(&stranger.on(0, 2048));
     until("the stranger is seen", || flow.said().contains("the foreign process"));
     drop(stranger);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    gpus::{HOLD, Stranger, notices},
+    gpus::{ForeignProcess, HOLD, notices},
     space,
 };
 
@@ -70,7 +70,7 @@ steps:
 ",
     );
     space.flow(["run", "pair.yaml"]).expect(0);
-    let stranger = Stranger::new();
+    let stranger = ForeignProcess::new();
     gpus.add(&stranger.on(1, 10));
     let said = space.flow(["run", "pair.yaml", "-f"]).expect(0).stdout();
     assert!(

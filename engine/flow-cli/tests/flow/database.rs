@@ -85,8 +85,8 @@ fn a_damaged_database_is_made_anew_by_whoever_opens_it_and_it_is_said() {
 
 #[test]
 fn what_is_no_damage_is_said_in_words_and_nothing_is_touched() {
-    type Hinder = (&'static str, &'static str, fn(&Path));
-    let hinder: [Hinder; 2] = [
+    type Obstacle = (&'static str, &'static str, fn(&Path));
+    let hinder: [Obstacle; 2] = [
         ("a folder where its file should be", "it is not a regular file, but a folder: move it away", |db| {
             fs::rename(db.join("db"), db.join("kept")).unwrap();
             fs::create_dir(db.join("db")).unwrap();

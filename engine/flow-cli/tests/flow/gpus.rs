@@ -32,11 +32,11 @@ pub(crate) fn hold_until() -> String {
 }
 
 /// Somebody else's process, which ends with the test.
-pub(crate) struct Stranger(Child);
+pub(crate) struct ForeignProcess(Child);
 
-impl Stranger {
-    pub(crate) fn new() -> Stranger {
-        Stranger(Command::new("sleep").arg("600").spawn().unwrap())
+impl ForeignProcess {
+    pub(crate) fn new() -> ForeignProcess {
+        ForeignProcess(Command::new("sleep").arg("600").spawn().unwrap())
     }
 
     pub(crate) fn on(&self, card: usize, mib: u32) -> String {
@@ -44,7 +44,7 @@ impl Stranger {
     }
 }
 
-impl Drop for Stranger {
+impl Drop for ForeignProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -83,7 +83,7 @@ fn hw_shows_what_the_driver_tells() {
     // Older drivers, cards that tell less, a card that fell off the bus, one that is divided.
     gpus.set(&FOUR.replacen("used=0", "used=0; lost", 1).replacen("used=0\n", "used=0; mig\n", 1));
     gpus.add("missing nvmlDeviceGetMemoryInfo_v2\nmissing nvmlDeviceGetComputeRunningProcesses_v3\nmissing nvmlDeviceGetUtilizationRates");
-    let stranger = Stranger::new();
+    let stranger = ForeignProcess::new();
     gpus.add(&stranger.on(0, 50));
     let told = hw(&space);
     assert_eq!(told["cards"].as_array().unwrap().len(), 2, "{told}");
@@ -244,7 +244,7 @@ fn a_gpu_goes_to_the_run_that_waits_longest() {
 fn a_full_card_is_waited_for_and_said() {
     let mut space = space();
     let gpus = space.gpus("gpu NVIDIA TITAN Xp; memory=12196MiB\n");
-    let stranger = Stranger::new();
+    let stranger = ForeignProcess::new();
     gpus.add(&stranger.on(0, 12000));
     space.script("hold.sh", HOLD).write(
         "full.yaml",

@@ -129,7 +129,7 @@ fn killed_while_stored(step: &str) -> TestSpace {
     space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {}\n", step.replace("LOG", &log.to_string_lossy())));
     let mut flow = space.start(["run", "w.yaml"]);
     until("the step runs", || !space.read("log").is_empty());
-    let held = Held::of(&in_cache(&space, "work/out"));
+    let held = FileLease::of(&in_cache(&space, "work/out"));
     until("its end is written down", || are_kept(&space, 1));
     flow.kill();
     drop(held);
@@ -210,7 +210,7 @@ fn ends_are_written_down_while_many_others_are_being_stored() {
     let step = format!("{{matrix: {{n: \"${{{{ range({STEPS}) }}}}\"}}, run: '{run}', outputs: [out]}}");
     space.write("log", "").write("w.yaml", &format!("flow: 1\nsteps:\n  a: {step}\n"));
     let mut flow = space.start(["run", "w.yaml", "-j", "6"]);
-    let (mut held, mut seen) = (Held::nothing(), BTreeSet::new());
+    let (mut held, mut seen) = (FileLease::nothing(), BTreeSet::new());
     until("all ends are written down", || {
         for path in in_cache(&space, "work/out") {
             if !seen.contains(&path) && fs::read(&path).is_ok_and(|text| text == b"made\n") {
@@ -243,10 +243,10 @@ fn a_shorter_step_is_done_again_and_nothing_is_written_down() {
 }
 
 /// Keeps everybody from opening files, for 45 s each at most.
-struct Held(Child);
+struct FileLease(Child);
 
-impl Held {
-    fn nothing() -> Held {
+impl FileLease {
+    fn nothing() -> FileLease {
         // A process that is being forked elsewhere has the file open for a moment.
         let lease = r"
 import fcntl, signal, sys, time
@@ -263,11 +263,11 @@ for line in sys.stdin:
     print(flush=True)
 ";
         let mut python = Command::new("python3");
-        Held(python.args(["-c", lease]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
+        FileLease(python.args(["-c", lease]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
-    fn of(paths: &[PathBuf]) -> Held {
-        let mut held = Held::nothing();
+    fn of(paths: &[PathBuf]) -> FileLease {
+        let mut held = FileLease::nothing();
         paths.iter().for_each(|path| held.add(path));
         held
     }
@@ -278,7 +278,7 @@ for line in sys.stdin:
     }
 }
 
-impl Drop for Held {
+impl Drop for FileLease {
     fn drop(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -294,7 +294,7 @@ fn a_folder_that_was_being_moved_into_the_store_is_not_made_again() {
     space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{run: '{run}', outputs: [out/, second]}}\n"));
     let mut flow = space.start(["run", "w.yaml"]);
     until("its outputs are there", || !space.read("log").is_empty());
-    let held = Held::of(&in_cache(&space, "work/second"));
+    let held = FileLease::of(&in_cache(&space, "work/second"));
     space.write("log.go", "");
     until("the folder is in the store", || are_kept(&space, 1) && in_cache(&space, "out/a/x").is_empty());
     flow.kill();
@@ -325,7 +325,7 @@ fn what_was_seen_of_a_group_before_flow_was_killed_is_not_lost_with_flow() {
     until("both run", || space.read("log").lines().count() == 2);
     let outputs = in_cache(&space, "work/out");
     assert_eq!(outputs.len(), 2);
-    let held = Held::of(&outputs);
+    let held = FileLease::of(&outputs);
     until("both ends are written down", || are_kept(&space, 1));
     flow.kill();
     drop(held);
@@ -370,7 +370,7 @@ fn half_is_stored(args: &[&str]) {
     space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{{step}}}\n"));
     let mut flow = space.start(args.iter().copied());
     until("both run", || space.read("log").lines().count() == 2);
-    let held = Held::of(&in_cache(&space, "work/out2"));
+    let held = FileLease::of(&in_cache(&space, "work/out2"));
     space.write("log.go", "");
     let has_ended = |line: &serde_json::Value| line["event"] == "ended";
     until("one is stored", || are_kept(&space, 1) && space.journal().iter().any(has_ended));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     at_once,
-    gpus::{HOLD, Stranger, again, hold_until, notices, result},
+    gpus::{ForeignProcess, HOLD, again, hold_until, notices, result},
     space,
 };
 
@@ -98,7 +98,7 @@ steps:
 
     // Nor does a step wait for a card that is free by now.
     gpus.change(hangs, answers);
-    let strangers = [Stranger::new(), Stranger::new()];
+    let strangers = [ForeignProcess::new(), ForeignProcess::new()];
     strangers.iter().enumerate().for_each(|(card, stranger)| gpus.add(&stranger.on(card, 24 << 10)));
     let mut flow = space.start(["run", "-f", "hang.yaml"]);
     until("both are seen", || flow.said().matches("the foreign process").count() >= 2);

@@ -39,10 +39,10 @@ fn sleeping(seconds: u32) -> Vec<i32> {
 }
 
 /// A process of the test's own, which ends with it.
-struct Own(Child);
+struct OwnProcess(Child);
 
-impl Own {
-    fn start(command: &mut Command) -> Own {
+impl OwnProcess {
+    fn start(command: &mut Command) -> OwnProcess {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // A process that another test forks just then may hold a copied program open for writing.
         loop {
@@ -50,7 +50,7 @@ impl Own {
                 Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy => {
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }
-                started => return Own(started.unwrap()),
+                started => return OwnProcess(started.unwrap()),
             }
         }
     }
@@ -60,7 +60,7 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for OwnProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -93,7 +93,8 @@ fn a_run_in_another_container_is_cancelled_and_nobody_else() {
     }
     let (space, n) = (space(), seconds());
     long(&space, n);
-    let mut run = Own::start(with(&space, Path::new("unshare")).args(apart).arg(FLOW).args(["run", "long.yaml"]));
+    let mut run =
+        OwnProcess::start(with(&space, Path::new("unshare")).args(apart).arg(FLOW).args(["run", "long.yaml"]));
     until("the step runs", || !sleeping(n).is_empty());
     let said = space.flow(["status"]).expect(0).stdout();
     assert!(said.contains(", process PID of another container, for "), "{said}");
@@ -187,11 +188,12 @@ fn what_cleaned_its_environment_is_ended_by_whoever_takes_the_store_next() {
         let (space, n, looks_alike) = (space(), seconds(), seconds());
         space.write("next.yaml", "flow: 1\nname: next\nsteps:\n  next: {run: 'true'}\n");
         // These were there before the keeper was; one has its mark set by hand, the other the variable.
-        let mut marked = Own::start(Command::new("sleep").arg(looks_alike.to_string()));
+        let mut marked = OwnProcess::start(Command::new("sleep").arg(looks_alike.to_string()));
         let (flow, keeper) = runs_away(&space, n);
         let attempts =
             fs::read_dir(space.path(".flow/runs")).unwrap().flatten().next().unwrap().path().join("attempts/0");
-        let mut named = Own::start(Command::new("sleep").arg(looks_alike.to_string()).env("FLOW_ATTEMPT", &attempts));
+        let mut named =
+            OwnProcess::start(Command::new("sleep").arg(looks_alike.to_string()).env("FLOW_ATTEMPT", &attempts));
         let limits = fs::read_to_string(format!("/proc/{}/limits", sleeping(n)[0])).unwrap();
         let mark =
             limits.lines().find_map(|line| line.strip_prefix("Max file locks")?.split_whitespace().next()).unwrap();
@@ -286,7 +288,7 @@ fn the_run_of_another_user_is_told_of_and_not_touched() {
         let text = [output.stdout, output.stderr].concat();
         (output.status.code(), flow_testkit::normal(&String::from_utf8_lossy(&text), &space.path("")))
     };
-    let mut run = Own::start(with(&space, &exe).args(args("run")).arg("long.yaml"));
+    let mut run = OwnProcess::start(with(&space, &exe).args(args("run")).arg("long.yaml"));
     until("the step runs", || !sleeping(n).is_empty());
     until("its status is written", || say(Some(NOBODY), &args("status")).1.contains("running"));
     for (command, word) in
@@ -306,7 +308,7 @@ fn the_run_of_another_user_is_told_of_and_not_touched() {
     fs::remove_dir_all(&store).unwrap();
     fs::create_dir(&store).unwrap();
     chown(&store, Some(NOBODY), Some(NOBODY)).unwrap();
-    let mut run = Own::start(with(&space, &exe).uid(NOBODY).gid(NOBODY).args(args("run")).arg("long.yaml"));
+    let mut run = OwnProcess::start(with(&space, &exe).uid(NOBODY).gid(NOBODY).args(args("run")).arg("long.yaml"));
     until("the step runs", || !sleeping(n).is_empty());
     let (code, said) = say(None, &args("cancel"));
     assert_eq!(code, Some(0), "{said}");

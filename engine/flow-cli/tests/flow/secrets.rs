@@ -80,7 +80,7 @@ fn watched(space: &TestSpace, forms: &[String], done: impl FnOnce()) {
             seen
         });
         {
-            let _end = Ends(&over);
+            let _end = StopFlag(&over);
             done();
         }
         watch.join().unwrap()
@@ -89,9 +89,9 @@ fn watched(space: &TestSpace, forms: &[String], done: impl FnOnce()) {
 }
 
 /// Also where the test panics, or its thread would be waited for.
-struct Ends<'a>(&'a AtomicBool);
+struct StopFlag<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for StopFlag<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -12,10 +12,10 @@ use flow_testkit::TestSpace;
 use crate::space;
 
 /// Path, mode, both parts of the time, inode and content of each thing.
-type Everything = Vec<(PathBuf, u32, i64, i64, u64, Option<Vec<u8>>)>;
+type TreeListing = Vec<(PathBuf, u32, i64, i64, u64, Option<Vec<u8>>)>;
 
 /// Everything that can be told of what lies below a folder.
-fn everything(below: &Path) -> Everything {
+fn everything(below: &Path) -> TreeListing {
     let meta = fs::symlink_metadata(below).unwrap();
     let content = meta.is_file().then(|| fs::read(below).unwrap());
     let mut all = vec![(below.to_owned(), meta.mode(), meta.mtime(), meta.mtime_nsec(), meta.ino(), content)];
@@ -29,7 +29,7 @@ fn everything(below: &Path) -> Everything {
 }
 
 /// A space with a folder of the author's, and what it is like.
-fn lab() -> (TestSpace, Everything) {
+fn lab() -> (TestSpace, TreeListing) {
     let space = space();
     space.write("data/labels.csv", "mine").write("data/sub/deep.csv", "mine too").write("other/data/extra.txt", "x");
     let before = everything(&space.path("data"));

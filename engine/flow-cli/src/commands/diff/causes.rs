@@ -122,7 +122,7 @@ pub(super) fn inputs(before: &Side, after: &Side, objects: &Objects) -> (Vec<Str
 /// Other differences in what instances are made from: those that no shown workflow, parameter or
 /// file explains.
 pub(super) fn others(before: &Side, after: &Side, files: &BTreeSet<String>, objects: &Objects) -> Vec<String> {
-    let explained = Explained::of(before, after, files);
+    let explained = ExplainedChanges::of(before, after, files);
     let mut changes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (label, was) in &before.parts {
         let Some(is) = after.parts.get(label) else { continue };
@@ -206,7 +206,7 @@ fn has_environment(parts: &Parts) -> bool {
 }
 
 /// What was shown already, and its consequences.
-struct Explained<'a> {
+struct ExplainedChanges<'a> {
     files: &'a BTreeSet<String>,
     /// Parameters differ, or the steps as written are unknown.
     values: Option<bool>,
@@ -216,8 +216,8 @@ struct Explained<'a> {
     differ: BTreeSet<&'a str>,
 }
 
-impl<'a> Explained<'a> {
-    fn of(before: &'a Side, after: &'a Side, files: &'a BTreeSet<String>) -> Explained<'a> {
+impl<'a> ExplainedChanges<'a> {
+    fn of(before: &'a Side, after: &'a Side, files: &'a BTreeSet<String>) -> ExplainedChanges<'a> {
         let is_written = !before.written.is_empty() && !after.written.is_empty();
         let keys = |change: WrittenChange| match change {
             WrittenChange::Key { steps, .. } => steps,
@@ -228,7 +228,7 @@ impl<'a> Explained<'a> {
             let is = after.parts.get(label)?;
             (is != was).then(|| step_of(label))
         };
-        Explained {
+        ExplainedChanges {
             files,
             values: is_written.then(|| before.start.params != after.start.params),
             steps: changes.into_iter().flat_map(keys).collect(),

@@ -17,7 +17,7 @@ use flow_store::{Import, Results, RunDir, StoreDir};
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::Done;
+use super::CommandResult;
 use crate::args::{Global, OfRun, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{FAINT, NOTE, Output, STRONG, styled};
@@ -78,7 +78,7 @@ struct Side {
 }
 
 impl Diff {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let run = self.before.clone().filter(|run| run != NOW);
         let of = OfRun { about: self.about, run };
         let place = StoreLocation::of_workflow(global, &of, output)?;

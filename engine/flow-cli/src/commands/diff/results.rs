@@ -25,7 +25,7 @@ pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
     let labels: IndexSet<&String> = after.settled.keys().chain(before.settled.keys()).collect();
     let mut ends = Vec::new();
     // By point and quantity: the numbers of its repetitions, and whether one of them is from another result.
-    let mut points: IndexMap<(String, String, bool), (Vec<Both>, bool)> = IndexMap::new();
+    let mut points: IndexMap<(String, String, bool), (Vec<BeforeAfter>, bool)> = IndexMap::new();
     let mut pairs: IndexMap<(String, String), Vec<Pair>> = IndexMap::new();
     for label in labels {
         let (was, is) = (before.settled.get(label), after.settled.get(label));
@@ -168,7 +168,7 @@ fn overall(step: &str, name: &str, pairs: &[Pair]) -> Option<String> {
 /// The format of a step's numbers of one name and unit.
 type Formats = BTreeMap<(String, String, String), Format>;
 
-fn formats(metrics: &[(String, Quantity, Both)]) -> Formats {
+fn formats(metrics: &[(String, Quantity, BeforeAfter)]) -> Formats {
     let mut all: BTreeMap<_, Vec<&Metric>> = BTreeMap::new();
     for (label, of, (was, is)) in metrics {
         for metric in [was, is].into_iter().flatten().filter(|metric| metric.value.is_finite()) {
@@ -212,7 +212,7 @@ impl Quantity {
     }
 }
 
-fn row_of(what: &str, of: &Quantity, both: &[Both], formats: &Formats) -> Vec<String> {
+fn row_of(what: &str, of: &Quantity, both: &[BeforeAfter], formats: &Formats) -> Vec<String> {
     let step = what.split([' ', '[']).next().unwrap_or(what);
     let word = |value: f64, unit: &str| {
         let format = formats.get(&(step.to_owned(), of.name.clone(), unit.to_owned()));
@@ -224,7 +224,7 @@ fn row_of(what: &str, of: &Quantity, both: &[Both], formats: &Formats) -> Vec<St
             None => words::metric(value, unit),
         }
     };
-    let side = |of: fn(&Both) -> &Option<Metric>| span(both.iter().filter_map(|both| of(both).as_ref()), &word);
+    let side = |of: fn(&BeforeAfter) -> &Option<Metric>| span(both.iter().filter_map(|both| of(both).as_ref()), &word);
     let means = if of.averaged && both.len() > 1 { " (means)" } else { "" };
     let change = if of.is_count { String::new() } else { changed(both) };
     vec![format!("{what} {}{means}", of.name), side(|both| &both.0), side(|both| &both.1), change]
@@ -275,7 +275,7 @@ fn number(value: f64, unit: &str) -> Metric {
 }
 
 /// A number before and after.
-type Both = (Option<Metric>, Option<Metric>);
+type BeforeAfter = (Option<Metric>, Option<Metric>);
 
 /// Rows of instances or points. Those of a step share one if they are too `many`: the instances, what it is about, and
 /// the values.
@@ -315,16 +315,16 @@ fn span<'a>(metrics: impl Iterator<Item = &'a Metric>, word: &dyn Fn(f64, &str) 
 }
 
 /// True if several points change by the same percentage, so that one row says it.
-fn change_alike(all: &[(String, Both)]) -> bool {
+fn change_alike(all: &[(String, BeforeAfter)]) -> bool {
     let mut changes = all.iter().map(|(_, both)| changed(std::slice::from_ref(both)));
     let first = changes.next().filter(|first| !first.is_empty());
     all.len() > 2 && first.is_some_and(|first| changes.all(|change| change == first))
 }
 
 /// The change of some numbers in percent, and of shares in percentage points.
-fn changed(both: &[Both]) -> String {
+fn changed(both: &[BeforeAfter]) -> String {
     let is_share = both.iter().flat_map(|(was, is)| [was, is]).flatten().all(|metric| metric.unit == "ratio");
-    let change = |(was, is): &Both| match (was, is) {
+    let change = |(was, is): &BeforeAfter| match (was, is) {
         (Some(was), Some(is)) if is_share => Some((is.value - was.value) * 100.0),
         (Some(was), Some(is)) if was.value != 0.0 => Some((is.value - was.value) / was.value.abs() * 100.0),
         _ => None,
@@ -342,7 +342,7 @@ fn changed(both: &[Both]) -> String {
 
 /// The numbers of one or two results, by name. Those of flow's own steps depend on the results that they read: only the
 /// numbers of an analysis count.
-fn numbers(was: Option<&StepResult>, is: Option<&StepResult>, uses: Option<&str>) -> Vec<(String, Both)> {
+fn numbers(was: Option<&StepResult>, is: Option<&StepResult>, uses: Option<&str>) -> Vec<(String, BeforeAfter)> {
     // The time of a short step varies from run to run.
     const SHORT_S: f64 = 1.0;
     if matches!(uses, Some("flow/table" | "flow/report")) {

@@ -11,7 +11,7 @@ use flow_core::{Span, Uses};
 use flow_exec::CheckedSteps;
 use serde_json::json;
 
-use super::{Done, imported};
+use super::{CommandResult, imported};
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{FAINT, Output, STRONG, styled};
@@ -76,7 +76,7 @@ fn price(text: &str) -> Result<(String, f64), String> {
 }
 
 impl Predict {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let named = self.about.workflow.as_deref();
         let (session, knowledge) = match imported::asked(global, self.run.as_deref(), named, &self.selection, output)? {
             Some(there) => there,
@@ -128,14 +128,14 @@ impl Predict {
     }
 }
 
-fn show(lines: &[String], output: &mut Output) -> Done {
+fn show(lines: &[String], output: &mut Output) -> CommandResult {
     for line in lines {
         output.line(line)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn say_checked(checked: &[(String, Vec<HeldOutPoint>)], output: &mut Output) -> Done {
+fn say_checked(checked: &[(String, Vec<HeldOutPoint>)], output: &mut Output) -> CommandResult {
     for (step, checked) in checked {
         for HeldOutPoint { point, quantity, measured, predicted } in checked {
             output.json(&json!({

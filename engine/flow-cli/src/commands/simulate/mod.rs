@@ -16,7 +16,7 @@ use flow_sim::SimError;
 use flow_sim::trace::{Columns, TraceError};
 use flow_sim::{Cluster, Idle, QueueStats, Simulation, Slurm, Summary};
 
-use super::Done;
+use super::CommandResult;
 use crate::args::Global;
 use crate::error::CliError;
 use crate::output::Output;
@@ -79,8 +79,8 @@ pub(crate) struct Simulate {
     patience: Option<u32>,
     /// Send jobs through Slurm, with its limits: default, or queue=500,delay_s=600. The settings
     /// are listed below
-    #[arg(long = "slurm", value_name = "LIST", value_parser = Asked::parse)]
-    asked: Option<Asked>,
+    #[arg(long = "slurm", value_name = "LIST", value_parser = SlurmOption::parse)]
+    asked: Option<SlurmOption>,
     /// The same, with the settings of this machine's cluster
     #[arg(skip)]
     slurm: Option<Slurm>,
@@ -107,21 +107,21 @@ const DEFAULT: [&str; 5] = ["fifo", "fit", "easy", "sjf", "srtf"];
 
 /// `--slurm`.
 #[derive(Clone, Debug)]
-struct Asked {
+struct SlurmOption {
     /// Whether to use the settings of this machine's cluster.
     cluster: bool,
     /// The other settings.
     text: String,
 }
 
-impl Asked {
-    fn parse(text: &str) -> Result<Asked, BuiltinFault> {
+impl SlurmOption {
+    fn parse(text: &str) -> Result<SlurmOption, BuiltinFault> {
         let (cluster, text) = match text.strip_prefix("cluster") {
             Some(rest) if rest.is_empty() || rest.starts_with(',') => (true, rest),
             _ => (false, text),
         };
         Slurm::parse(text)?;
-        Ok(Asked { cluster, text: text.to_owned() })
+        Ok(SlurmOption { cluster, text: text.to_owned() })
     }
 
     /// The settings, and the partitions if the cluster was queried.
@@ -143,8 +143,8 @@ impl Asked {
 const FOR_EVER: f64 = 1e7;
 
 impl Simulate {
-    pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
-        if let Some((slurm, partitions)) = self.asked.as_ref().map(Asked::ask).transpose()? {
+    pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> CommandResult {
+        if let Some((slurm, partitions)) = self.asked.as_ref().map(SlurmOption::ask).transpose()? {
             (self.slurm, self.partitions) = (Some(slurm), partitions);
         }
         for name in &self.policy {
