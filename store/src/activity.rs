@@ -26,7 +26,7 @@ struct CurrentWork {
 
 /// The current work of an activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doing {
+pub struct WorkProgress {
     /// `hashing`, `copying`, `reading`.
     pub verb: &'static str,
     /// The file or folder.
@@ -55,8 +55,8 @@ impl Activity {
         self.ended.load(Ordering::SeqCst)
     }
 
-    pub fn doing(&self) -> Option<Doing> {
-        self.current().as_ref().map(|current| Doing {
+    pub fn doing(&self) -> Option<WorkProgress> {
+        self.current().as_ref().map(|current| WorkProgress {
             verb: current.verb,
             path: current.path.clone(),
             done: current.done.load(Ordering::Relaxed).min(current.total),
@@ -113,7 +113,7 @@ mod tests {
         let file = part.begin("copying", Path::new("out/a"), 10);
         part.advance(7);
         drop(file);
-        let doing = Doing { verb: "hashing", path: "out".into(), done: 7, total: 100 };
+        let doing = WorkProgress { verb: "hashing", path: "out".into(), done: 7, total: 100 };
         assert_eq!((part.doing(), whole.doing()), (Some(doing), None));
         drop(folder);
         assert_eq!((part.doing(), part.is_ended()), (None, false));

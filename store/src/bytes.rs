@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use flow_core::{Digest, RunId, StepResult, learn::Observation};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Earlier, Last, Objects, Result, hash, mark::MARKS, results::order};
+use crate::{EarlierData, LastFingerprint, Objects, Result, hash, mark::MARKS, results::order};
 
 /// First byte of a value that is stored in an object; JSON never begins with it.
 const ELSEWHERE: u8 = b'@';
@@ -60,26 +60,26 @@ pub(crate) trait Bytes: Sync {
     }
 
     /// The first value found under the keys of a result, its attempt and the last fingerprint, in this order.
-    fn earlier(&self, keys: &[Vec<u8>]) -> Result<Earlier> {
+    fn earlier(&self, keys: &[Vec<u8>]) -> Result<EarlierData> {
         let mut next = 0;
         while let Some((place, value)) = self.first(&keys[next..])? {
             let found = match next + place {
-                0 => self.read(&value).map(Earlier::Result),
+                0 => self.read(&value).map(EarlierData::Result),
                 1 => match self.read(&value) {
-                    Some(reading) => self.result(&reading)?.map(|result| Earlier::Attempt(Box::new(result))),
+                    Some(reading) => self.result(&reading)?.map(|result| EarlierData::Attempt(Box::new(result))),
                     None => None,
                 },
-                _ => self.read(&value).map(Earlier::Last),
+                _ => self.read(&value).map(EarlierData::Last),
             };
             if let Some(found) = found {
                 return Ok(found);
             }
             next += place + 1;
         }
-        Ok(Earlier::Nothing)
+        Ok(EarlierData::Nothing)
     }
 
-    fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>> {
+    fn last(&self, workflow: &str, label: &str) -> Result<Option<LastFingerprint>> {
         self.value(last_key(workflow, label))
     }
 

@@ -61,12 +61,12 @@ pub struct CapturedInput {
     is_by_content: bool,
     digest: Digest,
     /// In order of path.
-    made: Vec<Made>,
+    made: Vec<CopiedPath>,
     rules: Option<Arc<IgnoreRules>>,
     is_written: AtomicBool,
 }
 
-struct Made {
+struct CopiedPath {
     path: PathBuf,
     stamp: Stamp,
     is_folder: bool,
@@ -92,7 +92,7 @@ struct CaptureState {
 }
 
 /// How an input is captured.
-enum Way {
+enum CaptureMethod {
     Copy,
     /// Own folders, with links to the author's files that count.
     View,
@@ -100,13 +100,13 @@ enum Way {
     Link,
 }
 
-struct Begun {
+struct CopyInProgress {
     wanted: InputToCapture,
     seen: Arc<StampedInput>,
     /// The number of its folder.
     number: usize,
     target: PathBuf,
-    way: Way,
+    way: CaptureMethod,
 }
 
 /// A file to copy: source, target, expected digest.
@@ -162,7 +162,7 @@ impl Captures {
             let number = state.place(Path::new(&wanted.place));
             let target = self.folder.join(number.to_string()).join(&wanted.place);
             state.by_input.insert(key, None);
-            begun.push(Begun { wanted, seen, number, target, way });
+            begun.push(CopyInProgress { wanted, seen, number, target, way });
         }
         if begun.is_empty() {
             return Ok(Vec::new());
@@ -177,15 +177,18 @@ impl Captures {
                 failed.insert(of, CaptureError::Refused(error));
             }
         }
-        let bytes =
-            begun.iter().filter(|begun| matches!(begun.way, Way::Copy)).map(|begun| begun.seen.tree.bytes).sum();
+        let bytes = begun
+            .iter()
+            .filter(|begun| matches!(begun.way, CaptureMethod::Copy))
+            .map(|begun| begun.seen.tree.bytes)
+            .sum();
         for (job, done) in jobs.iter().zip(hash::in_parallel(&jobs, bytes, |job| Ok(job.copy(&inputs.activity)))?) {
             if let Err(error) = done {
                 failed.entry(job.of).or_insert(error);
             }
         }
         let (mut changed, mut refused) = (Vec::new(), None);
-        for (of, Begun { wanted, seen, number, target, way }) in begun.into_iter().enumerate() {
+        for (of, CopyInProgress { wanted, seen, number, target, way }) in begun.into_iter().enumerate() {
             let done = match failed.remove(&of) {
                 Some(failed) => Err(failed),
                 None => CapturedInput::of(&wanted, &seen, &target, &way).map_err(CaptureError::Refused),
@@ -262,14 +265,14 @@ impl Drop for Captures {
 }
 
 impl CaptureState {
-    fn way(&mut self, seen: &StampedInput, by_listing: bool) -> Way {
+    fn way(&mut self, seen: &StampedInput, by_listing: bool) -> CaptureMethod {
         let tree = &seen.tree;
         if (tree.kind == ArtifactKind::File || !by_listing) && self.room.take(tree.bytes, tree.files) {
-            Way::Copy
+            CaptureMethod::Copy
         } else if seen.ignored.is_empty() {
-            Way::Link
+            CaptureMethod::Link
         } else {
-            Way::View
+            CaptureMethod::View
         }
     }
 
@@ -289,15 +292,15 @@ impl CaptureState {
     }
 }
 
-impl Begun {
+impl CopyInProgress {
     /// Creates its folders and links, and lists the files to copy.
     fn prepare(&self, of: usize, jobs: &mut Vec<Job>) -> io::Result<()> {
-        let Begun { wanted, seen, target, way, .. } = self;
+        let CopyInProgress { wanted, seen, target, way, .. } = self;
         if let Some(above) = target.parent() {
             fs::create_dir_all(above)?;
         }
         let read_only = seen.tree.kind == ArtifactKind::Folder;
-        if matches!(way, Way::Link) {
+        if matches!(way, CaptureMethod::Link) {
             return symlink(&wanted.path, target);
         }
         let real = seen.folders_with_ignored();
@@ -305,8 +308,8 @@ impl Begun {
             let below = file.path.strip_prefix(&wanted.path).unwrap_or(&file.path);
             let to = file.moved(&wanted.path, target);
             match (way, file.what) {
-                (Way::View, _) if real.contains(below) => fs::create_dir(&to)?,
-                (Way::View, _) => {
+                (CaptureMethod::View, _) if real.contains(below) => fs::create_dir(&to)?,
+                (CaptureMethod::View, _) => {
                     if below.parent().is_some_and(|above| real.contains(above)) {
                         symlink(&file.path, &to)?;
                     }
@@ -353,11 +356,16 @@ impl StampedInput {
 
 impl CapturedInput {
     /// The input captured at `target`.
-    fn of(wanted: &InputToCapture, seen: &StampedInput, target: &Path, way: &Way) -> io::Result<Option<CapturedInput>> {
+    fn of(
+        wanted: &InputToCapture,
+        seen: &StampedInput,
+        target: &Path,
+        way: &CaptureMethod,
+    ) -> io::Result<Option<CapturedInput>> {
         let is_copy = match way {
-            Way::Link => return Ok(None),
-            Way::Copy => true,
-            Way::View => false,
+            CaptureMethod::Link => return Ok(None),
+            CaptureMethod::Copy => true,
+            CaptureMethod::View => false,
         };
         let real = seen.folders_with_ignored();
         let mut made = Vec::new();
@@ -370,7 +378,7 @@ impl CapturedInput {
             let path = file.moved(&wanted.path, target);
             let meta = fs::symlink_metadata(&path)?;
             let digest = if let SeenKind::Content(digest) = file.what { Some(digest) } else { None };
-            made.push(Made { path, stamp: Stamp::of(&meta), is_folder: meta.is_dir(), digest });
+            made.push(CopiedPath { path, stamp: Stamp::of(&meta), is_folder: meta.is_dir(), digest });
         }
         made.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(Some(CapturedInput {
@@ -424,7 +432,7 @@ impl CapturedInput {
     }
 
     /// The path of a file if this input were at `to`.
-    fn moved(&self, made: &Made, to: &Path) -> PathBuf {
+    fn moved(&self, made: &CopiedPath, to: &Path) -> PathBuf {
         moved(&made.path, &self.path, to)
     }
 
@@ -436,7 +444,7 @@ impl CapturedInput {
         Some(self.moved(written, &self.author))
     }
 
-    fn is_as_made(&self, made: &Made) -> bool {
+    fn is_as_made(&self, made: &CopiedPath) -> bool {
         if self.is_by_content {
             // Steps have links to the files of an attempt's copy, but never see its folders.
             return made.is_in_copy() && (!made.is_folder || self.is_of_attempt || self.has_no_more(&made.path));

@@ -122,7 +122,7 @@ fn restore(store: &Store, diagnosis: &mut Diagnosis) -> Result<()> {
 }
 
 fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Result<()> {
-    let mut seen: BTreeMap<Digest, Checked> = BTreeMap::new();
+    let mut seen: BTreeMap<Digest, ArtifactCheck> = BTreeMap::new();
     let mut lost: Vec<(StepResult, LostOutput)> = Vec::new();
     let mut kept: BTreeMap<Digest, String> = BTreeMap::new();
     let mut batch = Batch::new();
@@ -176,16 +176,16 @@ fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Re
 }
 
 /// The state of an artifact. The error is text because it is reported for each of its results.
-struct Checked {
+struct ArtifactCheck {
     damage: Result<Option<Damage>, String>,
     /// Its damaged list was made again.
     relisted: bool,
 }
 
-fn see(objects: &Objects, artifact: &Artifact, contents: bool) -> Checked {
+fn see(objects: &Objects, artifact: &Artifact, contents: bool) -> ArtifactCheck {
     let unlisted =
         || artifact.kind == ArtifactKind::Folder && objects.manifest(&artifact.digest).is_ok_and(|list| list.is_none());
     let was_unlisted = unlisted();
     let damage = if contents { objects.verify_content(artifact) } else { objects.check(artifact) };
-    Checked { damage: damage.map_err(|error| error.to_string()), relisted: was_unlisted && !unlisted() }
+    ArtifactCheck { damage: damage.map_err(|error| error.to_string()), relisted: was_unlisted && !unlisted() }
 }

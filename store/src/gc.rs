@@ -19,7 +19,8 @@ use flow_core::{Digest, InstanceId, JournalLine, RunEvent, RunId, StepResult, re
 use serde_json::Value;
 
 use crate::{
-    Batch, Captures, Holder, Journal, Last, RebuiltDatabase, Result, RunDir, Snapshot, Store, StoreDir, StoreError,
+    Batch, Captures, Holder, Journal, LastFingerprint, RebuiltDatabase, Result, RunDir, Snapshot, Store, StoreDir,
+    StoreError,
     bytes::{Bytes, parse},
     journal::Lines,
     objects::{remove_tree, tree_size},
@@ -28,7 +29,7 @@ use crate::{
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
+pub struct Retention {
     /// The number of newest runs per workflow file. If it is at least 1, the last result of each step stays as well.
     pub runs: usize,
     /// Also all runs that began at or after this time, in milliseconds since 1970.
@@ -62,7 +63,7 @@ pub struct FreedSpace {
 ///
 /// # Errors
 /// Another process holds the store; something cannot be read or removed. What is kept is complete in any case.
-pub fn gc(path: &Path, me: &Holder, keep: Keep, dry: bool) -> Result<FreedSpace> {
+pub fn gc(path: &Path, me: &Holder, keep: Retention, dry: bool) -> Result<FreedSpace> {
     let dir = StoreDir::create(path)?;
     let users = dir.alone(me, |_| ControlFlow::Break(()))?;
     let lock = dir.lock(me, |_| ControlFlow::Break(()))?;
@@ -80,7 +81,7 @@ pub fn gc(path: &Path, me: &Holder, keep: Keep, dry: bool) -> Result<FreedSpace>
 
 /// Removes what the journals alone show to be unused: attempt folders, and artifacts of results that nothing else
 /// names. The journals stay, because the database must still be updated. Returns the bytes and the number of artifacts.
-fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
+fn make_room(dir: &StoreDir, keep: Retention) -> Result<(u64, usize)> {
     let LiveSet { runs, reached } = LiveSet::of(dir, keep)?;
     let journals = OpenDatabase::of_journals(dir)?;
     let (mut going, mut staying) = (BTreeSet::new(), BTreeSet::new());
@@ -90,7 +91,7 @@ fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
         objects.extend(result.objects().chain(result.circumstances.environment));
     })?;
     journals.each(b"l", &mut |_, value| {
-        let _ = parse::<Last>(value).map(|last| digests_in(&last.parts, &mut staying));
+        let _ = parse::<LastFingerprint>(value).map(|last| digests_in(&last.parts, &mut staying));
     })?;
     let mut bytes = sweep_snapshots(dir, &runs, false)? + sweep_checkpoints(dir, &runs, false)?.0;
     let mut removed = 0;
@@ -114,7 +115,7 @@ impl Store {
     /// # Errors
     /// A run of another process is alive and could use any of it; something cannot be read or removed. What is kept is
     /// complete in any case.
-    pub fn gc(&self, keep: Keep, dry: bool) -> Result<FreedSpace> {
+    pub fn gc(&self, keep: Retention, dry: bool) -> Result<FreedSpace> {
         if let Some(holder) = if self.has_all() { None } else { self.others()?.pop() } {
             return Err(StoreError::Held { path: self.dir().path().to_owned(), holder: Box::new(holder) });
         }
@@ -217,9 +218,9 @@ struct LiveSet {
 }
 
 impl LiveSet {
-    fn of(dir: &StoreDir, keep: Keep) -> Result<LiveSet> {
+    fn of(dir: &StoreDir, keep: Retention) -> Result<LiveSet> {
         let mut marked = LiveSet { runs: Vec::new(), reached: BTreeSet::new() };
-        let mut newest: BTreeMap<(String, Option<u32>), Newest> = BTreeMap::new();
+        let mut newest: BTreeMap<(String, Option<u32>), NewestRun> = BTreeMap::new();
         for id in dir.runs()?.into_iter().rev() {
             let folder = dir.run(&id);
             let (mut run, told) = Run::read(&folder, id)?;
@@ -267,7 +268,7 @@ struct RunParameters {
 
 /// State per workflow file while its runs are visited, the newest first.
 #[derive(Default)]
-struct Newest {
+struct NewestRun {
     runs: usize,
     /// The parameters of the newest run.
     given: Option<RunParameters>,
@@ -290,7 +291,7 @@ impl Instances {
     }
 }
 
-impl Newest {
+impl NewestRun {
     /// Keeps the last result of each existing instance, because the next run would reuse it. Runs of other steps,
     /// however many, do not change that.
     fn last_results(&mut self, told: InstanceFacts, reached: &mut BTreeSet<Digest>) {

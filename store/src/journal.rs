@@ -115,7 +115,7 @@ fn open(path: &Path) -> Result<Option<File>> {
 
 /// Unreadable parts of a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadableParts {
     /// Whole lines that are not events this flow knows.
     pub lines: u32,
     /// The last line is incomplete: its writer was killed, or is writing it.

@@ -24,7 +24,7 @@ use crate::{
     mark::{INDEXED, UNDISTURBED, mark_key},
     memory::{Memory, put_values},
     results::is_same_attempt,
-    rings::Rings,
+    rings::ObservationRings,
 };
 
 /// Number of results that are applied in one batch.
@@ -39,10 +39,10 @@ pub(crate) struct OpenDatabase {
     pub(crate) dir: StoreDir,
     objects: Objects,
     values: Values,
-    rings: Rings,
+    rings: ObservationRings,
     /// One write at a time: of two that replace the same value, the last one wins, here and in `rings`.
     recording: Mutex<()>,
-    followed: Mutex<Followed>,
+    followed: Mutex<FollowedRuns>,
     /// Other processes have recorded since it was opened.
     is_shared: AtomicBool,
     /// Released after the database is closed.
@@ -56,7 +56,7 @@ enum Values {
 
 /// Runs whose journals may grow.
 #[derive(Default)]
-pub(crate) struct Followed {
+pub(crate) struct FollowedRuns {
     /// How far each journal is applied; none for one that is complete or whose lines the holder applies as it writes.
     pub(crate) runs: BTreeMap<RunId, Option<u64>>,
     /// Time and number of links of the runs' folder when it was last listed.
@@ -109,7 +109,7 @@ impl OpenDatabase {
             dir: dir.clone(),
             objects: dir.objects(),
             values,
-            rings: Rings::default(),
+            rings: ObservationRings::default(),
             recording: Mutex::default(),
             followed: Mutex::default(),
             is_shared: AtomicBool::new(false),
@@ -335,7 +335,7 @@ impl OpenDatabase {
         self.is_shared.store(others, Ordering::Relaxed);
     }
 
-    pub(crate) fn followed(&self) -> MutexGuard<'_, Followed> {
+    pub(crate) fn followed(&self) -> MutexGuard<'_, FollowedRuns> {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,6 +1,6 @@
 //! Reads journals alone: under which fingerprints the instances of a workflow were recorded.
 
-use crate::{Batch, Last, Result, StoreDir};
+use crate::{Batch, LastFingerprint, Result, StoreDir};
 
 /// Calls `each` with the recorded fingerprints of a workflow's instances, by label, the oldest first. Reads at most
 /// this many of the newest journals, and this many bytes.
@@ -11,7 +11,7 @@ pub fn recorded(
     dir: &StoreDir,
     workflow: &str,
     (runs, bytes): (usize, u64),
-    mut each: impl FnMut(String, Last),
+    mut each: impl FnMut(String, LastFingerprint),
 ) -> Result<()> {
     let mut left = bytes;
     let mut newest = Vec::new();

@@ -37,14 +37,14 @@ pub trait Results {
     ///
     /// # Errors
     /// The database cannot be read.
-    fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>>;
+    fn last(&self, workflow: &str, label: &str) -> Result<Option<LastFingerprint>>;
 
     /// For each of these instances, the first that exists: the result under its fingerprint, the last good result of
     /// its attempt, or its last fingerprint.
     ///
     /// # Errors
     /// The database cannot be read.
-    fn earlier(&self, workflow: &str, of: &[LookupKeys<'_>]) -> Result<Vec<Earlier>>;
+    fn earlier(&self, workflow: &str, of: &[LookupKeys<'_>]) -> Result<Vec<EarlierData>>;
 
     /// All results, in no order.
     ///
@@ -69,19 +69,19 @@ pub trait Results {
 
 /// Data about an instance from earlier runs.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Earlier {
+pub enum EarlierData {
     /// The result under its fingerprint.
     Result(Box<StepResult>),
     /// No such result, but one of its attempt.
     Attempt(Box<StepResult>),
     /// Neither, only its last fingerprint.
-    Last(Last),
+    Last(LastFingerprint),
     Nothing,
 }
 
 /// The last fingerprint of an instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Last {
+pub struct LastFingerprint {
     pub fingerprint: Digest,
     /// The parts of the fingerprint, for `flow why`.
     pub parts: Value,
@@ -132,7 +132,7 @@ pub(crate) fn is_same_attempt(a: &Observation, b: &Observation) -> bool {
 #[derive(Default)]
 pub struct Batch {
     pub(crate) results: Vec<StepResult>,
-    pub(crate) last: Vec<(String, String, Last)>,
+    pub(crate) last: Vec<(String, String, LastFingerprint)>,
     pub(crate) observed: Vec<(String, Observation)>,
     /// Replaces earlier observations of the same attempt.
     pub(crate) observed_again: Vec<(String, Observation)>,
@@ -175,7 +175,7 @@ impl Batch {
     }
 
     fn tried(&mut self, workflow: &str, label: &str, fingerprint: Digest, parts: &Value, run: &RunId) {
-        let last = Last { fingerprint, parts: parts.clone(), run: run.clone() };
+        let last = LastFingerprint { fingerprint, parts: parts.clone(), run: run.clone() };
         self.last.push((workflow.to_owned(), label.to_owned(), last));
     }
 

@@ -16,13 +16,13 @@ use crate::{
 
 /// The kept observations of each shape that this process has seen, by slot.
 #[derive(Default)]
-pub(crate) struct Rings(Mutex<HashMap<String, Vec<Slot>>>);
+pub(crate) struct ObservationRings(Mutex<HashMap<String, Vec<Slot>>>);
 
 /// The end of an attempt, its run and its label.
 type Order = (u64, RunId, String);
 type Slot = (Order, u8);
 
-impl Rings {
+impl ObservationRings {
     /// The slot for an observation: that of the same attempt, else a free one, else that of the oldest. None if all
     /// kept ones are newer.
     pub(crate) fn place(&self, database: &impl Bytes, shape: &str, of: &Observation) -> Result<Option<u8>> {

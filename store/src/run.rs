@@ -15,7 +15,7 @@ use nix::{
 
 use crate::{
     Captures, Result, StoreDir, StoreError, file,
-    journal::{self, Journal, Lines, Unread},
+    journal::{self, Journal, Lines, UnreadableParts},
     kept::{Daemon, DaemonLock},
     status::Status,
 };
@@ -142,14 +142,14 @@ impl RunDir {
         if !self.journal().exists() {
             Captures::sweep(&self.inputs());
         }
-        End::ALL.into_iter().for_each(|end| drop(fs::remove_file(self.ask(end))));
+        EndRequest::ALL.into_iter().for_each(|end| drop(fs::remove_file(self.ask(end))));
         fs::remove_dir(&self.path).is_ok()
     }
 
-    fn ask(&self, end: End) -> PathBuf {
+    fn ask(&self, end: EndRequest) -> PathBuf {
         self.path.join(match end {
-            End::Soon => "cancel",
-            End::Now => "cancel-now",
+            EndRequest::Soon => "cancel",
+            EndRequest::Now => "cancel-now",
         })
     }
 
@@ -157,7 +157,7 @@ impl RunDir {
     ///
     /// # Errors
     /// The folder belongs to another user; the disk is full; the run has just ended and was removed.
-    pub fn tell_to_end(&self, end: End) -> Result<()> {
+    pub fn tell_to_end(&self, end: EndRequest) -> Result<()> {
         let path = self.ask(end);
         match File::options().write(true).create_new(true).open(&path) {
             // It was asked before, and has not noticed yet.
@@ -168,13 +168,13 @@ impl RunDir {
 
     /// True if it was asked to end and has not noticed yet.
     pub fn is_told_to_end(&self) -> bool {
-        End::ALL.into_iter().any(|end| self.ask(end).symlink_metadata().is_ok())
+        EndRequest::ALL.into_iter().any(|end| self.ask(end).symlink_metadata().is_ok())
     }
 
     /// Takes the requests to end since the last call. Only users who may signal its process count: its own, or root.
-    pub fn take_end(&self) -> Option<End> {
+    pub fn take_end(&self) -> Option<EndRequest> {
         let us = Uid::effective().as_raw();
-        let asked = End::ALL.into_iter().filter(|end| {
+        let asked = EndRequest::ALL.into_iter().filter(|end| {
             let Ok(file) = self.ask(*end).symlink_metadata() else { return false };
             // Requests of other users are removed too, because they would block valid ones.
             fs::remove_file(self.ask(*end)).is_ok() && [us, 0].contains(&file.uid())
@@ -212,11 +212,11 @@ impl RunDir {
     ///
     /// # Errors
     /// There is none; a newer format.
-    pub fn read_journal(&self, mut each: impl FnMut(JournalLine)) -> Result<Unread> {
+    pub fn read_journal(&self, mut each: impl FnMut(JournalLine)) -> Result<UnreadableParts> {
         let path = self.journal();
         let missing = || StoreError::io(StoreAction::Read, &path)(Errno::ENOENT.into());
         let mut lines = self.lines(0)?.ok_or_else(missing)?;
-        let mut unread = Unread::default();
+        let mut unread = UnreadableParts::default();
         while let Some(line) = lines.next_line()? {
             match line {
                 Some(line) => each(line),
@@ -264,13 +264,13 @@ fn others(folder: &Path) -> Option<String> {
 
 /// How a run must end, as by Ctrl-C in its terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
+pub enum EndRequest {
     /// Nothing new starts, and attempts have a few seconds; at a second request, none.
     Soon,
     /// Running attempts are killed.
     Now,
 }
 
-impl End {
-    const ALL: [End; 2] = [End::Soon, End::Now];
+impl EndRequest {
+    const ALL: [EndRequest; 2] = [EndRequest::Soon, EndRequest::Now];
 }

@@ -26,14 +26,14 @@ pub struct Status {
     /// Number of settled instances by outcome: `cached`, `ok`, `failed`, …
     pub counts: BTreeMap<String, u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub running: Vec<Running>,
+    pub running: Vec<RunningStep>,
     /// Waiting instances with their reasons, without reasons that only another version of flow knows.
     #[serde(default, deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<WaitingStep>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Running {
+pub struct RunningStep {
     pub instance: InstanceId,
     pub label: String,
     pub attempt: AttemptId,
@@ -50,7 +50,7 @@ pub struct Running {
     pub text: Option<String>,
     /// It does not run yet: its job waits in Slurm's queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queued: Option<Queued>,
+    pub queued: Option<QueuedJob>,
     /// Its job, if Slurm runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
@@ -68,7 +68,7 @@ pub struct Running {
 
 /// A job in Slurm's queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queued {
+pub struct QueuedJob {
     /// Its id there, once it is submitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
@@ -82,12 +82,12 @@ pub struct Queued {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Waiting {
+pub struct WaitingStep {
     pub label: String,
     pub reason: Waits,
 }
 
-fn known<'de, D: Deserializer<'de>>(waiting: D) -> std::result::Result<Vec<Waiting>, D::Error> {
+fn known<'de, D: Deserializer<'de>>(waiting: D) -> std::result::Result<Vec<WaitingStep>, D::Error> {
     let all = Vec::<Value>::deserialize(waiting)?;
     Ok(all.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect())
 }

@@ -12,8 +12,8 @@ use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation, plan
 use serde::de::DeserializeOwned;
 
 use crate::{
-    Batch, Commit, Earlier, Holder, Journal, Last, Liveness, Objects, RebuiltDatabase, Result, Results, StoreDir,
-    StoreError,
+    Batch, Commit, EarlierData, Holder, Journal, LastFingerprint, Liveness, Objects, RebuiltDatabase, Result, Results,
+    StoreDir, StoreError,
     bytes::{Bytes, attempt_key, elsewhere, last_key, parse, result_key},
     db::DbBatch,
     hash,
@@ -199,8 +199,8 @@ impl Store {
     /// The database is damaged.
     pub fn result_of(&self, fingerprint: &Digest, attempt: &Digest) -> Result<Option<StepResult>> {
         Ok(match self.fresh().earlier(&[result_key(fingerprint), attempt_key(attempt)])? {
-            Earlier::Result(result) | Earlier::Attempt(result) => Some(*result),
-            Earlier::Last(_) | Earlier::Nothing => None,
+            EarlierData::Result(result) | EarlierData::Attempt(result) => Some(*result),
+            EarlierData::Last(_) | EarlierData::Nothing => None,
         })
     }
 
@@ -305,7 +305,7 @@ impl Store {
     }
 
     /// Every last fingerprint, with workflow and label.
-    pub(crate) fn each_last(&self, mut each: impl FnMut(&str, &str, Last)) -> Result<()> {
+    pub(crate) fn each_last(&self, mut each: impl FnMut(&str, &str, LastFingerprint)) -> Result<()> {
         self.fresh().each(b"l", &mut |key, value| {
             let key = String::from_utf8_lossy(&key[1..]);
             if let (Some((workflow, label)), Some(last)) = (key.split_once('\0'), parse(value)) {
@@ -323,7 +323,7 @@ impl Store {
         self.fresh().each(b"", &mut |key, value| {
             let sound = match key.first() {
                 Some(b'r') => readable::<StepResult>(value),
-                Some(b'l') => readable::<Last>(value),
+                Some(b'l') => readable::<LastFingerprint>(value),
                 Some(b'h') => readable::<Observation>(value),
                 // A value of the database itself.
                 _ => true,
@@ -412,11 +412,11 @@ impl Results for Store {
         reading.map_or(Ok(None), |reading| database.result(&reading))
     }
 
-    fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>> {
+    fn last(&self, workflow: &str, label: &str) -> Result<Option<LastFingerprint>> {
         self.fresh().last(workflow, label)
     }
 
-    fn earlier(&self, workflow: &str, of: &[LookupKeys<'_>]) -> Result<Vec<Earlier>> {
+    fn earlier(&self, workflow: &str, of: &[LookupKeys<'_>]) -> Result<Vec<EarlierData>> {
         let database = self.fresh();
         hash::look_up_all(of, |of| {
             database.earlier(&[result_key(&of.fingerprint), attempt_key(&of.attempt), last_key(workflow, of.label)])

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Result, RunDir, Waiting,
+    Result, RunDir, WaitingStep,
     bounded::{BoundedLog, FollowLines},
 };
 
@@ -55,7 +55,7 @@ impl WaitsLog {
     ///
     /// # Errors
     /// The disk is full.
-    pub fn note(&mut self, now: u64, waiting: &[Waiting]) -> Result<()> {
+    pub fn note(&mut self, now: u64, waiting: &[WaitingStep]) -> Result<()> {
         if !self.log.is_due(now) {
             return Ok(());
         }
@@ -107,8 +107,10 @@ mod tests {
         let run = StoreDir::create(temp.path()).unwrap().run(&RunId("r".to_owned()));
         run.create().unwrap();
         let (mut log, mut follow) = (run.waits_log(), run.follow_waits());
-        let turn =
-            |label: &str, of: &str| Waiting { label: label.to_owned(), reason: Waits::Turn { label: of.to_owned() } };
+        let turn = |label: &str, of: &str| WaitingStep {
+            label: label.to_owned(),
+            reason: Waits::Turn { label: of.to_owned() },
+        };
         assert_eq!(follow.poll().unwrap(), [], "there is no file yet");
         log.note(5_000, &[turn("a", "x"), turn("b", "x")]).unwrap();
         log.note(5_500, &[]).unwrap();

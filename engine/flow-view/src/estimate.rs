@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{AttemptId, InstanceId, JournalLine, Outcome, RemainingTime, RunEvent, RunningTime, StepTimes};
-use flow_store::{Running, Status};
+use flow_store::{RunningStep, Status};
 
 /// A fold over the journal.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Estimate {
     /// The time until the end. `None` if nothing is known.
     pub(crate) fn remaining(&self, status: Option<&Status>, now: u64) -> Option<RemainingTime> {
         let known = status.into_iter().flat_map(|status| &status.running);
-        let known: BTreeMap<AttemptId, &Running> = known.map(|one| (one.attempt, one)).collect();
+        let known: BTreeMap<AttemptId, &RunningStep> = known.map(|one| (one.attempt, one)).collect();
         let running = self.running.iter().map(|(attempt, (instance, began))| {
             let known = known.get(attempt);
             RunningTime {

@@ -8,7 +8,7 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use super::{CapturedInput, Made};
+use super::{CapturedInput, CopiedPath};
 use crate::{Activity, hash, objects::remove_tree, sparse};
 
 impl CapturedInput {
@@ -25,7 +25,7 @@ impl CapturedInput {
     }
 
     fn at(&self, path: &Path) -> CapturedInput {
-        let moved = |made: &Made| Made { path: self.moved(made, path), ..*made };
+        let moved = |made: &CopiedPath| CopiedPath { path: self.moved(made, path), ..*made };
         CapturedInput {
             path: path.to_owned(),
             author: self.author.clone(),
@@ -39,7 +39,7 @@ impl CapturedInput {
     }
 }
 
-impl Made {
+impl CopiedPath {
     /// True if the copy of an attempt, or of a killed run, still has its size and time, or its content: the author's file may have another
     /// time in the run that checks the copy of an earlier run.
     pub(super) fn is_in_copy(&self) -> bool {

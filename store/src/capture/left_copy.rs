@@ -7,7 +7,7 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use super::{CapturedInput, Captures, InputToCapture, Made};
+use super::{CapturedInput, Captures, CopiedPath, InputToCapture};
 use crate::{
     Inputs,
     inputs::{SeenFile, SeenKind, StampedInput},
@@ -58,13 +58,13 @@ impl LeftCopy {
 
 impl CapturedInput {
     fn left_at(place: &Path, is_of_attempt: bool, wanted: &InputToCapture, seen: &StampedInput) -> CapturedInput {
-        let made = |file: &SeenFile| Made {
+        let made = |file: &SeenFile| CopiedPath {
             path: file.moved(&wanted.path, place),
             stamp: file.stamp,
             is_folder: file.what == SeenKind::Folder,
             digest: if let SeenKind::Content(digest) = file.what { Some(digest) } else { None },
         };
-        let mut made: Vec<Made> = seen.files.iter().map(made).collect();
+        let mut made: Vec<CopiedPath> = seen.files.iter().map(made).collect();
         made.sort_by(|a, b| a.path.cmp(&b.path));
         CapturedInput {
             path: place.to_owned(),

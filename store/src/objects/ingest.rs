@@ -28,7 +28,7 @@ use crate::{
 
 /// How the original path of an artifact is left.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stays {
+enum OriginalPath {
     /// The artifact is moved away.
     Nowhere,
     /// If it may be moved: a file keeps both names, and a folder leaves a link.
@@ -67,7 +67,7 @@ impl Objects {
     /// It is missing; it is, or contains, something that cannot be kept (a link to a place outside, a pipe, a device);
     /// the disk is full.
     pub fn ingest(&self, path: &Path, within: &Path) -> Result<Artifact> {
-        self.ingest_from(path, within, Stays::Nowhere)
+        self.ingest_from(path, within, OriginalPath::Nowhere)
     }
 
     /// The same after the end of a step, for a caller that may have to repeat it. A file keeps its name as well, and a
@@ -76,7 +76,7 @@ impl Objects {
     /// # Errors
     /// As [`Objects::ingest`].
     pub fn ingest_linked(&self, path: &Path, within: &Path) -> Result<Artifact> {
-        self.ingest_from(path, within, Stays::Linked)
+        self.ingest_from(path, within, OriginalPath::Linked)
     }
 
     /// The same, without changing the original, for a caller that may have to repeat it.
@@ -84,17 +84,17 @@ impl Objects {
     /// # Errors
     /// As [`Objects::ingest`].
     pub fn ingest_copy_of(&self, path: &Path, within: &Path) -> Result<Artifact> {
-        self.ingest_from(path, within, Stays::Copied)
+        self.ingest_from(path, within, OriginalPath::Copied)
     }
 
-    fn ingest_from(&self, path: &Path, within: &Path, stays: Stays) -> Result<Artifact> {
-        if stays != Stays::Nowhere
+    fn ingest_from(&self, path: &Path, within: &Path, stays: OriginalPath) -> Result<Artifact> {
+        if stays != OriginalPath::Nowhere
             && let Some(taken) = self.taken_before(path)?
         {
             return Ok(taken);
         }
-        if stays != Stays::Copied && is_own_file(path, within) {
-            return if stays == Stays::Linked { self.link_file(path) } else { self.ingest_file(path) };
+        if stays != OriginalPath::Copied && is_own_file(path, within) {
+            return if stays == OriginalPath::Linked { self.link_file(path) } else { self.ingest_file(path) };
         }
         let real = fs::canonicalize(path).map_err(StoreError::io(StoreAction::Find, path))?;
         // An output that leads into another one, which was moved before, is copied from the store.
@@ -106,12 +106,12 @@ impl Objects {
         let others = || mounts::below(within).iter().any(|mount| real.starts_with(mount) || mount.starts_with(&real));
         if !meta.is_file() && !meta.is_dir() {
             Err(hash::special(path, &meta))
-        } else if stays == Stays::Copied || real != path || (meta.is_file() && meta.nlink() > 1) || others() {
+        } else if stays == OriginalPath::Copied || real != path || (meta.is_file() && meta.nlink() > 1) || others() {
             // It may be one of the author's own files, which must not change.
             self.ingest_copy(&real)
         } else if meta.is_dir() {
             let taken = self.ingest_folder(path)?;
-            if stays == Stays::Linked {
+            if stays == OriginalPath::Linked {
                 // Without the link, the step runs again if this process is killed before the result is recorded.
                 let _ = symlink(self.path(&taken.digest), path);
             }

@@ -197,7 +197,7 @@ fn an_output_that_is_a_link_or_shares_its_inode_is_copied() {
     assert_eq!(fs::metadata(&mine).unwrap().mode(), before.mode(), "the author's file is as it was");
 }
 
-type Spoil<'a> = (&'a str, &'a dyn Fn(&Path));
+type DamageCase<'a> = (&'a str, &'a dyn Fn(&Path));
 
 #[test]
 fn damage_is_seen() {
@@ -209,7 +209,7 @@ fn damage_is_seen() {
         objects.store_files(&files).unwrap()
     };
     let file = |path: &Path| write(dir.path().join("tmp"), "MEOW").rename_to(path);
-    let spoil: [Spoil; 5] = [
+    let spoil: [DamageCase; 5] = [
         ("same length", &|at| overwrite(&at.join("cat/1.jpg"), "MEOW")),
         ("another file", &|at| file(&at.join("cat/1.jpg"))),
         ("one more", &|at| file(&at.join("cat/3.jpg"))),

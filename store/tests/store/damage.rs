@@ -9,7 +9,7 @@ use std::{
 };
 
 use flow_core::{JournalLine, Outcome, RunEvent, RunId, StepResult};
-use flow_store::{Diagnosis, Keep, Results, Store, doctor, gc, shapes};
+use flow_store::{Diagnosis, Results, Retention, Store, doctor, gc, shapes};
 use serde_json::json;
 
 use crate::common::{Tiny, keep, me, observed, open, record, recorded, result, scratch};
@@ -247,12 +247,12 @@ fn gc_makes_room_where_there_is_none_left() {
     // Somebody else takes the last byte.
     let mut rest = fs::File::create(tiny.0.join("rest")).unwrap();
     while rest.write_all(&[0]).is_ok() {}
-    let freed = gc(&path, &me("flow gc"), Keep { runs: 0, since: None }, false).unwrap();
+    let freed = gc(&path, &me("flow gc"), Retention { runs: 0, since: None }, false).unwrap();
     assert!(kept.len() > 100 && freed.results >= kept.len() && freed.bytes > 3 << 20, "{}: {freed:?}", kept.len());
     assert!(freed.objects >= kept.len(), "{freed:?}");
     let store = open(&path).unwrap();
     assert!(kept.iter().all(|gone| store.result(&gone.fingerprint).unwrap().is_none()));
-    assert_eq!(store.gc(Keep { runs: 0, since: None }, true).unwrap().bytes, 0);
+    assert_eq!(store.gc(Retention { runs: 0, since: None }, true).unwrap().bytes, 0);
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn given(objects: &Objects, folder: &Artifact) -> (String, PathBuf) {
     (read("cat/1.jpg") + &read("dog/2.jpg"), fs::read_link(to.path().join("in/best")).unwrap())
 }
 
-type Spoil<'a> = (&'a str, &'a dyn Fn(&[u8]) -> Option<Vec<u8>>);
+type DamageCase<'a> = (&'a str, &'a dyn Fn(&[u8]) -> Option<Vec<u8>>);
 
 #[test]
 fn a_damaged_list_is_seen_and_made_again_from_the_content() {
@@ -54,7 +54,7 @@ fn a_damaged_list_is_seen_and_made_again_from_the_content() {
         let at = list.windows(from.len()).position(|window| window == from).unwrap();
         [&list[..at], to, &list[at + from.len()..]].concat()
     };
-    let spoil: [Spoil; 6] = [
+    let spoil: [DamageCase; 6] = [
         ("gone", &|_| None),
         ("empty", &|_| Some(Vec::new())),
         ("cut", &|list| Some(list[..list.len() / 2].to_vec())),

@@ -15,7 +15,7 @@ use flow_core::{
     Digest, InstanceId, JournalLine, KeptOutput, Machine, PlannedAction, RunEvent, RunId, RunStart, StepResult,
     reason::ProfileReason,
 };
-use flow_store::{Diagnosis, Keep, Results, Store, doctor, gc};
+use flow_store::{Diagnosis, Results, Retention, Store, doctor, gc};
 use serde_json::{Map, json};
 
 use crate::common::{beside, keep, me, open, recorded, result, scratch, write};
@@ -110,7 +110,7 @@ fn what_the_newest_runs_of_each_workflow_reach_stays() {
     run(&store, "a.yaml", "1", &[dataset.clone(), old.clone()], &[]);
     run(&store, "b.yaml", "2", std::slice::from_ref(&other), &[]);
     run(&store, "a.yaml", "3", std::slice::from_ref(&new), &[&dataset]);
-    let keep = Keep { runs: 1, since: None };
+    let keep = Retention { runs: 1, since: None };
 
     let before = fs::read_dir(dir.path().join("runs/1")).unwrap().count();
     let would = store.gc(keep, true).unwrap();
@@ -133,7 +133,7 @@ fn what_the_newest_runs_of_each_workflow_reach_stays() {
     assert_eq!(journals.result(&dataset.fingerprint).unwrap(), Some(dataset));
 
     assert_eq!(store.gc(keep, false).unwrap().bytes, 0, "nothing more to free");
-    let all = store.gc(Keep { runs: 0, since: Some(1) }, true).unwrap();
+    let all = store.gc(Retention { runs: 0, since: Some(1) }, true).unwrap();
     assert_eq!(all.kept, 3, "every run began at 1 or later");
 }
 
@@ -153,7 +153,7 @@ fn what_each_step_has_last_stays_however_many_runs_of_others_follow() {
     run_of(&store, ("w.yaml", &[], &["lr=1"]), "5", std::slice::from_ref(&trial), &[]);
     run_of(&store, ("w.yaml", &[], &["lr=2"]), "6", std::slice::from_ref(&last), &[]);
     run_of(&store, ("w.yaml", &["b"], &["lr=2"]), "7", &[], &[&newer]);
-    let keep = Keep { runs: 1, since: None };
+    let keep = Retention { runs: 1, since: None };
     assert_eq!(store.gc(keep, true).unwrap().results, 3);
     store.gc(keep, false).unwrap();
     let there = |of: &StepResult| store.result(&of.fingerprint).unwrap().is_some();
@@ -161,7 +161,7 @@ fn what_each_step_has_last_stays_however_many_runs_of_others_follow() {
     assert_eq!([&gone, &b, &trial].map(there), [false; 3]);
     let journals = beside(&store);
     assert_eq!(journals.result(&a.fingerprint).unwrap(), Some(a), "its journal stays");
-    store.gc(Keep { runs: 0, since: None }, false).unwrap();
+    store.gc(Retention { runs: 0, since: None }, false).unwrap();
     assert!(!there(&c) && !there(&newer), "who keeps no run keeps nothing");
 }
 
@@ -173,7 +173,7 @@ fn of_each_profile_what_a_step_has_last_stays() {
     run_with(&store, ("w.yaml", &[], &[], Some("small")), "1", std::slice::from_ref(&old), &[]);
     run(&store, "w.yaml", "2", std::slice::from_ref(&large), &[]);
     run_with(&store, ("w.yaml", &["a"], &[], Some("small")), "3", std::slice::from_ref(&small), &[]);
-    assert_eq!(store.gc(Keep { runs: 1, since: None }, false).unwrap().results, 1);
+    assert_eq!(store.gc(Retention { runs: 1, since: None }, false).unwrap().results, 1);
     assert!(store.result(&large.fingerprint).unwrap().is_some());
     assert_eq!(store.result(&old.fingerprint).unwrap(), None);
 }
@@ -189,10 +189,10 @@ fn what_was_accepted_is_what_its_step_has() {
     let lines = vec![JournalLine { at: 2, event: accepted }, recorded(&kept, json!({}))];
     keep(&store, &store.begin(&RunId("2".into())).unwrap(), lines).unwrap();
     run_of(&store, ("w.yaml", &["b"], &[]), "3", &[], &[&b]);
-    store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    store.gc(Retention { runs: 1, since: None }, false).unwrap();
     assert!(store.result(&kept.fingerprint).unwrap().is_some());
     run_of(&store, ("w.yaml", &["a"], &[]), "4", &[], &[&a]);
-    store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    store.gc(Retention { runs: 1, since: None }, false).unwrap();
     assert_eq!(store.result(&kept.fingerprint).unwrap(), None, "a later run had another one");
 }
 
@@ -208,7 +208,7 @@ fn what_lies_beside_a_checkpoint_stays_as_long_as_that_is_written_to() {
     for old in ["new.log", "new.json", "old.log", "old"] {
         fs::File::open(checkpoints.join(old)).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
     }
-    let keep = Keep { runs: 1, since: None };
+    let keep = Retention { runs: 1, since: None };
     assert_eq!([true, false].map(|dry| store.gc(keep, dry).unwrap().checkpoints), [1, 1]);
     let mut left: Vec<_> = fs::read_dir(checkpoints).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
@@ -230,7 +230,7 @@ fn what_was_accepted_stays_with_the_run_before_it_and_with_runs_that_reuse_it() 
     let lines = vec![JournalLine { at: 2, event: accepted }, recorded(&kept, json!({}))];
     keep(&store, &store.begin(&RunId("2".into())).unwrap(), lines).unwrap();
 
-    let one = Keep { runs: 1, since: None };
+    let one = Retention { runs: 1, since: None };
     let freed = store.gc(one, false).unwrap();
     assert_eq!((freed.runs, freed.results, freed.kept), (0, 0, 1), "with the run before it");
     run(&store, "a.yaml", "3", &[], &[&kept]);
@@ -277,7 +277,7 @@ fn what_is_kept_to_be_read_again_stays_with_each_reading_of_it() {
     assert_eq!(beside(&store).of_attempt(&attempt).unwrap().as_ref(), Some(&second));
 
     run(&store, "a.yaml", "3", &[], &[&first]);
-    let freed = store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    let freed = store.gc(Retention { runs: 1, since: None }, false).unwrap();
     assert_eq!((freed.results, freed.objects), (1, 1), "the second reading, and the file that it alone had");
     assert_eq!(store.of_attempt(&attempt).unwrap().as_ref(), Some(&first));
     assert_eq!(store.objects().read_private(&record).as_deref(), Some(&b"{}\nepoch 1\n"[..]));
@@ -285,7 +285,7 @@ fn what_is_kept_to_be_read_again_stays_with_each_reading_of_it() {
     assert_eq!(store.objects().read_private(&file), None);
 
     run(&store, "a.yaml", "4", &[], &[]);
-    store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    store.gc(Retention { runs: 1, since: None }, false).unwrap();
     assert_eq!(store.of_attempt(&attempt).unwrap(), None);
     assert_eq!([record, log].map(|of| store.objects().read_private(&of)), [None, None]);
     assert_eq!(fs::read(&own).unwrap(), b"a large log");
@@ -331,7 +331,7 @@ fn what_gc_dropped_stays_dropped_though_a_journal_still_records_it() {
     // The writer of the first journal was killed in the middle of a line.
     let journal = dir.path().join("runs/1/journal.jsonl");
     fs::OpenOptions::new().append(true).open(&journal).unwrap().write_all(b"{\"at\":1,\"ev").unwrap();
-    let one = Keep { runs: 1, since: None };
+    let one = Retention { runs: 1, since: None };
     assert_eq!(gc(dir.path(), &me("flow gc"), one, false).unwrap().results, 2);
     let told = fs::read_to_string(&journal).unwrap();
     assert!(told.ends_with('\n') && told.contains(r#"{"at":1500,"event":"dropped","results":["#), "{told}");
@@ -357,7 +357,7 @@ fn what_was_forgotten_does_not_come_back_when_gc_removes_the_journal_that_says_s
     let lines = lines.into_iter().chain(forgotten).map(|event| JournalLine { at: 1, event }).collect();
     keep(&store, &store.begin(&RunId("4".into())).unwrap(), lines).unwrap();
     run_of(&store, ("w.yaml", &["b"], &[]), "5", &[], &[&b]);
-    store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    store.gc(Retention { runs: 1, since: None }, false).unwrap();
     drop(store);
     assert!(!dir.path().join("runs/4").exists());
     assert!(examine(dir.path()).is_sound());
@@ -385,7 +385,7 @@ fn of_two_readings_of_an_attempt_the_one_that_stays_is_found() {
     run(&store, "a.yaml", "1", std::slice::from_ref(&first), &[]);
     run(&store, "a.yaml", "2", &[second, other.clone()], &[]);
     run(&store, "a.yaml", "3", &[], &[&first, &other]);
-    store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    store.gc(Retention { runs: 1, since: None }, false).unwrap();
     assert_eq!(store.of_attempt(&attempt).unwrap().as_ref(), Some(&first));
     assert_eq!(beside(&store).of_attempt(&attempt).unwrap().as_ref(), Some(&first));
     drop(store);
@@ -409,7 +409,7 @@ fn a_load_over_time_that_is_gone_is_told_once() {
 fn collector() {
     let Some(path) = env::var_os("STORE") else { return };
     println!("\nbegins");
-    gc(path.as_ref(), &me("flow gc"), Keep { runs: 1, since: None }, false).unwrap();
+    gc(path.as_ref(), &me("flow gc"), Retention { runs: 1, since: None }, false).unwrap();
 }
 
 #[test]
@@ -447,7 +447,7 @@ fn a_killed_gc_leaves_a_sound_store_and_the_next_one_does_the_rest() {
         examine(dir.path());
         let second = examine(dir.path());
         assert!(second.is_sound(), "round {round}: {second:?}");
-        gc(dir.path(), &me("flow gc"), Keep { runs: 1, since: None }, false).unwrap();
+        gc(dir.path(), &me("flow gc"), Retention { runs: 1, since: None }, false).unwrap();
         assert!(examine(dir.path()).is_sound(), "round {round}");
         let (gone, last) = (result("a", 38), result("a", 39));
         assert_eq!(found(dir.path(), &[&gone, &last, &used]), [(); 3].map(|()| vec![false, true, true]));
@@ -487,7 +487,7 @@ fn copies_that_a_killed_run_left_are_removed_by_gc_and_by_the_next_run() {
         write(own.join("data/a"), "12345");
         write(dir.path().join("runs/1/attempts/1/log"), "");
         write(dir.path().join("runs/1/alive"), "");
-        let keep = Keep { runs: 1, since: None };
+        let keep = Retention { runs: 1, since: None };
         if by_gc {
             assert_eq!(gc(dir.path(), &me("flow gc"), keep, true).unwrap().bytes, 10);
             assert!(own.exists() && copies.exists());

@@ -72,7 +72,7 @@ fn stood(artifacts: &[Artifact]) -> Vec<Option<SnapshotResult>> {
 }
 
 /// Everything that a snapshot rests on, made anew for each case.
-struct Rest {
+struct SnapshotBasis {
     dir: tempfile::TempDir,
     store: StoreDir,
     folder: std::path::PathBuf,
@@ -83,8 +83,8 @@ struct Rest {
     kept_folder: std::path::PathBuf,
 }
 
-impl Rest {
-    fn new() -> (Rest, Snapshot) {
+impl SnapshotBasis {
+    fn new() -> (SnapshotBasis, Snapshot) {
         let dir = scratch();
         let store = StoreDir::create(&dir.path().join(".flow")).unwrap();
         let folder = dir.path().join("photos");
@@ -112,11 +112,11 @@ impl Rest {
         };
         Snapshot::of(rested, &inputs, later()).save(&store, "feb08").unwrap();
         let snapshot = Snapshot::load(&store, "feb08").unwrap();
-        (Rest { dir, store, folder, file, listed, report, object, kept_folder }, snapshot)
+        (SnapshotBasis { dir, store, folder, file, listed, report, object, kept_folder }, snapshot)
     }
 }
 
-type Case<'a> = (&'a str, bool, &'a dyn Fn(&Rest));
+type Case<'a> = (&'a str, bool, &'a dyn Fn(&SnapshotBasis));
 
 #[test]
 fn a_snapshot_holds_until_something_that_counts_changes() {
@@ -143,7 +143,7 @@ fn a_snapshot_holds_until_something_that_counts_changes() {
         }),
     ];
     for (name, holds, change) in cases {
-        let (rest, snapshot) = Rest::new();
+        let (rest, snapshot) = SnapshotBasis::new();
         let key = Digest::of(b"key");
         assert!(snapshot.still_holds(&rest.store, &key), "before: {name}");
         assert!(!snapshot.still_holds(&rest.store, &Digest::of(b"other")), "another key");
@@ -155,7 +155,7 @@ fn a_snapshot_holds_until_something_that_counts_changes() {
 
 #[test]
 fn a_snapshot_that_cannot_be_read_is_none() {
-    let (rest, snapshot) = Rest::new();
+    let (rest, snapshot) = SnapshotBasis::new();
     assert_eq!((snapshot.summary(), snapshot.run().0.as_str()), ("22 cached", "20260208-153012-3f2a"));
     let path = rest.store.path().join("snapshots/feb08");
     let whole = fs::read(&path).unwrap();
@@ -168,7 +168,7 @@ fn a_snapshot_that_cannot_be_read_is_none() {
 
 #[test]
 fn a_file_is_read_again_only_where_its_stamp_differs() {
-    let (rest, snapshot) = Rest::new();
+    let (rest, snapshot) = SnapshotBasis::new();
     // A stand-in for the content: if the digest comes from the snapshot, the file is not read, and need not be readable.
     let photo = rest.folder.join("cat/7.jpg");
     let fresh = || Inputs::new(None, Some(&snapshot), later());

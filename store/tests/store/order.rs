@@ -3,7 +3,7 @@
 use std::{fs, path::Path, process::Command};
 
 use flow_core::{InstanceId, JournalLine, RunEvent, RunId, StepResult};
-use flow_store::{CommitError, Keep, Results, Store, StoreDir, StoreError, shapes};
+use flow_store::{CommitError, Results, Retention, Store, StoreDir, StoreError, shapes};
 use serde_json::json;
 
 use crate::common::{Tiny, keep, open, record, recorded, result, scratch};
@@ -67,7 +67,7 @@ fn what_gc_removed_stays_away() {
     let lines = vec![recorded(&gone, json!({})), recorded(&kept, json!({}))];
     keep(&store, &store.begin(&run("2027")).unwrap(), lines).unwrap();
     store.begin(&run("2028")).unwrap().append(&[JournalLine { at: 1, event: cached }]).unwrap();
-    store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    store.gc(Retention { runs: 1, since: None }, false).unwrap();
     assert!(store.dir().run(&run("2027")).journal().exists());
     drop(store);
     let store = open(dir.path()).unwrap();
@@ -83,7 +83,7 @@ fn a_run_after_the_clock_was_set_back_is_replayed_too() {
         let store = open(dir.path()).unwrap();
         let journal = store.begin(&run("2999")).unwrap();
         keep(&store, &journal, vec![recorded(&made("2999", 1), json!({}))]).unwrap();
-        store.gc(Keep { runs: 0, since: None }, false).unwrap();
+        store.gc(Retention { runs: 0, since: None }, false).unwrap();
         assert!(store.dir().runs().unwrap().is_empty());
         store.begin(&run("2026")).unwrap().append(&[recorded(&made("2026", 2), json!({}))]).unwrap();
     }

@@ -3,7 +3,7 @@
 use std::{fs, io::Write, ops::ControlFlow};
 
 use flow_core::{InstanceId, JournalLine, Outcome, RunEvent, RunId};
-use flow_store::{End, Follow, RunDir, Status, Store, StoreDir, StoreError, Unread};
+use flow_store::{EndRequest, Follow, RunDir, Status, Store, StoreDir, StoreError, UnreadableParts};
 
 use crate::common::{me, scratch};
 
@@ -12,7 +12,7 @@ fn settled(n: u32) -> JournalLine {
     JournalLine { at: 1_000 + u64::from(n), event }
 }
 
-fn read(run: &RunDir) -> Result<(Vec<JournalLine>, Unread), StoreError> {
+fn read(run: &RunDir) -> Result<(Vec<JournalLine>, UnreadableParts), StoreError> {
     let mut lines = vec![];
     let unread = run.read_journal(|line| lines.push(line))?;
     Ok((lines, unread))
@@ -32,7 +32,7 @@ fn a_torn_or_unknown_line_costs_itself_only() {
     journal.append(&[settled(2)]).unwrap();
     append_raw(&run, b"{\"at\":1,\"ev");
     let lines = vec![settled(0), settled(1), settled(2)];
-    assert_eq!(read(&run).unwrap(), (lines, Unread { lines: 2, torn: true }));
+    assert_eq!(read(&run).unwrap(), (lines, UnreadableParts { lines: 2, torn: true }));
     assert!(run.create().is_err(), "a run's folder is made once");
 }
 
@@ -107,26 +107,26 @@ fn a_run_is_told_to_end_by_a_file_that_it_takes() {
     let run = store.run(&RunId("20260208-1".into()));
     run.create().unwrap();
     assert_eq!((run.is_told_to_end(), run.take_end()), (false, None));
-    run.tell_to_end(End::Soon).unwrap();
-    run.tell_to_end(End::Soon).unwrap();
+    run.tell_to_end(EndRequest::Soon).unwrap();
+    run.tell_to_end(EndRequest::Soon).unwrap();
     assert!(run.is_told_to_end());
-    assert_eq!((run.take_end(), run.take_end()), (Some(End::Soon), None));
-    run.tell_to_end(End::Soon).unwrap();
-    run.tell_to_end(End::Now).unwrap();
-    assert_eq!((run.take_end(), run.is_told_to_end()), (Some(End::Now), false));
+    assert_eq!((run.take_end(), run.take_end()), (Some(EndRequest::Soon), None));
+    run.tell_to_end(EndRequest::Soon).unwrap();
+    run.tell_to_end(EndRequest::Now).unwrap();
+    assert_eq!((run.take_end(), run.is_told_to_end()), (Some(EndRequest::Now), false));
     let by_hand = std::os::unix::fs::chown(run.path(), Some(0), None).is_ok();
     if by_hand {
         let file = run.path().join("cancel");
         fs::write(&file, "").unwrap();
         std::os::unix::fs::chown(&file, Some(4711), None).unwrap();
         assert_eq!(run.take_end(), None, "somebody else's word");
-        run.tell_to_end(End::Soon).unwrap();
-        assert_eq!(run.take_end(), Some(End::Soon), "which keeps nobody's own from being heard");
+        run.tell_to_end(EndRequest::Soon).unwrap();
+        assert_eq!(run.take_end(), Some(EndRequest::Soon), "which keeps nobody's own from being heard");
     } else {
         println!("not root: that others are not obeyed is not tested");
     }
     let gone = store.run(&RunId("20260208-2".into()));
-    assert!(gone.tell_to_end(End::Soon).is_err());
+    assert!(gone.tell_to_end(EndRequest::Soon).is_err());
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_run_that_never_began_leaves_nothing() {
     let (store, run) = opened("20260208-1").unwrap();
     let folder = store.dir().run(&run);
     assert!(folder.path().is_dir(), "it can be told to end");
-    folder.tell_to_end(End::Now).unwrap();
+    folder.tell_to_end(EndRequest::Now).unwrap();
     drop(store);
     let (store, run) = opened("20260208-2").unwrap();
     assert_eq!(store.dir().runs().unwrap(), [run]);

@@ -12,10 +12,10 @@ use flow_store::{Objects, StoreDir, is_mounted_below};
 use crate::common::{scratch, write};
 
 /// Path, mode, both parts of the time, inode and content of each thing.
-type Everything = Vec<(PathBuf, u32, i64, i64, u64, Option<Vec<u8>>)>;
+type TreeListing = Vec<(PathBuf, u32, i64, i64, u64, Option<Vec<u8>>)>;
 
 /// Everything that can be told of what lies below a folder.
-fn everything(below: &Path) -> Everything {
+fn everything(below: &Path) -> TreeListing {
     let mut all = Vec::new();
     let mut open = vec![below.to_owned()];
     while let Some(path) = open.pop() {
@@ -105,14 +105,14 @@ fn files_with_another_name_are_copied() {
 }
 
 /// A mount; unmounted when dropped.
-struct Bound(PathBuf);
+struct BindMount(PathBuf);
 
-impl Bound {
+impl BindMount {
     /// None, said, where the user may not mount: only root can.
     #[expect(clippy::print_stderr, reason = "what was not tested is said")]
-    fn new(from: &Path, at: PathBuf) -> Option<Bound> {
+    fn new(from: &Path, at: PathBuf) -> Option<BindMount> {
         fs::create_dir_all(&at).unwrap();
-        let bound = Bound::over(from, at);
+        let bound = BindMount::over(from, at);
         if bound.is_none() {
             eprintln!("skipped: only root can mount a folder in another");
         }
@@ -120,13 +120,13 @@ impl Bound {
     }
 
     /// Over what is there.
-    fn over(from: &Path, at: PathBuf) -> Option<Bound> {
+    fn over(from: &Path, at: PathBuf) -> Option<BindMount> {
         let mount = Command::new("mount").arg("--bind").args([from, &at]).output();
-        mount.is_ok_and(|output| output.status.success()).then_some(Bound(at))
+        mount.is_ok_and(|output| output.status.success()).then_some(BindMount(at))
     }
 }
 
-impl Drop for Bound {
+impl Drop for BindMount {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
@@ -137,7 +137,7 @@ fn what_is_mounted_is_copied_and_never_removed() {
     let lab = lab();
     let before = everything(&lab.mine);
     for (at, outputs) in [("my data", &["my data/labels.csv", "my data/sub", "my data"][..]), ("out/data", &["out"])] {
-        let Some(bound) = Bound::new(&lab.mine, lab.work.join(at)) else { return };
+        let Some(bound) = BindMount::new(&lab.mine, lab.work.join(at)) else { return };
         for output in outputs {
             let kept = lab.objects.ingest(&lab.work.join(output), &lab.work).unwrap();
             assert!(lab.objects.has(&kept).unwrap(), "{output}");
@@ -148,7 +148,8 @@ fn what_is_mounted_is_copied_and_never_removed() {
         assert!(!is_mounted_below(&lab.work), "{at}");
     }
     fs::write(lab.work.join("labels.csv"), "own").unwrap();
-    let _bound = Bound::over(&lab.mine.join("labels.csv"), lab.work.join("labels.csv")).expect("it was mounted before");
+    let _bound =
+        BindMount::over(&lab.mine.join("labels.csv"), lab.work.join("labels.csv")).expect("it was mounted before");
     lab.objects.ingest(&lab.work.join("labels.csv"), &lab.work).unwrap();
     assert_eq!(everything(&lab.mine), before, "one file in the place of another");
 }

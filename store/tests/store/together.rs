@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, io::Write, ops::ControlFlow, thread};
 
 use flow_core::{Digest, KeptOutput, RunId, StepResult, plan::LookupKeys};
-use flow_store::{Captures, Earlier, Keep, Results, Store, StoreDir, StoreError, gc};
+use flow_store::{Captures, EarlierData, Results, Retention, Store, StoreDir, StoreError, gc};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -99,7 +99,7 @@ fn the_index_stands_for_the_journals_and_whatever_is_wrong_with_it_they_decide()
     record("4", 0..1, &json!({}));
     assert!(index.exists());
     agree();
-    gc(dir.path(), &me("flow gc"), Keep { runs: 0, since: None }, false).unwrap();
+    gc(dir.path(), &me("flow gc"), Retention { runs: 0, since: None }, false).unwrap();
     let holder = open(dir.path()).unwrap();
     assert_eq!(told(&beside(&holder), &labels).0, told(&holder, &labels).0, "what was removed is in neither");
     drop(holder);
@@ -127,9 +127,9 @@ fn runs_live_as_long_as_they_have_the_store_and_nobody_sweeps_them() {
     assert_eq!(first.dir().runs().unwrap(), [run("1")], "of what never began nothing stays");
     let held =
         |error: StoreError| matches!(error, StoreError::Held { holder, .. } if holder.doing == "flow run 1.yaml");
-    assert!(held(gc(dir.path(), &me("flow gc"), Keep { runs: 0, since: None }, false).unwrap_err()));
+    assert!(held(gc(dir.path(), &me("flow gc"), Retention { runs: 0, since: None }, false).unwrap_err()));
     drop((Captures::new(inputs), first));
-    gc(dir.path(), &me("flow gc"), Keep { runs: 0, since: None }, false).unwrap();
+    gc(dir.path(), &me("flow gc"), Retention { runs: 0, since: None }, false).unwrap();
     assert!(!half.exists());
 }
 
@@ -171,7 +171,7 @@ fn what_is_known_of_an_instance_is_told_at_once() {
     let result = StepResult { kept: Some(kept), ..made("2", 1) };
     for store in [&first, &second] {
         let sought = LookupKeys { fingerprint: result.fingerprint, attempt, label: "solo" };
-        assert_eq!(store.earlier("feb08", &[sought, sought]).unwrap(), [Earlier::Nothing, Earlier::Nothing]);
+        assert_eq!(store.earlier("feb08", &[sought, sought]).unwrap(), [EarlierData::Nothing, EarlierData::Nothing]);
     }
     keep(&second, &journal, vec![recorded(&result, json!({"n": 1}))]).unwrap();
     for store in [&first, &second] {
@@ -184,8 +184,8 @@ fn what_is_known_of_an_instance_is_told_at_once() {
         ];
         let earlier = store.earlier("feb08", &all).unwrap();
         let boxed = || Box::new(result.clone());
-        assert_eq!(earlier[..3], [Earlier::Nothing, Earlier::Result(boxed()), Earlier::Attempt(boxed())]);
-        assert!(matches!(&earlier[3], Earlier::Last(last) if last.fingerprint == result.fingerprint));
+        assert_eq!(earlier[..3], [EarlierData::Nothing, EarlierData::Result(boxed()), EarlierData::Attempt(boxed())]);
+        assert!(matches!(&earlier[3], EarlierData::Last(last) if last.fingerprint == result.fingerprint));
         assert_eq!(store.results_of(&[none, result.fingerprint]).unwrap(), [None, Some(result.clone())]);
     }
 }
@@ -216,7 +216,7 @@ fn half_a_line_of_a_killed_run_hides_nothing_and_counts_for_nobody() {
 
 /// What happens to a store that several runs use.
 #[derive(Clone, Debug)]
-enum Happens {
+enum StoreEvent {
     /// A run records, and is not killed in between.
     Keeps(usize),
     /// A run is killed between its journal and the database: from then on its journal is all that it has.
@@ -226,12 +226,12 @@ enum Happens {
     TakesIn,
 }
 
-fn happens() -> impl Strategy<Value = Happens> {
+fn happens() -> impl Strategy<Value = StoreEvent> {
     prop_oneof![
-        5 => (0..3_usize).prop_map(Happens::Keeps),
-        3 => (0..3_usize).prop_map(Happens::Journals),
-        1 => (0..3_usize).prop_map(Happens::Reopens),
-        1 => Just(Happens::TakesIn),
+        5 => (0..3_usize).prop_map(StoreEvent::Keeps),
+        3 => (0..3_usize).prop_map(StoreEvent::Journals),
+        1 => (0..3_usize).prop_map(StoreEvent::Reopens),
+        1 => Just(StoreEvent::TakesIn),
     ]
 }
 
@@ -253,22 +253,22 @@ proptest! {
             // The newest come first and last, so that their order is not that of the journals.
             let salt = (n as u64 * 7) % 60;
             match happens {
-                Happens::Keeps(of) | Happens::Journals(of) => {
+                StoreEvent::Keeps(of) | StoreEvent::Journals(of) => {
                     let (store, journal, id, is_killed) = runs[of].as_mut().unwrap();
                     let result = StepResult { run: run(id), ..result(labels[1 + n % 3], salt) };
                     let line = if n % 3 == 0 { observed(&result) } else { recorded(&result, json!({"n": n})) };
-                    *is_killed |= matches!(happens, Happens::Journals(_));
+                    *is_killed |= matches!(happens, StoreEvent::Journals(_));
                     match is_killed {
                         true => journal.append(&[line]).unwrap(),
                         false => keep(store, journal, vec![line]).unwrap(),
                     }
                     kept += 1;
                 }
-                Happens::Reopens(of) => {
+                StoreEvent::Reopens(of) => {
                     drop(runs[of].take());
                     runs[of] = begin(3 + n);
                 }
-                Happens::TakesIn => runs[0].as_ref().unwrap().0.take_in_ended().unwrap(),
+                StoreEvent::TakesIn => runs[0].as_ref().unwrap().0.take_in_ended().unwrap(),
             }
         }
         drop(runs);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flow_core::RunId;
-use flow_store::{End, Liveness, ProcessIdentity, RunDir, StoreError};
+use flow_store::{EndRequest, Liveness, ProcessIdentity, RunDir, StoreError};
 
 use super::CommandResult;
 use crate::args::{About, Global};
@@ -55,7 +55,7 @@ impl Cancel {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        folder.tell_to_end(if self.now { End::Now } else { End::Soon })?;
+        folder.tell_to_end(if self.now { EndRequest::Now } else { EndRequest::Soon })?;
         let now = if self.now { " at once" } else { "" };
         output.line(format!(
             "run {run} has ended; flow is ending the steps that it left running{now}: {}",
@@ -95,7 +95,7 @@ impl Cancel {
             return Err(CliError::failed(format!("run {run} belongs to {owner}; only they can end it"))
                 .hint(format!("ask them, or wait for it with `flow attach {run}`")));
         }
-        folder.tell_to_end(if self.now { End::Now } else { End::Soon }).map_err(|error| match error {
+        folder.tell_to_end(if self.now { EndRequest::Now } else { EndRequest::Soon }).map_err(|error| match error {
             // It has just ended.
             StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 CliError::usage(format!("run {run} has just ended"))

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_exec::clock;
-use flow_store::{FreedSpace, Keep, Store, StoreDir, StoreError};
+use flow_store::{FreedSpace, Retention, Store, StoreDir, StoreError};
 
 use super::CommandResult;
 use crate::args::{About, Global};
@@ -80,14 +80,14 @@ impl Gc {
 }
 
 /// What stays if `flow gc` has no options.
-pub(super) fn kept_by_default() -> Keep {
+pub(super) fn kept_by_default() -> Retention {
     kept(RUNS, DAYS)
 }
 
-fn kept(runs: usize, days: u64) -> Keep {
+fn kept(runs: usize, days: u64) -> Retention {
     const DAY: u64 = 24 * 60 * 60 * 1000;
     let since = (days > 0).then(|| clock::unix_millis().saturating_sub(days.saturating_mul(DAY)));
-    Keep { runs, since }
+    Retention { runs, since }
 }
 
 /// On a full disk, the hint to call `flow gc` is useless here.

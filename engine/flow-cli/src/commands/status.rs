@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::RunId;
 use flow_exec::{JobsLeft, LeftJob, clock, ended_since, hardware::ledger};
-use flow_store::{Queued, Running, Status as RunStatus};
+use flow_store::{QueuedJob, RunningStep, Status as RunStatus};
 
 use super::{CommandResult, attach, run};
 use crate::args::{Global, OfRun};
@@ -264,8 +264,9 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
         line.push_str(&format!(": {}", counts.join(", ")));
     }
     out.push(line);
-    let (queued, running): (Vec<&Running>, Vec<&Running>) = status.running.iter().partition(|one| one.queued.is_some());
-    let row = |one: &Running| {
+    let (queued, running): (Vec<&RunningStep>, Vec<&RunningStep>) =
+        status.running.iter().partition(|one| one.queued.is_some());
+    let row = |one: &RunningStep| {
         let by_estimate = || Some(format!("≈{:.0}%", share(one.started_at, one.ends_at, now)? * 100.0));
         let percent = one.fraction.map(|f| format!("{:.0}%", f * 100.0)).or_else(by_estimate);
         let done = format!("{} {}", percent.unwrap_or_default(), left(one.ends_at, now)).trim().to_owned();
@@ -286,7 +287,7 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
         out.push(format!("  {} {} more", styled(GOOD, "running"), number((running.len() - SHOWN) as u32)));
     }
     if queued.len() > SHOWN {
-        let mut alike: BTreeMap<_, Vec<&Queued>> = BTreeMap::new();
+        let mut alike: BTreeMap<_, Vec<&QueuedJob>> = BTreeMap::new();
         for one in queued.iter().filter_map(|one| one.queued.as_ref()) {
             alike.entry((one.job.is_some(), &one.reason, &one.advice)).or_default().push(one);
         }
@@ -323,14 +324,14 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
 mod tests {
     use flow_core::reason::Waits;
     use flow_core::{AttemptId, InstanceId, RunId};
-    use flow_store::Waiting;
+    use flow_store::WaitingStep;
 
     use super::*;
 
     #[test]
     fn a_run_that_goes_on() {
         let waiting =
-            |label: &str, first: &str| Waiting { label: label.into(), reason: Waits::Turn { label: first.into() } };
+            |label: &str, first: &str| WaitingStep { label: label.into(), reason: Waits::Turn { label: first.into() } };
         let status = RunStatus {
             run: RunId("20260208-153012-3f2a".into()),
             workflow: "feb08".into(),
@@ -341,7 +342,7 @@ mod tests {
             ended: None,
             instances: 24,
             counts: BTreeMap::from([("cached".into(), 4), ("out_of_memory".into(), 1)]),
-            running: vec![Running {
+            running: vec![RunningStep {
                 instance: InstanceId(4),
                 label: "solo[batch=16]".into(),
                 attempt: AttemptId(0),
@@ -372,13 +373,13 @@ mod tests {
 
     #[test]
     fn thousands_that_run_or_wait_in_slurm_are_counted() {
-        let job = |n: u32, reason: &str| Queued {
+        let job = |n: u32, reason: &str| QueuedJob {
             job: (n < 2_000).then(|| n.to_string()),
             reason: if n < 2_000 { reason.to_owned() } else { String::new() },
             since: 0,
             advice: None,
         };
-        let running = |n: u32| Running {
+        let running = |n: u32| RunningStep {
             instance: InstanceId(n),
             label: format!("a[n={n}]"),
             attempt: AttemptId(n),

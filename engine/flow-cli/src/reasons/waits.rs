@@ -1,7 +1,7 @@
 //! Describes what something waits for.
 
 use flow_core::reason::{Labels, Occupant, PeerConflict, Resource, ResourceShortage, Waits};
-use flow_store::{Queued, Running};
+use flow_store::{QueuedJob, RunningStep};
 use jiff::tz::TimeZone;
 
 use crate::words;
@@ -37,13 +37,13 @@ pub(crate) fn waits(waits: &Waits, now: u64) -> String {
 }
 
 /// The position of a job in Slurm's queue: `job 12, Resources, since 15:30`, and advice.
-pub(crate) fn queued(queued: &Queued) -> String {
+pub(crate) fn queued(queued: &QueuedJob) -> String {
     let job = queued.job.as_ref().map_or_else(|| "not submitted yet".to_owned(), |job| format!("job {job}"));
     in_queue(queued, Some(job), "since")
 }
 
 /// The job and the node of a step that Slurm runs.
-pub(crate) fn slurm_place(running: &Running) -> Option<String> {
+pub(crate) fn slurm_place(running: &RunningStep) -> Option<String> {
     match (&running.job, &running.node) {
         (Some(job), Some(node)) => Some(format!("job {job} on {node}")),
         _ => None,
@@ -51,11 +51,11 @@ pub(crate) fn slurm_place(running: &Running) -> Option<String> {
 }
 
 /// The same for many jobs that wait for one reason; this is the first.
-pub(crate) fn queued_alike(first: &Queued) -> String {
+pub(crate) fn queued_alike(first: &QueuedJob) -> String {
     in_queue(first, first.job.is_none().then(|| "not submitted yet".to_owned()), "the first since")
 }
 
-fn in_queue(queued: &Queued, job: Option<String>, since: &str) -> String {
+fn in_queue(queued: &QueuedJob, job: Option<String>, since: &str) -> String {
     let reason = Some(queued.reason.clone()).filter(|reason| !reason.is_empty());
     let since = format!("{since} {}", words::time_of_day(queued.since, &TimeZone::system()));
     let parts: Vec<String> = job.into_iter().chain(reason).chain([since]).collect();

@@ -9,7 +9,7 @@ use flow_core::{
     AttemptId, Digest, InstanceId, JournalLine, Origin, Outcome, PlannedAction, RunEvent, RunId, RunStart, StepResult,
     StepTimes,
 };
-use flow_store::{Results, Status, StoreDir, Waiting};
+use flow_store::{Results, Status, StoreDir, WaitingStep};
 use serde_json::Value;
 
 use crate::error::CliError;
@@ -306,7 +306,7 @@ impl View {
     /// Applies the status of the run.
     pub(crate) fn status(&mut self, status: Status) {
         self.now = self.now.max(status.updated_at);
-        let said = |waiting: Waiting| (waiting.label, reasons::waits(&waiting.reason, status.updated_at));
+        let said = |waiting: WaitingStep| (waiting.label, reasons::waits(&waiting.reason, status.updated_at));
         self.waiting = status.waiting.into_iter().map(said).collect();
         for running in status.running {
             if let Some(attempt) = self.attempts.get_mut(&running.attempt) {

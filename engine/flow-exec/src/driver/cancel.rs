@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use flow_store::{End, RunDir};
+use flow_store::{EndRequest, RunDir};
 use nix::sys::signal::{Signal, raise};
 use tokio::{
     signal::unix::{self, SignalKind, signal},
@@ -26,13 +26,13 @@ use crate::{ExecError, clock};
 
 /// Interval between two looks at the file.
 const LOOK: Duration = Duration::from_millis(200);
-/// If the loop does not react to [`End::Now`] within this time, it is blocked.
+/// If the loop does not react to [`EndRequest::Now`] within this time, it is blocked.
 const DEAF: Duration = Duration::from_secs(3);
 
 /// Waits for a request to end the run. Dropping it ends the thread and removes the folder of a run that has not begun.
 pub(super) struct Cancel {
     run: RunDir,
-    asked: UnboundedReceiver<End>,
+    asked: UnboundedReceiver<EndRequest>,
     kinds: Vec<SignalKind>,
     signals: Vec<unix::Signal>,
     shared: Arc<CancelState>,
@@ -55,7 +55,7 @@ impl Drop for SignalGuard {
 #[derive(Default)]
 struct CancelState {
     heard: AtomicBool,
-    /// The loop has not received the last [`End::Now`].
+    /// The loop has not received the last [`EndRequest::Now`].
     pending: AtomicBool,
     stop: AtomicBool,
     /// Attempts of the run survive when this process is killed.
@@ -108,10 +108,10 @@ impl Cancel {
     }
 
     /// Waits for a request to end the run. Dropping the future loses nothing.
-    pub(super) async fn asked(&mut self) -> End {
+    pub(super) async fn asked(&mut self) -> EndRequest {
         tokio::select! {
             biased;
-            () = first(&mut self.signals) => End::Soon,
+            () = first(&mut self.signals) => EndRequest::Soon,
             Some(end) = self.asked.recv() => {
                 self.shared.pending.store(false, Ordering::SeqCst);
                 end
@@ -133,7 +133,7 @@ impl Drop for Cancel {
 }
 
 impl CancelState {
-    fn look(&self, run: &RunDir, tell: &UnboundedSender<End>) {
+    fn look(&self, run: &RunDir, tell: &UnboundedSender<EndRequest>) {
         let mut since = None;
         while !self.stop.load(Ordering::SeqCst) {
             if let Some(end) = run.take_end() {
@@ -141,7 +141,7 @@ impl CancelState {
                     run.unname();
                     leave();
                 }
-                if end == End::Now {
+                if end == EndRequest::Now {
                     self.pending.store(true, Ordering::SeqCst);
                     since = Some(clock::steady());
                 }
@@ -150,7 +150,7 @@ impl CancelState {
             if self.pending.load(Ordering::SeqCst) && since.is_some_and(|since| clock::since(since) > DEAF) {
                 if self.outlives {
                     // The supervisor of the running attempts hears of it then.
-                    let _ = run.tell_to_end(End::Now);
+                    let _ = run.tell_to_end(EndRequest::Now);
                 }
                 // A kill loses no recorded result, and the keeper ends the running programs.
                 let _ = raise(Signal::SIGKILL);

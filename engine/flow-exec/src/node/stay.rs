@@ -19,7 +19,7 @@ use std::{
 };
 
 use flow_core::{AttemptId, Digest, GpuFacts, RunId, sched::MachineShare};
-use flow_store::{Claims, DaemonLock, End, ProcessIdentity, RunDir, StoreDir};
+use flow_store::{Claims, DaemonLock, EndRequest, ProcessIdentity, RunDir, StoreDir};
 use nix::{
     fcntl::{FcntlArg, FdFlag, fcntl},
     sys::prctl::set_name,
@@ -382,7 +382,7 @@ impl Daemon {
             self.out = Outgoing::default();
         }
         if let Some(end) = self.run.take_end() {
-            let grace = if end == End::Now { Duration::ZERO } else { GRACE };
+            let grace = if end == EndRequest::Now { Duration::ZERO } else { GRACE };
             let all: Vec<AttemptId> = self.programs.running.keys().copied().collect();
             all.into_iter().for_each(|attempt| self.drop_it(attempt, grace));
         }

@@ -113,7 +113,7 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// The attempts as the status file shows them.
-    pub(crate) fn status(&self) -> Vec<flow_store::Running> {
+    pub(crate) fn status(&self) -> Vec<flow_store::RunningStep> {
         let shown = |(id, running): (_, &LiveAttempt)| running.shown(id, self.context.instance(running.instance));
         let collecting = self.states.all_collecting(clock::unix_seconds());
         let mut all: Vec<_> = collecting.chain(self.states.all_running().map(shown)).collect();
@@ -217,7 +217,7 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// It waits in the batch queue, or no longer does.
-    pub(crate) fn waits(&mut self, attempt: AttemptId, queued: Option<flow_store::Queued>) {
+    pub(crate) fn waits(&mut self, attempt: AttemptId, queued: Option<flow_store::QueuedJob>) {
         if let Some(running) = self.states.running_mut(attempt) {
             running.queued = queued;
         }

@@ -7,7 +7,7 @@ use flow_core::{
     sched::Placement,
 };
 use flow_protocol::Exit;
-use flow_store::{Activity, CapturedInput, Objects, Queued};
+use flow_store::{Activity, CapturedInput, Objects, QueuedJob};
 
 use crate::{
     attempt::Folder,
@@ -59,7 +59,7 @@ pub(crate) struct LiveAttempt {
     pub(crate) fraction: Option<f64>,
     pub(crate) text: String,
     /// Its job waits in a batch queue.
-    pub(crate) queued: Option<Queued>,
+    pub(crate) queued: Option<QueuedJob>,
     /// Progress of flow's own work for it.
     pub(crate) activity: Activity,
 }
@@ -112,7 +112,7 @@ impl LiveAttempt {
             fraction: None,
             text: String::new(),
             // Slurm's thread does not report the job before it is submitted, which may take a while.
-            queued: (began_before == Some(false)).then(|| Queued {
+            queued: (began_before == Some(false)).then(|| QueuedJob {
                 job: None,
                 reason: String::new(),
                 since: (began * 1e3) as u64,
@@ -134,9 +134,9 @@ impl LiveAttempt {
     }
 
     /// The attempt as the status file shows it.
-    pub(crate) fn shown(&self, attempt: AttemptId, instance: &Instance) -> flow_store::Running {
+    pub(crate) fn shown(&self, attempt: AttemptId, instance: &Instance) -> flow_store::RunningStep {
         let fact = |name| self.circumstances.facts.get(name).cloned();
-        flow_store::Running {
+        flow_store::RunningStep {
             instance: self.instance,
             label: instance.label.to_string(),
             attempt,

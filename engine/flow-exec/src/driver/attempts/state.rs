@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bytesize::ByteSize;
 use flow_core::{AttemptId, Instance, InstanceId, Outcome, sched::Placement};
-use flow_store::{Activity, Doing};
+use flow_store::{Activity, WorkProgress};
 
 use super::running::LiveAttempt;
 use crate::driver::{executor::intents::Intent, results::cleanup::Leftover};
@@ -27,7 +27,7 @@ pub(crate) enum AttemptState {
 
 /// A program that has ended and whose outputs are being collected.
 pub(crate) struct EndedProgram {
-    pub(crate) shown: flow_store::Running,
+    pub(crate) shown: flow_store::RunningStep,
     pub(crate) activity: Activity,
     /// Seconds since 1970.
     pub(crate) since: f64,
@@ -177,7 +177,7 @@ impl AttemptStates {
     }
 
     /// Attempts in collection for the status file; after a while with the file that is being hashed or copied.
-    pub(crate) fn all_collecting(&self, now: f64) -> impl Iterator<Item = flow_store::Running> {
+    pub(crate) fn all_collecting(&self, now: f64) -> impl Iterator<Item = flow_store::RunningStep> {
         self.all.values().filter_map(move |(_, state)| match state {
             AttemptState::Collecting(ended) => {
                 let mut shown = ended.shown.clone();
@@ -277,7 +277,7 @@ pub(crate) fn cards_of(placement: &Placement) -> impl Iterator<Item = usize> {
 }
 
 /// `hashing big.bin, 12.0 of 60.0 GiB`.
-pub fn progress(doing: &Doing) -> String {
+pub fn progress(doing: &WorkProgress) -> String {
     let name = doing.path.file_name().unwrap_or(doing.path.as_os_str()).to_string_lossy();
     let size = |bytes: u64| ByteSize(bytes).display().iec().to_string();
     let (done, total) = (size(doing.done), size(doing.total));
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn progress_is_a_few_words() {
-        let of = |done, total| progress(&Doing { verb: "hashing", path: "/w/out/big.bin".into(), done, total });
+        let of = |done, total| progress(&WorkProgress { verb: "hashing", path: "/w/out/big.bin".into(), done, total });
         assert_eq!(of(12 << 30, 60 << 30), "hashing big.bin, 12.0 of 60.0 GiB");
         assert_eq!(of(3 << 20, 60 << 30), "hashing big.bin, 3.0 MiB of 60.0 GiB");
     }

@@ -22,7 +22,7 @@ use flow_core::{
 };
 use flow_protocol::Exit;
 
-use flow_store::Queued;
+use flow_store::QueuedJob;
 
 use crate::{ExecError, keeper, node::NodeFacts};
 use intents::Intent;
@@ -81,7 +81,7 @@ pub(crate) enum Event {
     /// No process of the attempt is alive any more.
     Ended { attempt: AttemptId, end: Box<AttemptEnd> },
     /// It waits in a batch queue, or, with `None`, no longer does.
-    Waits { attempt: AttemptId, queued: Option<Queued> },
+    Waits { attempt: AttemptId, queued: Option<QueuedJob> },
     /// A notice for the user that concerns no single attempt.
     Notice(String),
 }

@@ -1,7 +1,7 @@
 //! Applies what happened to the state of the loop: events of the executor, ended jobs, interrupts.
 
 use flow_core::{RunEvent, Span, sched::Event};
-use flow_store::End;
+use flow_store::EndRequest;
 
 use super::{EventLoop, GRACE, LAST, aside::JobAnswer};
 use crate::{
@@ -95,9 +95,9 @@ impl<X: Executor> EventLoop<'_, X> {
 
     /// The first Ctrl-C or `flow cancel`: no new starts, and running steps get the grace period. The second one kills
     /// them.
-    pub(super) fn interrupt(&mut self, end: End) {
+    pub(super) fn interrupt(&mut self, end: EndRequest) {
         let again = std::mem::replace(&mut self.interrupted, true);
-        let grace = if again || end == End::Now { Span(0) } else { GRACE };
+        let grace = if again || end == EndRequest::Now { Span(0) } else { GRACE };
         self.attempts.executor.hurry();
         if !again && self.context.left.has_jobs() {
             self.aside.end_jobs(None);

@@ -6,14 +6,14 @@ use flow_core::{
     AttemptId, Span, Time, left_by_progress,
     sched::{Scheduler, StartForecast},
 };
-use flow_store::{ExpectedStart, Running};
+use flow_store::{ExpectedStart, RunningStep};
 
 /// Limit of instances in a forecast.
 const MOST: usize = 200;
 
 /// Sets the expected ends of running attempts: by their progress, else by their estimates. `unix`: now, in milliseconds
 /// since 1970.
-pub(crate) fn set_ends(scheduler: &Scheduler, running: &mut [Running], unix: u64) {
+pub(crate) fn set_ends(scheduler: &Scheduler, running: &mut [RunningStep], unix: u64) {
     for one in running.iter_mut().filter(|one| one.queued.is_none()) {
         let so_far = unix.saturating_sub(one.started_at) as f64 / 1e3;
         let left = one.fraction.and_then(|fraction| left_by_progress(so_far, fraction));
@@ -25,9 +25,9 @@ pub(crate) fn set_ends(scheduler: &Scheduler, running: &mut [Running], unix: u64
 }
 
 /// The next starts. `unix` is the same time as `now`, in milliseconds since 1970.
-pub(crate) fn of(scheduler: &Scheduler, now: Time, running: &[Running], unix: u64) -> Vec<ExpectedStart> {
+pub(crate) fn of(scheduler: &Scheduler, now: Time, running: &[RunningStep], unix: u64) -> Vec<ExpectedStart> {
     // The scheduler has its own rule for an attempt that takes longer than its estimate.
-    let end = |one: &Running| Some((one.attempt, now + Span::from_millis(one.ends_at?.checked_sub(unix)?)));
+    let end = |one: &RunningStep| Some((one.attempt, now + Span::from_millis(one.ends_at?.checked_sub(unix)?)));
     let ends: BTreeMap<AttemptId, Time> = running.iter().filter_map(end).collect();
     let after = |at: Time| (at - now).0 / 1_000;
     let line = |one: StartForecast| {
@@ -65,7 +65,7 @@ mod tests {
         scheduler.handle(Time(0), Event::Tick, &mut out);
         assert!(matches!(out.last(), Some(Action::Start { instance: InstanceId(0), .. })), "{out:?}");
         let now = Time(2_000_000);
-        let running = |fraction| Running {
+        let running = |fraction| RunningStep {
             instance: InstanceId(0),
             label: String::new(),
             attempt: AttemptId(0),

@@ -20,7 +20,7 @@ use flow_core::{
     reason::Cause,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
-use flow_store::{End, Journal, Status};
+use flow_store::{EndRequest, Journal, Status};
 use tokio::task::JoinError;
 
 use crate::{
@@ -92,7 +92,7 @@ enum LoopEvent {
     Executor(executor::Event),
     Committed(Result<AppliedLines, JoinError>),
     Job(JobAnswer),
-    Interrupt(End),
+    Interrupt(EndRequest),
     /// GPUs were checked.
     Looked,
     Time,

@@ -14,7 +14,7 @@ use flow_core::{
     reason::Fault,
     why::{Files, ListContent},
 };
-use flow_store::{Earlier, EntryKind, Inputs, Objects, Results, Snapshot, SnapshotResult, StoreDir, StoreError};
+use flow_store::{EarlierData, EntryKind, Inputs, Objects, Results, Snapshot, SnapshotResult, StoreDir, StoreError};
 
 use crate::{
     clock, declared,
@@ -162,7 +162,7 @@ pub(crate) struct EarlyLookup {
     fingerprint: Digest,
     attempt: Digest,
     label: String,
-    earlier: Earlier,
+    earlier: EarlierData,
 }
 
 /// The inputs of a workflow, none of them hashed yet.
@@ -303,7 +303,7 @@ impl Lookup for StoreLookup<'_> {
             self.found = self.ahead.drain(..=at).next_back();
         }
         let kept = match self.found.take_if(|found| found.fingerprint == *fingerprint) {
-            Some(EarlyLookup { earlier: Earlier::Result(result), .. }) => Some(*result),
+            Some(EarlyLookup { earlier: EarlierData::Result(result), .. }) => Some(*result),
             Some(other) => {
                 self.found = Some(other);
                 None
@@ -333,7 +333,7 @@ impl Lookup for StoreLookup<'_> {
         instance: &Instance,
     ) -> Result<Option<Reading>, Fault> {
         let kept = match self.found.take_if(|found| found.attempt == *attempt) {
-            Some(EarlyLookup { earlier: Earlier::Attempt(result), .. }) => Some(*result),
+            Some(EarlyLookup { earlier: EarlierData::Attempt(result), .. }) => Some(*result),
             Some(other) => {
                 self.found = Some(other);
                 None
@@ -398,7 +398,7 @@ impl Lookup for StoreLookup<'_> {
     fn last(&mut self, label: &str) -> Option<Parts> {
         let results = self.results()?;
         let last = match self.found.take_if(|found| found.label == label) {
-            Some(EarlyLookup { earlier: Earlier::Last(last), .. }) => Some(last),
+            Some(EarlyLookup { earlier: EarlierData::Last(last), .. }) => Some(last),
             Some(_) => None,
             None => self.kept(results.last(self.workflow, label)),
         }?;
@@ -422,7 +422,7 @@ mod tests {
     use std::cell::Cell;
 
     use flow_core::learn::Observation;
-    use flow_store::{Holder, Last, ProcessIdentity, Result};
+    use flow_store::{Holder, LastFingerprint, ProcessIdentity, Result};
 
     use super::*;
 
@@ -448,11 +448,11 @@ mod tests {
             self.fails()
         }
 
-        fn last(&self, _: &str, _: &str) -> Result<Option<Last>> {
+        fn last(&self, _: &str, _: &str) -> Result<Option<LastFingerprint>> {
             self.fails()
         }
 
-        fn earlier(&self, _: &str, _: &[LookupKeys<'_>]) -> Result<Vec<Earlier>> {
+        fn earlier(&self, _: &str, _: &[LookupKeys<'_>]) -> Result<Vec<EarlierData>> {
             self.fails()
         }
 

@@ -23,7 +23,7 @@ use flow_core::{
     why::ListContent,
 };
 use flow_store::{
-    Batch, Holder, Inputs, Last, Objects, RebuiltDatabase, Results, Snapshot, Store, StoreDir, StoreError,
+    Batch, Holder, Inputs, LastFingerprint, Objects, RebuiltDatabase, Results, Snapshot, Store, StoreDir, StoreError,
 };
 
 use crate::{
@@ -285,7 +285,7 @@ pub fn forget(
 
 /// The last fingerprints before `flow accept` kept these results, as events: later reasons compare with runs only.
 fn before_accepted(dir: &StoreDir, workflow: &str, accepted: &BTreeSet<Digest>) -> Result<Vec<RunEvent>, ExecError> {
-    let mut all: BTreeMap<String, (Option<Last>, bool)> = BTreeMap::new();
+    let mut all: BTreeMap<String, (Option<LastFingerprint>, bool)> = BTreeMap::new();
     if !accepted.is_empty() {
         flow_store::recorded(dir, workflow, (usize::MAX, u64::MAX), |label, last| {
             let (ran, is_accepted) = all.entry(label).or_default();
@@ -296,8 +296,8 @@ fn before_accepted(dir: &StoreDir, workflow: &str, accepted: &BTreeSet<Digest>) 
         })?;
     }
     let accepted = all.into_iter().filter(|(_, (_, is_accepted))| *is_accepted);
-    let event = |(label, (ran, _)): (String, (Option<Last>, bool))| {
-        let Last { fingerprint, parts, run } = ran?;
+    let event = |(label, (ran, _)): (String, (Option<LastFingerprint>, bool))| {
+        let LastFingerprint { fingerprint, parts, run } = ran?;
         Some(RunEvent::Tried { workflow: workflow.to_owned(), label, run, fingerprint, parts })
     };
     Ok(accepted.filter_map(event).collect())

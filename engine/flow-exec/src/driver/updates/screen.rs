@@ -2,7 +2,7 @@
 //! Decides nothing.
 
 use flow_core::{JournalLine, RunEvent, Span, Time};
-use flow_store::{ExpectedStart, ForecastLog, RunDir, Running, Status, StoreError, WaitsLog};
+use flow_store::{ExpectedStart, ForecastLog, RunDir, RunningStep, Status, StoreError, WaitsLog};
 
 use super::Update;
 use crate::clock;
@@ -63,7 +63,7 @@ impl<'a> Screen<'a> {
     /// The file cannot be written; the run continues without it.
     pub(crate) fn forecast(
         &mut self,
-        make: impl FnOnce(&[Running], u64) -> Vec<ExpectedStart>,
+        make: impl FnOnce(&[RunningStep], u64) -> Vec<ExpectedStart>,
     ) -> Result<(), StoreError> {
         let now = clock::unix_millis();
         if !self.forecasts.is_due(now) {

@@ -12,7 +12,7 @@ use flow_core::{
 };
 use flow_protocol::Exit;
 use flow_slurm::{JobId, JobResult, JobState, PermanentReason, Row, fate};
-use flow_store::Queued;
+use flow_store::QueuedJob;
 use nix::sys::signal::Signal;
 
 use super::unseen;
@@ -59,7 +59,7 @@ pub(super) struct BatchJob {
     pub(super) for_node: Vec<u8>,
     pub(super) members: Vec<Member>,
     /// The last pending state, and how often it was seen.
-    queued: (Option<Queued>, u32),
+    queued: (Option<QueuedJob>, u32),
     /// Slurm's row says that it has not started.
     waits: bool,
     /// Missing in the queue since then, in this many queries.
@@ -292,7 +292,7 @@ impl BatchJob {
         }
         self.queued.1 += 1;
         // Only the second time, because many jobs lack a node for a moment.
-        if let (Some(Queued { reason, advice: Some(advice), .. }), 2) = &self.queued {
+        if let (Some(QueuedJob { reason, advice: Some(advice), .. }), 2) = &self.queued {
             let label = self.intent.members.first().map_or("", |member| &member.label);
             let text = format!("{label} is queued in Slurm (job {}, {reason}): {advice}", row.id);
             news.stuck = Some((reason.clone(), text));
@@ -301,13 +301,13 @@ impl BatchJob {
     }
 
     /// The pending state for this reason, since its submission.
-    fn queued(&self, reason: String, advice: Option<String>) -> Queued {
+    fn queued(&self, reason: String, advice: Option<String>) -> QueuedJob {
         let since = self.intent.members.first().map_or(0.0, |member| member.began);
         let job = self.intent.job.as_ref().map(JobId::to_string);
-        Queued { job, reason, since: (since * 1e3) as u64, advice }
+        QueuedJob { job, reason, since: (since * 1e3) as u64, advice }
     }
 
-    fn waits(&self, queued: Option<&Queued>) -> Vec<Event> {
+    fn waits(&self, queued: Option<&QueuedJob>) -> Vec<Event> {
         let all = self.members.iter().filter(|member| !member.ended && member.started.is_none());
         all.map(|member| Event::Waits { attempt: member.attempt, queued: queued.cloned() }).collect()
     }
