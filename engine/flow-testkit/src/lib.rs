@@ -16,7 +16,7 @@ use std::{
 pub use gpus::Gpus;
 use nix::pty::PtyMaster;
 use regex_lite::Regex;
-pub use running::{Running, until};
+pub use running::{RunningFlow, until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -130,41 +130,41 @@ impl TestSpace {
     ///
     /// # Panics
     /// It cannot be started.
-    pub fn flow<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Ran {
+    pub fn flow<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> FlowOutput {
         let output = self.command(args).output().unwrap_or_else(|e| panic!("{}: {e}", self.flow.display()));
-        Ran { output, root: self.dir.path().to_owned() }
+        FlowOutput { output, root: self.dir.path().to_owned() }
     }
 
     /// The same, typed in a folder of the space.
     ///
     /// # Panics
     /// It cannot be started.
-    pub fn flow_in<S: AsRef<OsStr>>(&self, folder: &str, args: impl IntoIterator<Item = S>) -> Ran {
+    pub fn flow_in<S: AsRef<OsStr>>(&self, folder: &str, args: impl IntoIterator<Item = S>) -> FlowOutput {
         let mut command = self.command(args);
         let output = command.current_dir(self.path(folder)).output();
         let output = output.unwrap_or_else(|e| panic!("{}: {e}", self.flow.display()));
-        Ran { output, root: self.dir.path().to_owned() }
+        FlowOutput { output, root: self.dir.path().to_owned() }
     }
 
     /// Starts `flow` in the background; its output is kept in files.
     ///
     /// # Panics
     /// It cannot be started.
-    pub fn start<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Running {
-        Running::start(self.command(args), self.dir.path())
+    pub fn start<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> RunningFlow {
+        RunningFlow::start(self.command(args), self.dir.path())
     }
 
     /// The same, as `nohup` starts it.
     ///
     /// # Panics
     /// It cannot be started.
-    pub fn start_with_nohup<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Running {
+    pub fn start_with_nohup<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> RunningFlow {
         self.start_under(&["nohup"], args)
     }
 
     /// Starts `flow` by another program.
-    pub fn start_under<S: AsRef<OsStr>>(&self, program: &[&str], args: impl IntoIterator<Item = S>) -> Running {
-        Running::start(self.under(program, args), self.dir.path())
+    pub fn start_under<S: AsRef<OsStr>>(&self, program: &[&str], args: impl IntoIterator<Item = S>) -> RunningFlow {
+        RunningFlow::start(self.under(program, args), self.dir.path())
     }
 
     /// The command line of `flow`, begun by another program.
@@ -186,9 +186,9 @@ impl TestSpace {
     ///
     /// # Panics
     /// It cannot be started, or there is no terminal to be had.
-    pub fn start_on_terminal<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> (Running, PtyMaster) {
+    pub fn start_on_terminal<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> (RunningFlow, PtyMaster) {
         // The tests themselves may have been started so that a terminal that closes is ignored.
-        Running::on_terminal(self.under(&["env", "--default-signal=HUP"], args))
+        RunningFlow::on_terminal(self.under(&["env", "--default-signal=HUP"], args))
     }
 
     /// Processes that work in this space, or were told a path in it: whoever is left after a run.
@@ -237,18 +237,18 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The output and exit code of a `flow` that has ended.
-pub struct Ran {
+pub struct FlowOutput {
     output: Output,
     root: PathBuf,
 }
 
-impl Ran {
+impl FlowOutput {
     /// Checks the exit code.
     ///
     /// # Panics
     /// It is another one; both outputs are shown then.
     #[track_caller]
-    pub fn expect(self, code: i32) -> Ran {
+    pub fn expect(self, code: i32) -> FlowOutput {
         let found = self.output.status.code();
         assert!(
             found == Some(code),

@@ -21,22 +21,22 @@ use nix::{
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A `flow` that was started. Killed when dropped.
-pub struct Running {
+pub struct RunningFlow {
     child: Child,
     out: PathBuf,
 }
 
-impl Running {
-    pub(crate) fn start(mut command: Command, dir: &Path) -> Running {
+impl RunningFlow {
+    pub(crate) fn start(mut command: Command, dir: &Path) -> RunningFlow {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let out = dir.join(format!("flow-{}.out", NEXT.fetch_add(1, Ordering::Relaxed)));
         let file = File::create(&out).expect("a file for the output");
         let both = file.try_clone().expect("the same file");
         let child = command.stdout(both).stderr(file).spawn().expect("flow starts");
-        Running { child, out }
+        RunningFlow { child, out }
     }
 
-    pub(crate) fn on_terminal(mut command: Command) -> (Running, PtyMaster) {
+    pub(crate) fn on_terminal(mut command: Command) -> (RunningFlow, PtyMaster) {
         // What other tests start at this moment must not keep it.
         let terminal = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).expect("a terminal");
         let opened = grantpt(&terminal).and_then(|()| unlockpt(&terminal)).and_then(|()| ptsname_r(&terminal));
@@ -45,7 +45,7 @@ impl Running {
         let line = line.expect("its other end");
         let both = line.try_clone().expect("the same end");
         let child = command.stdout(both).stderr(line).spawn().expect("flow starts");
-        (Running { child, out: PathBuf::new() }, terminal)
+        (RunningFlow { child, out: PathBuf::new() }, terminal)
     }
 
     pub fn pid(&self) -> i32 {
@@ -87,7 +87,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningFlow {
     fn drop(&mut self) {
         self.kill();
     }

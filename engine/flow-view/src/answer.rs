@@ -13,8 +13,8 @@ use hyper::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    axes::Wanted,
-    guard::{Guard, Refused},
+    axes::ChartRequest,
+    guard::{Guard, RefusalReason},
     record::Record,
 };
 
@@ -92,14 +92,18 @@ impl Page {
         answer
     }
 
-    fn admitted<B>(&self, request: &Request<B>) -> Result<Answer, Refused> {
+    fn admitted<B>(&self, request: &Request<B>) -> Result<Answer, RefusalReason> {
         let headers = request.headers();
         self.guard.admit(request.method(), headers)?;
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         if path == "/"
             && let Some(token) = value(query, "token")
         {
-            return if self.guard.is_token(token) { Ok(self.let_in(query, headers)) } else { Err(Refused::Token) };
+            return if self.guard.is_token(token) {
+                Ok(self.let_in(query, headers))
+            } else {
+                Err(RefusalReason::Token)
+            };
         }
         self.guard.identify(headers)?;
         Ok(self.content(path, query, headers))
@@ -142,7 +146,7 @@ impl Page {
             Some(("axes", id)) => {
                 let number = |name: &str| value(query, name).and_then(|value| value.parse::<f64>().ok());
                 let index = |name: &str, or: usize| number(name).map_or(or, |value| value as usize);
-                let wanted = Wanted {
+                let wanted = ChartRequest {
                     parallel: value(query, "form") == Some("parallel"),
                     value: index("value", 0),
                     x: index("x", 0),
@@ -163,12 +167,12 @@ impl Page {
     }
 }
 
-fn refusal(why: Refused) -> Answer {
+fn refusal(why: RefusalReason) -> Answer {
     let (status, said) = match why {
-        Refused::Method => (StatusCode::METHOD_NOT_ALLOWED, "this page only shows: GET"),
-        Refused::Host => (StatusCode::FORBIDDEN, "this page is served as 127.0.0.1 or localhost only"),
-        Refused::Origin => (StatusCode::FORBIDDEN, "another page asked for this; open the link in a new tab"),
-        Refused::Token => (
+        RefusalReason::Method => (StatusCode::METHOD_NOT_ALLOWED, "this page only shows: GET"),
+        RefusalReason::Host => (StatusCode::FORBIDDEN, "this page is served as 127.0.0.1 or localhost only"),
+        RefusalReason::Origin => (StatusCode::FORBIDDEN, "another page asked for this; open the link in a new tab"),
+        RefusalReason::Token => (
             StatusCode::FORBIDDEN,
             "Open the link that `flow view` printed, with its token. A new `flow view` has a new link.\n\
              请打开 `flow view` 打印的链接（含 token）；每次启动 `flow view` 的链接都不同。",

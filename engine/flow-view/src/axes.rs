@@ -30,7 +30,7 @@ pub(crate) struct Row<'r> {
 }
 
 /// What to draw.
-pub(crate) struct Wanted {
+pub(crate) struct ChartRequest {
     pub(crate) parallel: bool,
     /// The value, and the axes of a heat map, by number.
     pub(crate) value: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Wanted {
 }
 
 /// The picture, with the axes and values that can be chosen.
-pub(crate) struct Drawn {
+pub(crate) struct DrawnChart {
     pub(crate) axes: Vec<String>,
     /// Their headings.
     pub(crate) values: Vec<String>,
@@ -58,7 +58,7 @@ struct Axis {
 }
 
 /// The picture of these rows, if they have an axis and a value. `values` are sorted, the most important first.
-pub(crate) fn draw(rows: &[Row<'_>], values: Vec<String>, wanted: &Wanted) -> Option<Drawn> {
+pub(crate) fn draw(rows: &[Row<'_>], values: Vec<String>, wanted: &ChartRequest) -> Option<DrawnChart> {
     let axes = axes(rows);
     let value = values.get(wanted.value).or(values.first())?;
     let first = axes.first()?;
@@ -70,7 +70,7 @@ pub(crate) fn draw(rows: &[Row<'_>], values: Vec<String>, wanted: &Wanted) -> Op
         picture.heat(x, axes.get(wanted.y).filter(|y| y.name != x.name))
     };
     let values = values.iter().map(|name| heading(rows, name, wanted.lang)).collect();
-    Some(Drawn { axes: axes.into_iter().map(|axis| axis.name).collect(), values, svg })
+    Some(DrawnChart { axes: axes.into_iter().map(|axis| axis.name).collect(), values, svg })
 }
 
 /// The heading of a value, as in the table.
@@ -154,7 +154,7 @@ struct Picture<'p> {
     rows: &'p [Row<'p>],
     value: &'p str,
     unit: String,
-    wanted: &'p Wanted,
+    wanted: &'p ChartRequest,
 }
 
 impl Picture<'_> {
@@ -363,12 +363,12 @@ mod tests {
         .unwrap()
     }
 
-    fn drawn(results: &[StepResult], parallel: bool) -> Option<Drawn> {
-        drawn_of(results, &[], &Wanted { parallel, value: 0, x: 0, y: 1, width: 800.0, lang: 0 })
+    fn drawn(results: &[StepResult], parallel: bool) -> Option<DrawnChart> {
+        drawn_of(results, &[], &ChartRequest { parallel, value: 0, x: 0, y: 1, width: 800.0, lang: 0 })
     }
 
     /// Of `best`, the first result has the best epoch.
-    fn drawn_of(results: &[StepResult], best: &[&str], wanted: &Wanted) -> Option<Drawn> {
+    fn drawn_of(results: &[StepResult], best: &[&str], wanted: &ChartRequest) -> Option<DrawnChart> {
         let row = |(n, result): (usize, &'_ StepResult)| Row {
             instance: InstanceId(n as u32),
             values: result.metrics.iter().map(|(name, metric)| (name.clone(), metric.value)).collect(),
@@ -385,7 +385,7 @@ mod tests {
         let all = [0.5, 2.0].map(|loss| result("a", &json!({"lr": loss}), loss));
         for (lang, heading) in ["loss, best epoch", "loss，最佳轮次"].into_iter().enumerate() {
             for parallel in [false, true] {
-                let wanted = Wanted { parallel, value: 0, x: 0, y: 1, width: 800.0, lang };
+                let wanted = ChartRequest { parallel, value: 0, x: 0, y: 1, width: 800.0, lang };
                 let best = drawn_of(&all, &["loss"], &wanted).unwrap();
                 assert_eq!((best.values, best.svg.contains(heading)), (vec![heading.to_owned()], parallel));
                 let last = drawn_of(&all, &[], &wanted).unwrap();

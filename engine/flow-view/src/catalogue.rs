@@ -3,15 +3,16 @@
 use std::{collections::BTreeMap, sync::LazyLock};
 
 /// A text in both languages: English, Chinese.
-pub(crate) type Both = [String; 2];
+pub(crate) type BilingualText = [String; 2];
 
 /// The file of the words.
 pub(crate) const WORDS: &str = include_str!("../words.json");
 
-static CATALOGUE: LazyLock<BTreeMap<String, Both>> = LazyLock::new(|| serde_json::from_str(WORDS).unwrap_or_default());
+static CATALOGUE: LazyLock<BTreeMap<String, BilingualText>> =
+    LazyLock::new(|| serde_json::from_str(WORDS).unwrap_or_default());
 
 /// The words of a key, with values for `{0}`, `{1}`.
-pub(crate) fn said(key: &str, values: &[&str]) -> Both {
+pub(crate) fn said(key: &str, values: &[&str]) -> BilingualText {
     let Some(both) = CATALOGUE.get(key) else { return same(&key.replace('_', " ")) };
     both.each_ref().map(|text| {
         let mut out = String::with_capacity(text.len());
@@ -27,7 +28,7 @@ pub(crate) fn said(key: &str, values: &[&str]) -> Both {
 }
 
 /// A text that is the same in both languages.
-pub(crate) fn same(text: &str) -> Both {
+pub(crate) fn same(text: &str) -> BilingualText {
     [text.to_owned(), text.to_owned()]
 }
 

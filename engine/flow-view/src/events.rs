@@ -7,7 +7,7 @@ use flow_report::{Reasons, Words};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    catalogue::{self, Both, said},
+    catalogue::{self, BilingualText, said},
     facts, sentences,
 };
 
@@ -131,7 +131,7 @@ pub(crate) fn whole(result: &StepResult, words: &Words) -> Value {
 }
 
 /// Machine, profile, policy and note of a run.
-fn about(start: &RunStart, words: &Words) -> Vec<Both> {
+fn about(start: &RunStart, words: &Words) -> Vec<BilingualText> {
     let machine = &start.machine;
     let mut models: Vec<(&str, usize)> = Vec::new();
     for gpu in &machine.gpus {
@@ -140,12 +140,13 @@ fn about(start: &RunStart, words: &Words) -> Vec<Both> {
             None => models.push((&gpu.name, 1)),
         }
     }
-    let fake = if machine.fake_gpus { said("fake", &[]).map(|fake| format!(" ({fake})")) } else { Both::default() };
+    let fake =
+        if machine.fake_gpus { said("fake", &[]).map(|fake| format!(" ({fake})")) } else { BilingualText::default() };
     let gpus = models.into_iter().map(|(name, n)| match n {
         1 => fake.each_ref().map(|fake| format!("{name}{fake}")),
         n => fake.each_ref().map(|fake| format!("{n} × {name}{fake}")),
     });
-    let mut all: Vec<Both> = gpus.collect();
+    let mut all: Vec<BilingualText> = gpus.collect();
     let cpus = if machine.cpus == 1 { said("cpu-1", &[]) } else { said("cpus-n", &[&machine.cpus.to_string()]) };
     all.push(cpus.map(|cpus| format!("{cpus} {}", machine.cpu_model)));
     all.extend(start.profile.as_ref().map(|(name, why)| {
@@ -158,7 +159,7 @@ fn about(start: &RunStart, words: &Words) -> Vec<Both> {
     all
 }
 
-fn sentence(why: &RunReasons) -> Both {
+fn sentence(why: &RunReasons) -> BilingualText {
     sentences::why(&serde_json::to_value(why).unwrap_or_default())
 }
 

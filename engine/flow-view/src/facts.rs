@@ -3,10 +3,10 @@
 use flow_core::{Series, StepResult};
 use serde_json::{Value, json};
 
-use crate::catalogue::{Both, bytes, duration, number, percent, said, same};
+use crate::catalogue::{BilingualText, bytes, duration, number, percent, said, same};
 
 /// A name and a value.
-type Fact = (Both, Both);
+type Fact = (BilingualText, BilingualText);
 
 /// The sections of a card: a title, and the facts that are known.
 pub(crate) fn sections(result: &StepResult) -> Value {
@@ -79,7 +79,7 @@ fn circumstances(result: &StepResult) -> Vec<Fact> {
 /// The charts of what was measured over time: GPU loads, GPU memory, CPU cores.
 pub(crate) fn charts(series: &Series) -> Value {
     let gpu = |name: &str| said("gpu", &[&name.chars().filter(char::is_ascii_digit).collect::<String>()]);
-    let lines = |is: &dyn Fn(&str) -> bool, factor: f64, named: &dyn Fn(&str) -> Both| -> Vec<Value> {
+    let lines = |is: &dyn Fn(&str) -> bool, factor: f64, named: &dyn Fn(&str) -> BilingualText| -> Vec<Value> {
         let found = series.samples.iter().filter(|(name, points)| is(name) && points.len() > 1);
         let scaled = |points: &[(f64, f64)]| points.iter().map(|(t, v)| (*t, v * factor)).collect::<Vec<_>>();
         found.map(|(name, points)| json!({"name": named(name), "points": scaled(points)})).collect()

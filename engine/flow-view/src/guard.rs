@@ -5,7 +5,7 @@ use hyper::{HeaderMap, Method, header};
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum RefusalReason {
     /// Another method than GET.
     Method,
     /// A foreign host name, as in DNS rebinding.
@@ -52,30 +52,30 @@ impl Guard {
     }
 
     /// Checks everything but the cookie.
-    pub(crate) fn admit(&self, method: &Method, headers: &HeaderMap) -> Result<(), Refused> {
+    pub(crate) fn admit(&self, method: &Method, headers: &HeaderMap) -> Result<(), RefusalReason> {
         if !matches!(*method, Method::GET | Method::HEAD) {
-            return Err(Refused::Method);
+            return Err(RefusalReason::Method);
         }
-        let host = only(headers, &header::HOST).filter(|host| is_loopback(host)).ok_or(Refused::Host)?;
+        let host = only(headers, &header::HOST).filter(|host| is_loopback(host)).ok_or(RefusalReason::Host)?;
         match only(headers, &header::ORIGIN) {
-            Some(origin) if origin != format!("http://{host}") => return Err(Refused::Origin),
-            None if headers.contains_key(header::ORIGIN) => return Err(Refused::Origin),
+            Some(origin) if origin != format!("http://{host}") => return Err(RefusalReason::Origin),
+            None if headers.contains_key(header::ORIGIN) => return Err(RefusalReason::Origin),
             _ => {}
         }
         Ok(())
     }
 
     /// Checks that the request comes from the page itself, or from the address bar.
-    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<(), Refused> {
+    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<(), RefusalReason> {
         if headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none") {
-            return Err(Refused::Origin);
+            return Err(RefusalReason::Origin);
         }
         let name = self.cookie_name();
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
         let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
         match pairs.any(|(own, value)| own == name && same(value, &self.session)) {
             true => Ok(()),
-            false => Err(Refused::Token),
+            false => Err(RefusalReason::Token),
         }
     }
 }
@@ -133,20 +133,20 @@ mod tests {
         let admit = |method, all: &[(&'static str, &str)]| guard.admit(&method, &headers(all));
         let home = ("host", "localhost:80");
         assert_eq!(admit(Method::GET, &[home]), Ok(()));
-        assert_eq!(admit(Method::POST, &[home]), Err(Refused::Method));
-        assert_eq!(admit(Method::GET, &[("host", "evil.example")]), Err(Refused::Host));
-        assert_eq!(admit(Method::GET, &[]), Err(Refused::Host));
+        assert_eq!(admit(Method::POST, &[home]), Err(RefusalReason::Method));
+        assert_eq!(admit(Method::GET, &[("host", "evil.example")]), Err(RefusalReason::Host));
+        assert_eq!(admit(Method::GET, &[]), Err(RefusalReason::Host));
         assert_eq!(admit(Method::GET, &[home, ("origin", "http://localhost:80")]), Ok(()));
-        assert_eq!(admit(Method::GET, &[home, ("origin", "http://evil.example")]), Err(Refused::Origin));
-        assert_eq!(admit(Method::GET, &[home, ("origin", "null")]), Err(Refused::Origin));
+        assert_eq!(admit(Method::GET, &[home, ("origin", "http://evil.example")]), Err(RefusalReason::Origin));
+        assert_eq!(admit(Method::GET, &[home, ("origin", "null")]), Err(RefusalReason::Origin));
         let identify = |all: &[(&'static str, &str)]| guard.identify(&headers(all));
         assert_eq!(identify(&[("cookie", "a=b; flow-view-secret-s=secret-session")]), Ok(()));
-        assert_eq!(identify(&[("cookie", "flow-view-secret-s=secret-sessiom")]), Err(Refused::Token));
-        assert_eq!(identify(&[("cookie", "flow-view-other-se=secret-session")]), Err(Refused::Token));
-        assert_eq!(identify(&[]), Err(Refused::Token));
+        assert_eq!(identify(&[("cookie", "flow-view-secret-s=secret-sessiom")]), Err(RefusalReason::Token));
+        assert_eq!(identify(&[("cookie", "flow-view-other-se=secret-session")]), Err(RefusalReason::Token));
+        assert_eq!(identify(&[]), Err(RefusalReason::Token));
         assert_eq!(
             identify(&[("cookie", "flow-view-secret-s=secret-session"), ("sec-fetch-site", "cross-site")]),
-            Err(Refused::Origin)
+            Err(RefusalReason::Origin)
         );
     }
 }

@@ -29,7 +29,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use answer::Page;
 use guard::Guard;
 use listen::Listener;
-use record::{Record, Remade};
+use record::{Record, RemadeTexts};
 use source::Source;
 
 /// How long a connection may take to send its next request. A visible page sends one each second.
@@ -69,11 +69,11 @@ fn main() -> ExitCode {
 
 /// The runs, with the reports that were made for them.
 fn open(arguments: &Arguments) -> Result<Vec<Record>, String> {
-    let mut reports: Vec<Remade> = match arguments.reports {
+    let mut reports: Vec<RemadeTexts> = match arguments.reports {
         true => serde_json::from_reader(io::stdin().lock()).map_err(|e| format!("the reports cannot be read: {e}"))?,
         false => Vec::new(),
     };
-    reports.resize_with(arguments.runs.len(), Remade::new);
+    reports.resize_with(arguments.runs.len(), RemadeTexts::new);
     let runs = arguments.runs.iter().zip(reports);
     runs.map(|(path, reports)| Record::open(Source::open(path)?, reports)).collect()
 }

@@ -10,7 +10,7 @@ use flow_store::Forecast;
 use serde_json::{Value, json};
 
 use crate::{
-    axes::{self, Drawn, Row, TIME, Wanted},
+    axes::{self, ChartRequest, DrawnChart, Row, TIME},
     catalogue::{said, same},
     estimate::Estimate,
     events, facts,
@@ -27,11 +27,11 @@ const AT_ONCE: usize = 50_000;
 const POINTS: usize = 2_000;
 
 /// The texts of remade reports, by the instance that made each.
-pub(crate) type Remade = BTreeMap<InstanceId, BTreeMap<String, String>>;
+pub(crate) type RemadeTexts = BTreeMap<InstanceId, BTreeMap<String, String>>;
 
 pub(crate) struct Record {
     source: Source,
-    remade: Remade,
+    remade: RemadeTexts,
     words: Words,
     reports: Reports,
     graph: Graph,
@@ -68,7 +68,7 @@ pub(crate) struct Record {
 
 impl Record {
     /// Reads the run once. `remade` has the reports of which it has no files.
-    pub(crate) fn open(source: Source, remade: Remade) -> Result<Record, String> {
+    pub(crate) fn open(source: Source, remade: RemadeTexts) -> Result<Record, String> {
         let mut record = Record {
             source,
             remade,
@@ -307,7 +307,7 @@ impl Record {
     }
 
     /// The results of an instance's step over their axes, as known at a moment.
-    pub(crate) fn axes(&self, instance: InstanceId, until: u64, wanted: &Wanted) -> Option<Value> {
+    pub(crate) fn axes(&self, instance: InstanceId, until: u64, wanted: &ChartRequest) -> Option<Value> {
         // A reused result may be of a step that had another name.
         let step = self.step_of.get(&instance)?;
         let known = |instance: &InstanceId| self.known_at.get(instance).is_some_and(|at| *at <= until);
@@ -316,7 +316,7 @@ impl Record {
         let rows: Vec<Row<'_>> = of.map(|(instance, result)| self.row(*instance, result)).collect();
         let mut names: Vec<String> = rows.iter().flat_map(|row| row.values.keys().cloned()).collect();
         self.sort(&mut names);
-        let Drawn { axes, values, svg } = axes::draw(&rows, names, wanted)?;
+        let DrawnChart { axes, values, svg } = axes::draw(&rows, names, wanted)?;
         Some(json!({"step": step, "axes": axes, "values": values, "svg": svg}))
     }
 

@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use crate::catalogue::{Both, said, same};
+use crate::catalogue::{BilingualText, said, same};
 
 /// Why an instance ran.
-pub(crate) fn why(why: &Value) -> Both {
-    let mut all: Vec<Both> = Vec::new();
+pub(crate) fn why(why: &Value) -> BilingualText {
+    let mut all: Vec<BilingualText> = Vec::new();
     for reason in why["first"].as_array().into_iter().flatten() {
         let sentence = reason_ran(reason["kind"].as_str().unwrap_or_default(), &reason["of"]);
         if !all.contains(&sentence) {
@@ -20,7 +20,7 @@ pub(crate) fn why(why: &Value) -> Both {
     [0, 1].map(|lang| all.iter().map(|both| both[lang].as_str()).collect::<Vec<_>>().join("; "))
 }
 
-fn reason_ran(kind: &str, of: &Value) -> Both {
+fn reason_ran(kind: &str, of: &Value) -> BilingualText {
     match kind {
         "said" | "damaged" => same(&text(of)),
         "value" => {
@@ -40,10 +40,10 @@ fn reason_ran(kind: &str, of: &Value) -> Both {
 }
 
 /// What an instance waits for.
-pub(crate) fn waits(of: &Value) -> Both {
+pub(crate) fn waits(of: &Value) -> BilingualText {
     let kind = of["kind"].as_str().unwrap_or_default();
     if kind == "resources" {
-        let short: Vec<Both> = of["short"].as_array().into_iter().flatten().map(scarce).collect();
+        let short: Vec<BilingualText> = of["short"].as_array().into_iter().flatten().map(scarce).collect();
         let [en, zh] = [0, 1].map(|lang| short.iter().map(|both| both[lang].as_str()).collect::<Vec<_>>().join(", "));
         return [said("wait-resources", &[&en])[0].clone(), said("wait-resources", &[&zh])[1].clone()];
     }
@@ -53,7 +53,7 @@ pub(crate) fn waits(of: &Value) -> Both {
 }
 
 /// `CPUs (2/4)`: a resource that is short, and how much of it is free.
-fn scarce(one: &Value) -> Both {
+fn scarce(one: &Value) -> BilingualText {
     let resource = &one["resource"];
     let keyed = resource.as_object().and_then(|map| map.iter().next());
     let (name, gpu) = keyed.map_or((text(resource), String::new()), |(name, gpu)| (name.clone(), text(gpu)));

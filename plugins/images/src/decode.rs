@@ -69,7 +69,7 @@ pub(crate) struct Photo {
 
 /// Why a file is not used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unusable {
+pub(crate) enum UnusableFile {
     #[error("empty file")]
     Empty,
     #[error("neither JPEG nor PNG")]
@@ -82,36 +82,36 @@ pub(crate) enum Unusable {
     Panicked(Kind),
 }
 
-impl Unusable {
+impl UnusableFile {
     /// In the words of a decoder, which may take several lines.
     fn broken(kind: Kind, words: impl fmt::Display) -> Self {
         let words = words.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-        Unusable::Broken { kind, words }
+        UnusableFile::Broken { kind, words }
     }
 }
 
 /// Decodes a whole JPEG or PNG. Grey, palette, CMYK, alpha and 16 bits become RGB of 8 bits; of an animation the first
 /// picture counts. The orientation that a camera noted beside the picture is not applied, as in torchvision.
-pub(crate) fn decode(bytes: &[u8]) -> Result<(Kind, Photo), Unusable> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<(Kind, Photo), UnusableFile> {
     if bytes.is_empty() {
-        return Err(Unusable::Empty);
+        return Err(UnusableFile::Empty);
     }
-    let kind = Kind::of(bytes).ok_or(Unusable::Foreign)?;
+    let kind = Kind::of(bytes).ok_or(UnusableFile::Foreign)?;
     let decoder = match kind {
         Kind::Jpeg => jpeg,
         Kind::Png => png,
     };
-    let photo = catch_unwind(|| decoder(bytes)).unwrap_or(Err(Unusable::Panicked(kind)))?;
+    let photo = catch_unwind(|| decoder(bytes)).unwrap_or(Err(UnusableFile::Panicked(kind)))?;
     Ok((kind, photo))
 }
 
-fn within_limits(width: impl Into<u64>, height: impl Into<u64>) -> Result<(), Unusable> {
+fn within_limits(width: impl Into<u64>, height: impl Into<u64>) -> Result<(), UnusableFile> {
     let (width, height) = (width.into(), height.into());
-    if width.saturating_mul(height) > MAX_PIXELS { Err(Unusable::TooLarge { width, height }) } else { Ok(()) }
+    if width.saturating_mul(height) > MAX_PIXELS { Err(UnusableFile::TooLarge { width, height }) } else { Ok(()) }
 }
 
-fn jpeg(bytes: &[u8]) -> Result<Photo, Unusable> {
-    let broken = |error: DecodeErrors| Unusable::broken(Kind::Jpeg, format_args!("{error:?}"));
+fn jpeg(bytes: &[u8]) -> Result<Photo, UnusableFile> {
+    let broken = |error: DecodeErrors| UnusableFile::broken(Kind::Jpeg, format_args!("{error:?}"));
     // Strict, for otherwise a truncated file decodes to a photograph with a grey lower part.
     let options = DecoderOptions::default()
         .set_strict_mode(true)
@@ -120,11 +120,11 @@ fn jpeg(bytes: &[u8]) -> Result<Photo, Unusable> {
         .jpeg_set_out_colorspace(ColorSpace::RGB);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
     decoder.decode_headers().map_err(broken)?;
-    let info = decoder.info().ok_or_else(|| Unusable::broken(Kind::Jpeg, "no header"))?;
+    let info = decoder.info().ok_or_else(|| UnusableFile::broken(Kind::Jpeg, "no header"))?;
     within_limits(info.width, info.height)?;
     let rgb = decoder.decode().map_err(broken)?;
     if !ends(bytes) {
-        return Err(Unusable::broken(Kind::Jpeg, "the end is missing"));
+        return Err(UnusableFile::broken(Kind::Jpeg, "the end is missing"));
     }
     checked(Kind::Jpeg, info.width.into(), info.height.into(), rgb)
 }
@@ -145,8 +145,8 @@ fn ends(bytes: &[u8]) -> bool {
     true
 }
 
-fn png(bytes: &[u8]) -> Result<Photo, Unusable> {
-    let broken = |error: png::DecodingError| Unusable::broken(Kind::Png, error);
+fn png(bytes: &[u8]) -> Result<Photo, UnusableFile> {
+    let broken = |error: png::DecodingError| UnusableFile::broken(Kind::Png, error);
     let mut decoder = png::Decoder::new(Cursor::new(bytes));
     decoder.set_transformations(Transformations::normalize_to_color8());
     let mut reader = decoder.read_info().map_err(broken)?;
@@ -166,9 +166,9 @@ fn png(bytes: &[u8]) -> Result<Photo, Unusable> {
 }
 
 /// Everything after this relies on the pixels being as many as the header says.
-fn checked(kind: Kind, width: u32, height: u32, rgb: Vec<u8>) -> Result<Photo, Unusable> {
+fn checked(kind: Kind, width: u32, height: u32, rgb: Vec<u8>) -> Result<Photo, UnusableFile> {
     if width == 0 || height == 0 || rgb.len() as u64 != 3 * u64::from(width) * u64::from(height) {
-        return Err(Unusable::broken(kind, format_args!("{} bytes of pixels for {width}×{height}", rgb.len())));
+        return Err(UnusableFile::broken(kind, format_args!("{} bytes of pixels for {width}×{height}", rgb.len())));
     }
     Ok(Photo { width, height, rgb })
 }
@@ -208,7 +208,7 @@ mod tests {
                 damaged.truncate(dice.rand_range(1..2 * whole.len() as u64) as usize);
                 match decode(&damaged) {
                     Ok((_, photo)) => assert_eq!(photo.rgb.len() as u32, photo.width * photo.height * 3),
-                    Err(Unusable::Panicked(kind)) => panic!("the {kind} decoder panicked"),
+                    Err(UnusableFile::Panicked(kind)) => panic!("the {kind} decoder panicked"),
                     Err(_) => {}
                 }
             }

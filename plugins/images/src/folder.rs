@@ -29,18 +29,18 @@ impl Candidate {
 
 /// Something that is not used, and why.
 #[derive(Debug, Serialize)]
-pub(crate) struct Ignored {
+pub(crate) struct IgnoredFile {
     path: String,
     why: String,
 }
 
-impl Ignored {
+impl IgnoredFile {
     pub(crate) fn new(path: impl Into<String>, why: impl ToString) -> Self {
         Self { path: path.into(), why: why.to_string() }
     }
 
     /// Names everything that is ignored in the attempt's log, in the order of paths.
-    pub(crate) fn log(all: &mut [Ignored], attempt: &Attempt) {
+    pub(crate) fn log(all: &mut [IgnoredFile], attempt: &Attempt) {
         all.sort_by(|a, b| a.path.cmp(&b.path));
         for ignored in all {
             attempt.log(format_args!("ignored {}: {}", ignored.path, ignored.why));
@@ -54,7 +54,7 @@ pub(crate) struct Listing {
     /// The class folders, whatever is in them.
     pub(crate) classes: Vec<String>,
     pub(crate) files: Vec<Candidate>,
-    pub(crate) ignored: Vec<Ignored>,
+    pub(crate) ignored: Vec<IgnoredFile>,
 }
 
 /// Lists `folder`, which `given` is the user's name for.
@@ -68,18 +68,18 @@ pub(crate) fn list(folder: &Path, given: &str) -> Result<Listing, Error> {
             Ok(Entry::Folder) => classes.push(class.clone()),
             Ok(Entry::File) if class == SOURCE_FILE => continue,
             Ok(Entry::File) => {
-                ignored.push(Ignored::new(class, "a file outside the class folders"));
+                ignored.push(IgnoredFile::new(class, "a file outside the class folders"));
                 continue;
             }
             Err(why) => {
-                ignored.push(Ignored::new(class, why));
+                ignored.push(IgnoredFile::new(class, why));
                 continue;
             }
         }
         let names = match self::entries(&path) {
             Ok(names) => names,
             Err(error) => {
-                ignored.push(Ignored::new(class, error));
+                ignored.push(IgnoredFile::new(class, error));
                 continue;
             }
         };
@@ -87,8 +87,8 @@ pub(crate) fn list(folder: &Path, given: &str) -> Result<Listing, Error> {
             let file = Candidate { class: class.clone(), name, path };
             match kind_of(&file.name, &file.path) {
                 Ok(Entry::File) => files.push(file),
-                Ok(Entry::Folder) => ignored.push(Ignored::new(file.place(), "a folder inside a class folder")),
-                Err(why) => ignored.push(Ignored::new(file.place(), why)),
+                Ok(Entry::Folder) => ignored.push(IgnoredFile::new(file.place(), "a folder inside a class folder")),
+                Err(why) => ignored.push(IgnoredFile::new(file.place(), why)),
             }
         }
     }
@@ -114,7 +114,7 @@ pub(crate) fn check_classes(given: &str, classes: &[String], left: impl Fn(&str)
 }
 
 /// When every file turned out to be something else.
-pub(crate) fn none_left(given: &str, files: usize, ignored: &[Ignored]) -> Error {
+pub(crate) fn none_left(given: &str, files: usize, ignored: &[IgnoredFile]) -> Error {
     let first =
         ignored.first().map_or(String::new(), |ignored| format!("; the first: {}: {}", ignored.path, ignored.why));
     Error::failed(format!("no photograph in {given}: none of its {files} files is a whole JPEG or PNG{first}"))

@@ -4,7 +4,7 @@
 //! decode quickly. Hence a ground of 1/f noise, light, soft edges, and a sensor's noise.
 
 use crate::decode::Photo;
-use crate::scene::{REACH, Rgb, Scene, Thing, Vector};
+use crate::scene::{REACH, Rgb, Scene, SceneObject, Vector};
 
 /// The side of the tile, a power of two.
 const SIDE: usize = 512;
@@ -86,7 +86,7 @@ impl Painter {
         }
     }
 
-    fn thing(&self, scene: &Scene, thing: &Thing, light: &mut [Rgb]) {
+    fn thing(&self, scene: &Scene, thing: &SceneObject, light: &mut [Rgb]) {
         let per_pixel = 1.0 / thing.radius;
         let ([sx, sy], [ax, ay]) = (scene.light.map(|part| part * 0.4), thing.axis);
         let local = |x: f32, y: f32| -> Vector { [x * ax + y * ay, y * ax - x * ay] };

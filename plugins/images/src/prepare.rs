@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::decode::{self, Kind, Photo};
-use crate::folder::{self, Candidate, Ignored, Names};
+use crate::folder::{self, Candidate, IgnoredFile, Names};
 use crate::source::create_parent;
 
 /// The layout of the dataset.
@@ -94,12 +94,12 @@ pub(crate) fn run(with: Prepare, attempt: &Attempt) -> Result<(), Error> {
             }
             Err(Failure::Photo(why)) => {
                 broken += 1;
-                ignored.push(Ignored::new(file.place(), why));
+                ignored.push(IgnoredFile::new(file.place(), why));
             }
             Err(Failure::Disk(error)) => return Err(Error::failed(format!("cannot write {place}: {error}"))),
         }
     }
-    Ignored::log(&mut ignored, attempt);
+    IgnoredFile::log(&mut ignored, attempt);
     if samples.is_empty() {
         return Err(folder::none_left(&with.photos, total, &ignored));
     }

@@ -149,7 +149,7 @@ fn wave(x: f32) -> f32 {
 
 /// A thing in the picture.
 #[derive(Clone, Debug)]
-pub(crate) struct Thing {
+pub(crate) struct SceneObject {
     pub(crate) shape: Shape,
     pub(crate) surface: Surface,
     pub(crate) fine: f32,
@@ -177,7 +177,7 @@ pub(crate) struct Scene {
     /// Across the picture: its direction, and where it lies.
     pub(crate) horizon: (Vector, f32),
     /// From back to front; the last is what the photograph shows.
-    pub(crate) things: Vec<Thing>,
+    pub(crate) things: Vec<SceneObject>,
     /// The direction of the light; its length is the contrast.
     pub(crate) light: Vector,
     pub(crate) exposure: Rgb,
@@ -281,9 +281,18 @@ impl Dice {
         if self.unit() < 0.72 { (long, short) } else { (short, long) }
     }
 
-    fn thing(&mut self, shape: Shape, surface: Surface, colours: [Rgb; 2], centre: Vector, radius: f32) -> Thing {
+    fn thing(&mut self, shape: Shape, surface: Surface, colours: [Rgb; 2], centre: Vector, radius: f32) -> SceneObject {
         let [first, second] = colours;
-        Thing { shape, surface, fine: self.between(1.3, 2.2), first, second, centre, radius, axis: self.direction() }
+        SceneObject {
+            shape,
+            surface,
+            fine: self.between(1.3, 2.2),
+            first,
+            second,
+            centre,
+            radius,
+            axis: self.direction(),
+        }
     }
 }
 

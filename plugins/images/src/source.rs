@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::decode;
-use crate::folder::{self, Candidate, Ignored, Names};
+use crate::folder::{self, Candidate, IgnoredFile, Names};
 use crate::paint::Painter;
 use crate::scene;
 
@@ -51,14 +51,14 @@ struct Summary {
     synthetic: bool,
     photos: usize,
     classes: BTreeMap<String, usize>,
-    ignored: Vec<Ignored>,
+    ignored: Vec<IgnoredFile>,
 }
 
-struct Written {
+struct WrittenDataset {
     /// The class of each photograph.
     classes: Vec<String>,
     bytes: u64,
-    ignored: Vec<Ignored>,
+    ignored: Vec<IgnoredFile>,
 }
 
 pub(crate) fn run(with: Source, attempt: &Attempt) -> Result<(), Error> {
@@ -89,7 +89,7 @@ pub(crate) fn run(with: Source, attempt: &Attempt) -> Result<(), Error> {
 }
 
 /// Copies every whole photograph of a folder.
-fn take(given: &str, out: &Path, attempt: &Attempt) -> Result<Written, Error> {
+fn take(given: &str, out: &Path, attempt: &Attempt) -> Result<WrittenDataset, Error> {
     let listing = folder::list(&attempt.path(given), given)?;
     let (done, total) = (AtomicUsize::new(0), listing.files.len());
     let checked: Vec<_> = crate::threads(attempt.cpus())?.install(|| {
@@ -115,19 +115,19 @@ fn take(given: &str, out: &Path, attempt: &Attempt) -> Result<Written, Error> {
                     .map_err(|error| Error::failed(format!("cannot copy {}: {error}", file.place())))?;
                 classes.push(file.class.clone());
             }
-            Err(why) => ignored.push(Ignored::new(file.place(), why)),
+            Err(why) => ignored.push(IgnoredFile::new(file.place(), why)),
         }
     }
-    Ignored::log(&mut ignored, attempt);
+    IgnoredFile::log(&mut ignored, attempt);
     if classes.is_empty() {
         return Err(folder::none_left(given, total, &ignored));
     }
     folder::check_classes(given, &listing.classes, |class| classes.iter().any(|other| other == class))?;
-    Ok(Written { classes, bytes, ignored })
+    Ok(WrittenDataset { classes, bytes, ignored })
 }
 
 /// Draws the synthetic set; photographs of all classes alternate, so that any part of the set is balanced.
-fn draw(with: &Source, out: &Path, attempt: &Attempt) -> Result<Written, Error> {
+fn draw(with: &Source, out: &Path, attempt: &Attempt) -> Result<WrittenDataset, Error> {
     let Source { classes, count, long_side, .. } = *with;
     if !(1..=scene::MAX_CLASSES).contains(&classes) || count < classes {
         return Err(Error::failed(format!(
@@ -151,7 +151,7 @@ fn draw(with: &Source, out: &Path, attempt: &Attempt) -> Result<Written, Error> 
     let bytes = crate::threads(attempt.cpus())?
         .install(|| (0..count).into_par_iter().map(paint).collect::<Result<Vec<_>, _>>())?;
     let classes = (0..count).map(|index| scene::class_name(index % classes)).collect();
-    Ok(Written { classes, bytes: bytes.iter().sum(), ignored: Vec::new() })
+    Ok(WrittenDataset { classes, bytes: bytes.iter().sum(), ignored: Vec::new() })
 }
 
 /// Makes the folder that `path` is to be in.

@@ -22,13 +22,13 @@ use crate::transform::{Tools, Transform};
 
 /// The threads, and what they need to know.
 pub(crate) struct Loader {
-    shared: Arc<Shared>,
+    shared: Arc<LoaderState>,
     threads: Vec<JoinHandle<()>>,
     ahead: usize,
     pinned: bool,
 }
 
-struct Shared {
+struct LoaderState {
     data: Dataset,
     transform: Transform,
     jobs: Mutex<Jobs>,
@@ -43,14 +43,14 @@ struct Jobs {
 
 /// One picture to be made.
 struct Job {
-    batch: Arc<Filling>,
+    batch: Arc<BatchInProgress>,
     slot: usize,
     sample: usize,
     augment: Option<u64>,
 }
 
 /// A batch in the making.
-struct Filling {
+struct BatchInProgress {
     pixels: Pixels,
     state: Mutex<Progress>,
     done: Condvar,
@@ -75,7 +75,7 @@ pub(crate) struct Pass<'a> {
     augment: Option<u64>,
     samples: std::vec::IntoIter<usize>,
     batch: usize,
-    started: VecDeque<(Arc<Filling>, Tensor)>,
+    started: VecDeque<(Arc<BatchInProgress>, Tensor)>,
     waited: Duration,
 }
 
@@ -88,7 +88,7 @@ impl Loader {
         ahead: usize,
         pinned: bool,
     ) -> Result<Self, Error> {
-        let shared = Arc::new(Shared { data, transform, jobs: Mutex::default(), work: Condvar::new() });
+        let shared = Arc::new(LoaderState { data, transform, jobs: Mutex::default(), work: Condvar::new() });
         let mut loader = Self { shared: Arc::clone(&shared), threads: Vec::new(), ahead, pinned };
         for number in 0..threads {
             let shared = Arc::clone(&shared);
@@ -145,7 +145,7 @@ impl Pass<'_> {
         }
         let (shared, pinned) = (&self.loader.shared, self.loader.pinned);
         let classes: Vec<i64> = samples.iter().map(|&sample| shared.data.samples[sample].class as i64).collect();
-        let filling = Arc::new(Filling {
+        let filling = Arc::new(BatchInProgress {
             pixels: Pixels::new(samples.len(), shared.data.size, pinned)?,
             state: Mutex::new(Progress { missing: samples.len(), error: None }),
             done: Condvar::new(),
@@ -168,7 +168,7 @@ impl Drop for Pass<'_> {
     }
 }
 
-impl Shared {
+impl LoaderState {
     /// The life of one thread.
     fn serve(&self) {
         let (mut bytes, mut tools) = (Vec::new(), None);

@@ -46,7 +46,7 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
         deadline::listen();
     }
     let checkpoints = request.corun.is_none().then(|| Checkpoints::new(&attempt.checkpoint()));
-    let begin = Begin::of(&recipe, checkpoints.as_ref(), options, attempt)?;
+    let begin = TrainingStart::of(&recipe, checkpoints.as_ref(), options, attempt)?;
     let transform = Transform::new(&data, options.flip);
     let loader = Loader::new(data, transform, threads.loader, threads.ahead, devices.are_gpus())?;
     let (trainer, scores) = warm_up(recipe, begin, &devices, &loader, &split, options)?;
@@ -81,7 +81,7 @@ fn check(options: &Options, recipe: &Recipe, split: &Split, devices: usize) -> R
 }
 
 /// Where a training begins.
-struct Begin {
+struct TrainingStart {
     weights: FirstWeights,
     /// Scores of the epochs of an earlier attempt. The weights are those after these epochs.
     scores: Vec<Score>,
@@ -109,14 +109,14 @@ impl FirstWeights {
     }
 }
 
-impl Begin {
+impl TrainingStart {
     /// After the epochs that a checkpoint has, or with the weights asked for.
     fn of(
         recipe: &Recipe,
         checkpoints: Option<&Checkpoints>,
         options: &Options,
         attempt: &Attempt,
-    ) -> Result<Begin, Error> {
+    ) -> Result<TrainingStart, Error> {
         let left = |scores: &[Score]| (scores.len() as u32) < options.all_epochs();
         tch::manual_seed(attempt.request().seed as i64);
         // Read also where a checkpoint has the weights: what is wrong with the file is told either way.
@@ -132,10 +132,10 @@ impl Begin {
         if let Some(checkpoint) = found.filter(|found| left(&found.scores)) {
             attempt.hello([("resumed_after_epoch", checkpoint.scores.len().to_string())]);
             let weights = FirstWeights::Given(Weights::of(checkpoint.state));
-            return Ok(Begin { weights, scores: checkpoint.scores });
+            return Ok(TrainingStart { weights, scores: checkpoint.scores });
         }
         let weights = given.map_or_else(|| FirstWeights::draw(recipe), |weights| Ok(FirstWeights::Given(weights)))?;
-        Ok(Begin { weights, scores: Vec::new() })
+        Ok(TrainingStart { weights, scores: Vec::new() })
     }
 }
 
@@ -143,7 +143,7 @@ impl Begin {
 /// that it leaves no trace in the one that counts.
 fn warm_up(
     recipe: Recipe,
-    Begin { weights, scores }: Begin,
+    TrainingStart { weights, scores }: TrainingStart,
     devices: &Devices,
     loader: &Loader,
     split: &Split,

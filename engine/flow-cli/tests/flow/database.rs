@@ -5,7 +5,7 @@
 
 use std::{fs, path::Path, thread, time::Duration};
 
-use flow_testkit::{Ran, TestSpace, files_below, until};
+use flow_testkit::{FlowOutput, TestSpace, files_below, until};
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::space;
@@ -40,7 +40,7 @@ fn done() -> TestSpace {
 
 /// One step more than before; runs, and that is all that does.
 #[track_caller]
-fn goes_on(space: &TestSpace) -> Ran {
+fn goes_on(space: &TestSpace) -> FlowOutput {
     space.write("make.yaml", &workflow(7, 0));
     let ran = space.flow(["run", "make.yaml"]).expect(0);
     assert_eq!(space.ran(), ["make[n=6]", "all"], "everything else was found: {}", ran.text());

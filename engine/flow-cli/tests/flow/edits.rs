@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, os::unix::fs::symlink, path::PathBuf};
 
-use flow_testkit::{Running, TestSpace, files_below, until};
+use flow_testkit::{RunningFlow, TestSpace, files_below, until};
 
 use crate::space;
 
@@ -15,7 +15,7 @@ fn gated() -> TestSpace {
 }
 
 /// Starts a run, does something while its step runs, and waits for the end.
-fn run_while(space: &TestSpace, file: &str, edit: impl FnOnce()) -> Running {
+fn run_while(space: &TestSpace, file: &str, edit: impl FnOnce()) -> RunningFlow {
     let mut flow = space.start(["run", file]);
     until("the step runs", || space.path("gate.began").exists());
     edit();

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 
 use flow_core::is_hidden;
-use flow_testkit::{Ran, TestSpace, until};
+use flow_testkit::{FlowOutput, TestSpace, until};
 
 use crate::space;
 
@@ -15,7 +15,7 @@ const NASTY: &str = "\u{1b}[31m\u{1b}[2J\u{1b}]0;title\u{7}\u{1b}]8;;http:x\u{7}
 
 /// Nothing but text and ends of lines; says what it looked through.
 #[track_caller]
-fn safe(ran: &Ran) -> String {
+fn safe(ran: &FlowOutput) -> String {
     let all = ran.stdout() + &ran.stderr();
     let hidden = all.chars().find(|c| is_hidden(*c) && *c != '\n');
     assert_eq!(hidden, None, "{all:?}");

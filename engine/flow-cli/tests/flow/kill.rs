@@ -12,7 +12,7 @@ use std::{
 
 use nix::sys::signal::Signal;
 
-use flow_testkit::{Running, TestSpace, files_below, until};
+use flow_testkit::{RunningFlow, TestSpace, files_below, until};
 
 use crate::{at_once, space};
 
@@ -406,7 +406,7 @@ fn half_a_group_is_done_again() {
 }
 
 /// What flow has read so far, bytes.
-fn read_by(flow: &Running) -> u64 {
+fn read_by(flow: &RunningFlow) -> u64 {
     let io = fs::read_to_string(format!("/proc/{}/io", flow.pid())).unwrap_or_default();
     io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap_or(0)
 }

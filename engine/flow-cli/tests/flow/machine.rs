@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_testkit::{Running, TestSpace, until};
+use flow_testkit::{RunningFlow, TestSpace, until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -72,7 +72,7 @@ fn queue(space: &TestSpace) -> Vec<Value> {
     String::from_utf8_lossy(said.raw()).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn done(mut run: Running) {
+fn done(mut run: RunningFlow) {
     assert!(run.wait().success(), "{}", run.said());
 }
 

@@ -12,7 +12,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use flow_testkit::{Running, TestSpace, until};
+use flow_testkit::{RunningFlow, TestSpace, until};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::{Pid, Uid},
@@ -156,7 +156,7 @@ fn a_run_that_is_stopped_is_told_and_hears_of_it_later() {
 }
 
 /// A run that leaves a process which cleaned its environment, and the test's words for it; engine and keeper still live.
-fn runs_away(space: &TestSpace, n: u32) -> (Running, i32) {
+fn runs_away(space: &TestSpace, n: u32) -> (RunningFlow, i32) {
     // Out of its session, its folder and its environment, below nobody.
     let script = format!("env -i PATH=\"$PATH\" setsid sh -c 'cd /; (sleep {n} &) ; exit 0'\nexec sleep 600\n");
     space.write("away.sh", &script);
@@ -167,7 +167,7 @@ fn runs_away(space: &TestSpace, n: u32) -> (Running, i32) {
     (flow, keeper)
 }
 
-fn kill_both(space: &TestSpace, mut flow: Running, keeper: i32) {
+fn kill_both(space: &TestSpace, mut flow: RunningFlow, keeper: i32) {
     flow.signal(Signal::SIGSTOP);
     kill(Pid::from_raw(keeper), Signal::SIGKILL).unwrap();
     flow.kill();

@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use flow_testkit::{Running, TestSpace, files_below, until};
+use flow_testkit::{RunningFlow, TestSpace, files_below, until};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -103,7 +103,7 @@ fn hidden_lines(space: &TestSpace, step: &str) -> usize {
 }
 
 /// Runs until both steps have told everything at least once, with everybody who can watch.
-fn run_watched(space: &TestSpace) -> (Running, [Running; 3]) {
+fn run_watched(space: &TestSpace) -> (RunningFlow, [RunningFlow; 3]) {
     let flow = space.start(["run", "tells.yaml", "-k", "-j", "2"]);
     until("both run", || {
         let attempts = files_below(&space.path(".flow/runs"));

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_testkit::{Running, TestSpace, files_below, until};
+use flow_testkit::{RunningFlow, TestSpace, files_below, until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -76,7 +76,7 @@ fn begun(space: &TestSpace) -> usize {
 }
 
 #[track_caller]
-fn ends_well(run: &mut Running) {
+fn ends_well(run: &mut RunningFlow) {
     let status = run.wait();
     assert_eq!(status.code(), Some(0), "{}", run.said());
 }
@@ -238,7 +238,7 @@ fn any_of_three_runs_may_be_killed_at_any_moment() {
         let mut runs = ["one.yaml", "one.yaml", "two.yaml"].map(|file| space.start(["run", file, "-j", "2"]));
         // While they begin, or soon after so many steps have.
         let steps = random.usize(0..=20);
-        while begun(&space) < steps && runs.iter_mut().all(Running::is_alive) {
+        while begun(&space) < steps && runs.iter_mut().all(RunningFlow::is_alive) {
             thread::sleep(Duration::from_millis(1));
         }
         thread::sleep(Duration::from_millis(random.u64(0..if steps == 0 { 400 } else { 80 })));

@@ -11,7 +11,7 @@ use crate::space;
 const POLITE: &str = "trap 'echo asked >> $0.log; exit 0' TERM INT; sleep 81 & wait\n";
 const STUBBORN: &str = "trap '' TERM INT; sleep 82; sleep 83; sleep 84\n";
 
-fn running(script: &str) -> (TestSpace, flow_testkit::Running) {
+fn running(script: &str) -> (TestSpace, flow_testkit::RunningFlow) {
     let space = space();
     space.write("long.yaml", "flow: 1\nname: long\nsteps:\n  long: {run: sh long.sh, inputs: [long.sh]}\n  after: {needs: [long], run: 'true'}\n");
     space.write("long.sh", script);

@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use flow_testkit::{Ran, TestSpace, files_below};
+use flow_testkit::{FlowOutput, TestSpace, files_below};
 
 use crate::space;
 
@@ -58,7 +58,7 @@ fn plugin(space: &TestSpace, folder: &str) -> PathBuf {
 
 /// It was refused, in words with a way out.
 #[track_caller]
-fn refused(ran: &Ran, words: &[&str]) {
+fn refused(ran: &FlowOutput, words: &[&str]) {
     assert!(ran.code().is_some_and(|code| code != 0), "{}", ran.text());
     words.iter().for_each(|words| assert!(ran.stderr().contains(words), "`{words}` is missing: {}", ran.stderr()));
 }

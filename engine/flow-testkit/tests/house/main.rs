@@ -276,34 +276,34 @@ fn pure_crates_are_pure() {
 }
 
 /// What is in some rooms of the core, from which others it takes nothing, and what of these it takes all the same.
-struct Rooms {
+struct ModuleRule {
     these: &'static [&'static str],
     others: &'static [&'static str],
     but: &'static [&'static str],
 }
 
 /// The rooms of the core go one way too.
-const ROOMS: &[Rooms] = &[
-    Rooms {
+const ROOMS: &[ModuleRule] = &[
+    ModuleRule {
         these: &["expr", "spec", "expand"],
         others: &["sched", "fingerprint", "plan", "why", "measure", "learn", "predict", "stats", "verdict"],
         // The names of policies, what a built-in sees, and how often a group is repeated at most.
         but: &["sched::policy", "plan::without", "verdict"],
     },
-    Rooms {
+    ModuleRule {
         these: &["sched", "measure", "predict", "stats", "verdict"],
         others: &["expr", "spec", "expand", "fingerprint", "plan", "why", "learn"],
         but: &[],
     },
-    Rooms { these: &["sched"], others: &["measure", "predict", "stats", "verdict"], but: &[] },
-    Rooms { these: &["measure", "stats", "verdict"], others: &["sched", "predict"], but: &[] },
-    Rooms {
+    ModuleRule { these: &["sched"], others: &["measure", "predict", "stats", "verdict"], but: &[] },
+    ModuleRule { these: &["measure", "stats", "verdict"], others: &["sched", "predict"], but: &[] },
+    ModuleRule {
         these: &["fingerprint", "plan", "why"],
         others: &["sched", "measure", "learn", "predict", "stats"],
         but: &[],
     },
     // Values that all of them know.
-    Rooms {
+    ModuleRule {
         these: &["instance", "metrics", "reason", "result"],
         others: &[
             "expr",
@@ -331,7 +331,7 @@ fn rooms_of_the_core_go_one_way() {
     });
     let imports = circles::imports(&modules.collect());
     let mut guilty = Vec::new();
-    for Rooms { these, others, but } in ROOMS {
+    for ModuleRule { these, others, but } in ROOMS {
         let is_in =
             |file: &circles::Path, rooms: &[&str]| file.first().is_some_and(|room| rooms.contains(&room.as_str()));
         for (from, to) in imports.iter().filter(|(from, _)| is_in(from, these)) {

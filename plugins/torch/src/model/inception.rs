@@ -11,7 +11,7 @@ use super::layers::{
 const AUXILIARY: f64 = 0.4;
 
 pub(super) fn v3(path: &nn::Path<'_>, classes: i64, part: f64) -> Layer {
-    let at = |name: &str| At(path / name);
+    let at = |name: &str| ModulePath(path / name);
     let stem = |name: &str, shape| conv(path / name, shape);
     let fc = linear(path / "fc", 2048, classes, normal(0.1), plain(2048));
     sequence(vec![
@@ -50,9 +50,9 @@ fn conv_as(path: nn::Path<'_>, shape: Conv, stdev: f64) -> Layer {
 }
 
 /// Where a module's weights are.
-struct At<'a>(nn::Path<'a>);
+struct ModulePath<'a>(nn::Path<'a>);
 
-impl At<'_> {
+impl ModulePath<'_> {
     /// Convolutions one after the other, by their names in this module.
     fn chain<const N: usize>(&self, shapes: [(&str, Conv); N]) -> Layer {
         sequence(shapes.into_iter().map(|(name, shape)| conv(&self.0 / name, shape)).collect())
