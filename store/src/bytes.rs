@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{EarlierData, LastFingerprint, Objects, Result, hash, mark::MARKS, results::order};
 
 /// First byte of a value that is stored in an object; JSON never begins with it.
-const ELSEWHERE: u8 = b'@';
+const IN_OBJECT: u8 = b'@';
 
 /// Index of the first key that has a value, and the value.
 pub(crate) type FoundValue = Option<(usize, Vec<u8>)>;
@@ -30,7 +30,7 @@ pub(crate) trait Bytes: Sync {
     /// The same, with large values in full; `None` if a value's object is lost.
     fn each(&self, prefix: &[u8], each: &mut EachWhole<'_>) -> Result<()> {
         self.scan(prefix, &mut |key, value| {
-            match elsewhere(value) {
+            match object_of(value) {
                 None => each(key, Some(value)),
                 Some(digest) => each(key, self.objects().read(&digest, "").ok().as_deref()),
             }
@@ -44,7 +44,7 @@ pub(crate) trait Bytes: Sync {
 
     /// Parses a stored value.
     fn read<T: DeserializeOwned>(&self, value: &[u8]) -> Option<T> {
-        match elsewhere(value) {
+        match object_of(value) {
             None => parse(Some(value)),
             Some(digest) => parse(self.objects().read(&digest, "").ok().as_deref()),
         }
@@ -120,14 +120,14 @@ pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
 }
 
 /// The object that contains the value, if it is stored in one.
-pub(crate) fn elsewhere(value: &[u8]) -> Option<Digest> {
-    let (ELSEWHERE, rest) = value.split_first().map(|(first, rest)| (*first, rest))? else { return None };
+pub(crate) fn object_of(value: &[u8]) -> Option<Digest> {
+    let (IN_OBJECT, rest) = value.split_first().map(|(first, rest)| (*first, rest))? else { return None };
     std::str::from_utf8(rest).ok()?.parse().ok()
 }
 
 /// The reference to an object that contains a value.
-pub(crate) fn stands_in(object: &Digest) -> Vec<u8> {
-    format!("{}{object}", char::from(ELSEWHERE)).into_bytes()
+pub(crate) fn object_reference(object: &Digest) -> Vec<u8> {
+    format!("{}{object}", char::from(IN_OBJECT)).into_bytes()
 }
 
 pub(crate) fn result_key(fingerprint: &Digest) -> Vec<u8> {

@@ -95,7 +95,7 @@ impl Claims {
 
     /// The claim of a supervisor on an attempt that survives its run. It keeps other runs from executing the same; a
     /// run that joins the attempt takes the normal claim.
-    pub fn lasting(attempt: &Digest) -> Digest {
+    pub fn detached_claim(attempt: &Digest) -> Digest {
         Digest::of(format!("{attempt} goes on").as_bytes())
     }
 

@@ -29,7 +29,7 @@ use nix::{sys::statvfs::statvfs, unistd::Uid};
 
 use crate::{
     Objects, Result, StoreDir, StoreError,
-    bytes::{EachValue, FoundValue, stands_in},
+    bytes::{EachValue, FoundValue, object_reference},
     error::LIMIT,
     file,
     objects::remove_tree,
@@ -39,7 +39,7 @@ use crate::{
 const INLINE: usize = 48 << 10;
 /// sled writes when it opens. A full disk would damage the database at that moment, so it is not opened with less free
 /// space.
-const ROOM: u64 = 1 << 20;
+const FREE_SPACE: u64 = 1 << 20;
 /// sled's folder for large values.
 const BLOBS: &str = "blobs";
 /// A file in the folder after sled has reported corruption: its message.
@@ -116,7 +116,7 @@ impl DbBatch {
     /// Stores large values as objects and keeps their digests.
     fn outlined(mut self, objects: &Objects) -> Result<DbBatch> {
         for value in self.0.values_mut().flatten().filter(|value| value.len() > INLINE) {
-            *value = stands_in(&objects.store_bytes(value)?.digest);
+            *value = object_reference(&objects.store_bytes(value)?.digest);
         }
         Ok(self)
     }
@@ -158,7 +158,7 @@ impl Db {
     }
 
     /// Creates a database in `db.new`, to be filled and then [put in place](Db::put_in_place).
-    pub(crate) fn aside(dir: &StoreDir) -> Result<Db> {
+    pub(crate) fn create_new(dir: &StoreDir) -> Result<Db> {
         let path = dir.new_db();
         remove_tree(&path)?;
         let db = Db::at(dir, path)?;
@@ -177,8 +177,8 @@ impl Db {
     }
 
     fn at(dir: &StoreDir, path: PathBuf) -> Result<Db> {
-        if free_space(&dir.database_folder())? < ROOM {
-            let full = format!("less than {} KiB are free on its disk", ROOM >> 10);
+        if free_space(&dir.database_folder())? < FREE_SPACE {
+            let full = format!("less than {} KiB are free on its disk", FREE_SPACE >> 10);
             return Err(StoreError::io(StoreAction::Open, &path)(io::Error::new(io::ErrorKind::StorageFull, full)));
         }
         may_start_threads().map_err(StoreError::io(StoreAction::UseDatabase, &path))?;
@@ -204,7 +204,7 @@ impl Db {
     /// sled takes a file with a damaged start for a new one. A marker file and a record inside reveal this.
     fn check_memory(&self) -> Result<()> {
         let mark = self.path.join(MADE);
-        if self.ask(|sled| sled.contains_key(RECORD))? {
+        if self.call(|sled| sled.contains_key(RECORD))? {
             return Ok(());
         }
         if mark.exists() {
@@ -216,7 +216,7 @@ impl Db {
         fs::write(&mark, "").map_err(StoreError::io(StoreAction::Write, &mark))
     }
 
-    fn ask<T>(&self, call: impl FnOnce(&sled::Db) -> sled::Result<T>) -> Result<T> {
+    fn call<T>(&self, call: impl FnOnce(&sled::Db) -> sled::Result<T>) -> Result<T> {
         let asked = guarded(&self.path, || self.sled.sled.as_ref().map_or(Err(gone()), call));
         asked.inspect_err(|_| self.sled.has_failed.store(true, Ordering::Relaxed))
     }
@@ -225,7 +225,7 @@ impl Db {
     /// busy one.
     pub(crate) fn write(&self, batch: DbBatch) -> Result<()> {
         self.put(batch)?;
-        self.ask(|sled| sled.flush()).map(drop)
+        self.call(|sled| sled.flush()).map(drop)
     }
 
     /// Writes everything or nothing. A kill can undo it, together with all later writes.
@@ -237,13 +237,13 @@ impl Db {
                 Some(value) => writes.insert(key, value),
             }
         }
-        self.ask(|sled| sled.apply_batch(writes))
+        self.call(|sled| sled.apply_batch(writes))
     }
 
     /// The first of these keys that has a value, and the value.
     pub(crate) fn first_of(&self, keys: &[Vec<u8>]) -> Result<FoundValue> {
         for (n, key) in keys.iter().enumerate() {
-            if let Some(value) = self.ask(|sled| sled.get(key))? {
+            if let Some(value) = self.call(|sled| sled.get(key))? {
                 return Ok(Some((n, value.to_vec())));
             }
         }
@@ -252,7 +252,7 @@ impl Db {
 
     /// Visits all keys with `prefix`, in order.
     pub(crate) fn scan(&self, prefix: &[u8], each: &mut EachValue<'_>) -> Result<()> {
-        let mut found = self.ask(|sled| Ok(sled.scan_prefix(prefix)))?;
+        let mut found = self.call(|sled| Ok(sled.scan_prefix(prefix)))?;
         while let Some((key, value)) = guarded(&self.path, || found.next().transpose())? {
             each(&key, &value)?;
         }

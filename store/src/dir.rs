@@ -176,17 +176,17 @@ impl StoreDir {
     }
 
     /// Tells living runs that a dead run's jobs have changed.
-    pub fn has_news(&self) {
+    pub fn note_job_change(&self) {
         // A run that misses it repeats what still runs, or waits for its end.
-        let _ = fs::write(self.news_file(), format!("{}\n", std::process::id()));
+        let _ = fs::write(self.job_change_file(), format!("{}\n", std::process::id()));
     }
 
     /// When this was last done.
-    pub fn news(&self) -> Option<SystemTime> {
-        fs::metadata(self.news_file()).and_then(|meta| meta.modified()).ok()
+    pub fn jobs_changed_at(&self) -> Option<SystemTime> {
+        fs::metadata(self.job_change_file()).and_then(|meta| meta.modified()).ok()
     }
 
-    fn news_file(&self) -> PathBuf {
+    fn job_change_file(&self) -> PathBuf {
         self.path.join("news")
     }
 

@@ -70,7 +70,7 @@ pub fn gc(path: &Path, me: &Holder, keep: Retention, dry: bool) -> Result<FreedS
     dir.objects().sweep_workplace()?;
     let (opened, (bytes, objects)) = match OpenDatabase::open(&dir) {
         Err(error) if error.is_disk_full() && !dry => {
-            let room = make_room(&dir, keep)?;
+            let room = free_space(&dir, keep)?;
             (OpenDatabase::open(&dir)?, room)
         }
         opened => (opened?, (0, 0)),
@@ -81,7 +81,7 @@ pub fn gc(path: &Path, me: &Holder, keep: Retention, dry: bool) -> Result<FreedS
 
 /// Removes what the journals alone show to be unused: attempt folders, and artifacts of results that nothing else
 /// names. The journals stay, because the database must still be updated. Returns the bytes and the number of artifacts.
-fn make_room(dir: &StoreDir, keep: Retention) -> Result<(u64, usize)> {
+fn free_space(dir: &StoreDir, keep: Retention) -> Result<(u64, usize)> {
     let LiveSet { runs, reached } = LiveSet::of(dir, keep)?;
     let journals = OpenDatabase::of_journals(dir)?;
     let (mut going, mut staying) = (BTreeSet::new(), BTreeSet::new());
@@ -164,7 +164,7 @@ impl Store {
             let forget = || self.apply(&batch).and_then(|()| self.forget_last(&gone));
             match forget() {
                 Err(error) if error.is_disk_full() => {
-                    let (bytes, removed) = make_room(self.dir(), keep)?;
+                    let (bytes, removed) = free_space(self.dir(), keep)?;
                     (freed.bytes, freed.objects) = (freed.bytes + bytes, freed.objects + removed);
                     forget()?;
                 }

@@ -15,7 +15,7 @@
 //! | `snapshots/` | what the results of a finished run depend on | [`Snapshot`], [`Inputs`] |
 //! | `checkpoints/` | checkpoints for the next attempt of the same work | [`StoreDir::checkpoints`] |
 //! | `plugins/` | the digest for which each plugin was set up | [`StoreDir::plugin`] |
-//! | `news` | touched when the jobs of a dead run change | [`StoreDir::has_news`] |
+//! | `news` | touched when the jobs of a dead run change | [`StoreDir::note_job_change`] |
 //! | `local` | a link to a folder of this machine for `db/`, if other machines see the store | [`StoreDir`] |
 //!
 //! Order of writes: an attempt's artifacts in `objects/`, then the line in the journal, then its result in `db/`; the

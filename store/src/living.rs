@@ -22,7 +22,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::{
     Captures, Holder, Liveness, Result, RunDir, StoreDir, StoreError, file,
-    lock::{LockWait, read_holder, tell},
+    lock::{LockWait, read_holder, write_holder},
     objects::remove_tree,
     process::ProcessWatch,
 };
@@ -101,7 +101,7 @@ impl StoreDir {
         match Flock::lock(self.open_lock(&path)?, how) {
             Ok(mut lock) => {
                 if alone {
-                    tell(&mut lock, me).map_err(StoreError::io(StoreAction::Write, &path))?;
+                    write_holder(&mut lock, me).map_err(StoreError::io(StoreAction::Write, &path))?;
                 }
                 Ok(Some(Users { lock, is_alone: alone }))
             }
@@ -184,7 +184,7 @@ impl RunDir {
         if !is_at(&lock, &path) {
             return Ok(None);
         }
-        tell(&mut lock, me).map_err(StoreError::io(StoreAction::Write, &path))?;
+        write_holder(&mut lock, me).map_err(StoreError::io(StoreAction::Write, &path))?;
         Ok(Some(RunLife { run: self.clone(), lock }))
     }
 
@@ -244,7 +244,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    pub(crate) fn goes_on(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.is_locked() && !self.has_ended()
     }
 
@@ -290,7 +290,7 @@ impl LivingRuns {
         }
         let mut ended = Vec::new();
         self.living.retain(|run, life| {
-            let goes_on = lives(run) || life.goes_on();
+            let goes_on = lives(run) || life.is_active();
             ended.extend((!goes_on).then(|| run.clone()));
             // Others that see only its lock still take it for living, so it is reported again until the lock is free.
             goes_on || life.is_locked()
@@ -353,14 +353,14 @@ mod tests {
         let me = Holder { process: identity, doing: "flow run a.yaml".into(), run: None, since: "15:30:12".into() };
         let _lock = run.take(&me).unwrap().unwrap();
         let life = run.life().unwrap();
-        assert!(life.goes_on() && run.lives().is_some());
+        assert!(life.is_active() && run.lives().is_some());
         process.kill().unwrap();
-        while life.goes_on() {
+        while life.is_active() {
             thread::yield_now();
         }
         assert!(run.lives().is_none(), "not reaped yet");
         process.wait().unwrap();
-        assert!(!life.goes_on() && run.lives().is_none());
+        assert!(!life.is_active() && run.lives().is_none());
     }
 
     #[test]

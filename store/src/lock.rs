@@ -61,7 +61,7 @@ impl StoreDir {
         match Flock::lock(self.open_lock(&path)?, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => {
                 let mut lock = StoreLock(lock);
-                tell(&mut lock.0, me).map_err(StoreError::io(StoreAction::Write, &path))?;
+                write_holder(&mut lock.0, me).map_err(StoreError::io(StoreAction::Write, &path))?;
                 Ok(Some(lock))
             }
             Err((_, Errno::EWOULDBLOCK)) => Ok(None),
@@ -94,7 +94,7 @@ impl LockWait {
         holder: &Holder,
         waiting: &mut dyn FnMut(&Holder) -> ControlFlow<()>,
     ) -> Result<()> {
-        let is_dead = holder.process.standing() == Liveness::Dead;
+        let is_dead = holder.process.liveness() == Liveness::Dead;
         let patience = if is_dead { PATIENCE.0 } else { PATIENCE.1 };
         if self.0 < patience {
             self.0 += 1;
@@ -107,7 +107,7 @@ impl LockWait {
 }
 
 /// Replaces the holder in a lock file.
-pub(crate) fn tell(lock: &mut Flock<File>, me: &Holder) -> io::Result<()> {
+pub(crate) fn write_holder(lock: &mut Flock<File>, me: &Holder) -> io::Result<()> {
     let text = serde_json::to_vec(me).unwrap_or_default();
     let told = (|| {
         lock.set_len(0)?;
@@ -138,8 +138,8 @@ pub(crate) struct StoreLock(pub(crate) Flock<File>);
 
 impl StoreLock {
     /// Writes the new holder.
-    pub(crate) fn tell(&mut self, dir: &StoreDir, me: &Holder) -> Result<()> {
-        tell(&mut self.0, me).map_err(StoreError::io(StoreAction::Write, &dir.lock_file()))
+    pub(crate) fn write_holder(&mut self, dir: &StoreDir, me: &Holder) -> Result<()> {
+        write_holder(&mut self.0, me).map_err(StoreError::io(StoreAction::Write, &dir.lock_file()))
     }
 }
 

@@ -123,8 +123,8 @@ impl OpenDatabase {
     }
 
     /// Says in the lock, if this process holds it, who it is.
-    pub(crate) fn tell(&mut self, me: &Holder) -> Result<()> {
-        self.lock.as_mut().map_or(Ok(()), |lock| lock.tell(&self.dir, me))
+    pub(crate) fn write_holder(&mut self, me: &Holder) -> Result<()> {
+        self.lock.as_mut().map_or(Ok(()), |lock| lock.write_holder(&self.dir, me))
     }
 
     /// True if this process holds the database.

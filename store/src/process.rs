@@ -62,7 +62,7 @@ impl ProcessIdentity {
         Some(ProcessIdentity { pid, boot, namespace, started })
     }
 
-    pub fn standing(&self) -> Liveness {
+    pub fn liveness(&self) -> Liveness {
         if !self.is_near() {
             return Liveness::Unknown;
         }
@@ -93,7 +93,7 @@ impl ProcessIdentity {
 
     /// Its user, if it is another than this process's.
     pub(crate) fn other_user(&self) -> Option<String> {
-        if !self.is_near() || self.standing() != Liveness::Alive {
+        if !self.is_near() || self.liveness() != Liveness::Alive {
             return None;
         }
         let user = Uid::from_raw(fs::metadata(format!("/proc/{}", self.pid)).ok()?.uid());
@@ -183,7 +183,7 @@ impl ProcessWatch {
             Some(Ok(now)) if !now.has_ended => Liveness::Alive,
             Some(Ok(_)) => Liveness::Dead,
             Some(Err(e)) if e.raw_os_error() == Some(Errno::ESRCH as i32) => Liveness::Dead,
-            _ => self.process.standing(),
+            _ => self.process.liveness(),
         }
     }
 }
@@ -230,14 +230,14 @@ mod tests {
     #[test]
     fn a_process_is_told_from_another_of_its_number() {
         let own = ProcessIdentity::own();
-        assert_eq!(own.standing(), Liveness::Alive);
+        assert_eq!(own.liveness(), Liveness::Alive);
         let later = ProcessIdentity { started: own.started + 1, ..own.clone() };
-        assert_eq!(later.standing(), Liveness::Dead, "the number was used again");
+        assert_eq!(later.liveness(), Liveness::Dead, "the number was used again");
         let elsewhere = ProcessIdentity { namespace: "pid:[1]".into(), ..own.clone() };
         let before = ProcessIdentity { boot: "another".into(), ..own.clone() };
         let old: ProcessIdentity = serde_json::from_str(&format!("{{\"pid\":{}}}", own.pid)).unwrap();
         for unknown in [&elsewhere, &before, &old] {
-            assert_eq!(unknown.standing(), Liveness::Unknown);
+            assert_eq!(unknown.liveness(), Liveness::Unknown);
         }
         let words = [&own, &elsewhere, &old].map(|process| process.words().replace(&own.pid.to_string(), "PID"));
         assert_eq!(words, ["process PID", "process PID of another container", "process PID"]);
@@ -265,13 +265,13 @@ mod tests {
     fn who_has_ended_is_dead_reaped_or_not() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let identity = ProcessIdentity::of(child.id()).unwrap();
-        assert_eq!(identity.standing(), Liveness::Alive);
+        assert_eq!(identity.liveness(), Liveness::Alive);
         child.kill().unwrap();
-        while identity.standing() == Liveness::Alive {
+        while identity.liveness() == Liveness::Alive {
             std::thread::yield_now();
         }
-        assert_eq!(identity.standing(), Liveness::Dead, "not reaped yet");
+        assert_eq!(identity.liveness(), Liveness::Dead, "not reaped yet");
         child.wait().unwrap();
-        assert_eq!(identity.standing(), Liveness::Dead);
+        assert_eq!(identity.liveness(), Liveness::Dead);
     }
 }

@@ -19,7 +19,7 @@ pub struct RebuiltDatabase {
     /// The reason.
     pub because: String,
     /// The new place of the old one, if there was one.
-    pub aside: Option<PathBuf>,
+    pub moved_to: Option<PathBuf>,
     /// Number of results in the journals.
     pub results: usize,
     pub runs: u32,
@@ -31,7 +31,7 @@ impl fmt::Display for RebuiltDatabase {
         let (runs, results) = (count(self.runs as usize, "journal"), count(self.results, "result"));
         let because = &self.because;
         write!(f, "the database {because}; it was rebuilt from {runs} with {results}")?;
-        match &self.aside {
+        match &self.moved_to {
             Some(aside) => write!(f, ", the old one is in {}", aside.display()),
             None => Ok(()),
         }
@@ -59,7 +59,7 @@ impl OpenDatabase {
 
     /// Rebuilds the database from the journals. A damaged one is moved aside after the new one is complete.
     pub(crate) fn rebuild(dir: &StoreDir, damage: Option<String>) -> Result<(OpenDatabase, Option<RebuiltDatabase>)> {
-        let new = OpenDatabase::on(dir, Db::aside(dir)?);
+        let new = OpenDatabase::on(dir, Db::create_new(dir)?);
         let runs = new.catch_up()?;
         // Synced before it is renamed into place.
         new.write(DbBatch::default())?;
@@ -69,18 +69,18 @@ impl OpenDatabase {
             Ok(())
         })?;
         drop(new);
-        let aside = damage.is_some().then(|| set_aside(dir)).transpose()?;
+        let aside = damage.is_some().then(|| move_away(dir)).transpose()?;
         Db::put_in_place(dir)?;
         let because = match damage {
             Some(detail) => format!("was damaged ({detail})"),
             None => "was missing".to_owned(),
         };
-        let rebuilt = RebuiltDatabase { because, aside, results, runs };
+        let rebuilt = RebuiltDatabase { because, moved_to: aside, results, runs };
         let missing = || StoreError::io(StoreAction::Open, dir.db())(nix::errno::Errno::ENOENT.into());
         let core = OpenDatabase::on(dir, Db::open(dir)?.ok_or_else(missing)?);
         core.catch_up()?;
         // A new store has nothing to report.
-        Ok((core, Some(rebuilt).filter(|rebuilt| rebuilt.aside.is_some() || rebuilt.results > 0)))
+        Ok((core, Some(rebuilt).filter(|rebuilt| rebuilt.moved_to.is_some() || rebuilt.results > 0)))
     }
 
     /// Applies what journals have beyond their marks, including those of living runs. Returns how many were read.
@@ -109,7 +109,7 @@ impl OpenDatabase {
 }
 
 /// Moves a damaged database to an unused path, and returns that path.
-fn set_aside(dir: &StoreDir) -> Result<PathBuf> {
+fn move_away(dir: &StoreDir) -> Result<PathBuf> {
     let aside = (1..)
         .map(|n| dir.database_folder().join(format!("db.damaged-{n}")))
         .find(|path| !path.exists())

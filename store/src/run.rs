@@ -142,11 +142,11 @@ impl RunDir {
         if !self.journal().exists() {
             Captures::sweep(&self.inputs());
         }
-        EndRequest::ALL.into_iter().for_each(|end| drop(fs::remove_file(self.ask(end))));
+        EndRequest::ALL.into_iter().for_each(|end| drop(fs::remove_file(self.request_file(end))));
         fs::remove_dir(&self.path).is_ok()
     }
 
-    fn ask(&self, end: EndRequest) -> PathBuf {
+    fn request_file(&self, end: EndRequest) -> PathBuf {
         self.path.join(match end {
             EndRequest::Soon => "cancel",
             EndRequest::Now => "cancel-now",
@@ -157,8 +157,8 @@ impl RunDir {
     ///
     /// # Errors
     /// The folder belongs to another user; the disk is full; the run has just ended and was removed.
-    pub fn tell_to_end(&self, end: EndRequest) -> Result<()> {
-        let path = self.ask(end);
+    pub fn request_end(&self, end: EndRequest) -> Result<()> {
+        let path = self.request_file(end);
         match File::options().write(true).create_new(true).open(&path) {
             // It was asked before, and has not noticed yet.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -167,17 +167,17 @@ impl RunDir {
     }
 
     /// True if it was asked to end and has not noticed yet.
-    pub fn is_told_to_end(&self) -> bool {
-        EndRequest::ALL.into_iter().any(|end| self.ask(end).symlink_metadata().is_ok())
+    pub fn should_end(&self) -> bool {
+        EndRequest::ALL.into_iter().any(|end| self.request_file(end).symlink_metadata().is_ok())
     }
 
     /// Takes the requests to end since the last call. Only users who may signal its process count: its own, or root.
     pub fn take_end(&self) -> Option<EndRequest> {
         let us = Uid::effective().as_raw();
         let asked = EndRequest::ALL.into_iter().filter(|end| {
-            let Ok(file) = self.ask(*end).symlink_metadata() else { return false };
+            let Ok(file) = self.request_file(*end).symlink_metadata() else { return false };
             // Requests of other users are removed too, because they would block valid ones.
-            fs::remove_file(self.ask(*end)).is_ok() && [us, 0].contains(&file.uid())
+            fs::remove_file(self.request_file(*end)).is_ok() && [us, 0].contains(&file.uid())
         });
         asked.max()
     }

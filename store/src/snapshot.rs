@@ -77,7 +77,7 @@ pub struct FinishedRun<'a> {
     pub key: Digest,
     pub run: &'a RunId,
     /// The result of each instance of its workflow, by number.
-    pub stood: Vec<Option<SnapshotResult>>,
+    pub results: Vec<Option<SnapshotResult>>,
     /// Files that it published, absolute.
     pub published: &'a [PathBuf],
     /// What the next run shows if there is nothing to do, in the driver's own form.
@@ -104,7 +104,7 @@ impl Snapshot {
             published.file(path, fs::metadata(path).map_or(Stamp::NEVER, |meta| Stamp::of(&meta)), Counts::Unread);
         }
         let mut objects: Vec<Object> =
-            rested.stood.iter().flatten().flat_map(|stood| &stood.objects).cloned().collect();
+            rested.results.iter().flatten().flat_map(|stood| &stood.objects).cloned().collect();
         objects.sort();
         objects.dedup();
         Snapshot {
@@ -114,7 +114,7 @@ impl Snapshot {
             published,
             objects,
             summary: rested.summary,
-            stood: postcard::to_stdvec(&rested.stood).unwrap_or_default(),
+            stood: postcard::to_stdvec(&rested.results).unwrap_or_default(),
         }
     }
 
@@ -161,7 +161,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn stood(&self, store: &Store, key: &Digest) -> Result<Vec<Option<SnapshotResult>>> {
+    pub fn results(&self, store: &Store, key: &Digest) -> Result<Vec<Option<SnapshotResult>>> {
         let sound = self.key == *key && store.rebuilt().is_none() && store.is_as_left_by(&self.run)?;
         if !sound || !self.objects_hold(store.dir()) {
             return Ok(Vec::new());

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     Batch, Commit, EarlierData, Holder, Journal, LastFingerprint, Liveness, Objects, RebuiltDatabase, Result, Results,
     StoreDir, StoreError,
-    bytes::{Bytes, attempt_key, elsewhere, last_key, parse, result_key},
+    bytes::{Bytes, attempt_key, last_key, object_of, parse, result_key},
     db::DbBatch,
     hash,
     living::{RunLife, Users},
@@ -87,7 +87,7 @@ impl Store {
         self.me.run = Some(run.clone());
         self.alive.get_mut().unwrap_or_else(PoisonError::into_inner).push(alive);
         if let Some(database) = Arc::get_mut(&mut self.database) {
-            database.tell(&self.me)?;
+            database.write_holder(&self.me)?;
         }
         Ok(run)
     }
@@ -350,7 +350,7 @@ impl Store {
         let without: HashSet<Vec<u8>> = batch.forgotten.iter().map(result_key).chain(last).collect();
         let mut found = BTreeSet::new();
         self.fresh().scan(b"", &mut |key, value| {
-            found.extend(elsewhere(value).filter(|_| !without.contains(key)));
+            found.extend(object_of(value).filter(|_| !without.contains(key)));
             Ok(())
         })?;
         Ok(found)
@@ -366,7 +366,7 @@ fn lock_soon(dir: &StoreDir, me: &Holder) -> Result<Option<StoreLock>> {
             return Ok(Some(lock));
         }
         let holder = dir.who_locks()?;
-        if holder.run.is_some() && holder.process.standing() != Liveness::Dead {
+        if holder.run.is_some() && holder.process.liveness() != Liveness::Dead {
             break;
         }
         thread::sleep(POLL);

@@ -61,7 +61,7 @@ impl WaitsLog {
         }
         let shown = if self.log.is_last() { &[] } else { waiting };
         let present: BTreeMap<String, Waits> =
-            shown.iter().map(|one| (one.label.clone(), lasting(&one.reason))).collect();
+            shown.iter().map(|one| (one.label.clone(), without_times(&one.reason))).collect();
         let mut waits: Vec<(Option<Value>, Vec<String>)> = Vec::new();
         let ended: Vec<String> = self.known.keys().filter(|label| !present.contains_key(*label)).cloned().collect();
         if !ended.is_empty() {
@@ -84,7 +84,7 @@ impl WaitsLog {
 }
 
 /// Without times, which change with every estimate.
-fn lasting(reason: &Waits) -> Waits {
+fn without_times(reason: &Waits) -> Waits {
     let mut reason = reason.clone();
     match &mut reason {
         Waits::Resources { short } => short.iter_mut().for_each(|scarce| scarce.until = None),

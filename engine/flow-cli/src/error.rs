@@ -52,13 +52,13 @@ impl CliError {
         let said = match self {
             // The reader of our output has gone, so nobody can see a message.
             CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            CliError::Output(error) => self.say(output, &format!("cannot write: {error}"), None),
+            CliError::Output(error) => self.print(output, &format!("cannot write: {error}"), None),
             CliError::Invalid { source, diagnostics } => {
                 let color = output.color_on_err();
-                output.said(&diagnostics::render(source, diagnostics, color), false)
+                output.forward(&diagnostics::render(source, diagnostics, color), false)
             }
             CliError::Usage { message, hint } | CliError::Failed { message, hint } => {
-                self.say(output, message, hint.as_deref())
+                self.print(output, message, hint.as_deref())
             }
         };
         // An error while printing an error cannot be reported.
@@ -66,7 +66,7 @@ impl CliError {
         self.exit_code()
     }
 
-    fn say(&self, output: &mut Output, message: &str, hint: Option<&str>) -> io::Result<()> {
+    fn print(&self, output: &mut Output, message: &str, hint: Option<&str>) -> io::Result<()> {
         output.error(format!("{} {message}", styled(BAD, "error:")))?;
         match hint {
             Some(hint) => output.error(format!("{} {hint}", styled(NOTE, "hint:"))),

@@ -22,6 +22,6 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    output::say_panics();
+    output::report_panics();
     commands::main()
 }

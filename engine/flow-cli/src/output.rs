@@ -107,7 +107,7 @@ impl Output {
     }
 
     /// Output of another flow process, with its colours.
-    pub(crate) fn said(&mut self, text: &str, well: bool) -> io::Result<()> {
+    pub(crate) fn forward(&mut self, text: &str, well: bool) -> io::Result<()> {
         let text = terminal::coloured(text);
         if well { writeln!(self.out, "{text}") } else { writeln!(self.err, "{text}") }
     }
@@ -170,7 +170,7 @@ pub(crate) fn progress(line: &str) {
 
 /// A panic is a bug in flow, and its message may quote foreign text. A caught panic is reported by
 /// its catcher.
-pub(crate) fn say_panics() {
+pub(crate) fn report_panics() {
     std::panic::set_hook(Box::new(|info| {
         if flow_core::is_guarded() {
             return;

@@ -316,7 +316,7 @@ pub(crate) fn open(request: &SessionRequest, output: &mut Output) -> Result<Sess
         let advice = error::no_configuration().map(|advice| format!("; {advice}")).unwrap_or_default();
         output.error(format!("{} {unasked}{advice}", styled(NOTE, "note:")))?;
     }
-    if let Some(run) = &session.told_by {
+    if let Some(run) = &session.cluster_from {
         let said = format!("Slurm is not queried while run {run} is active: flow uses its last answer about the nodes");
         output.error(format!("{} {said}", styled(NOTE, "note:")))?;
     }
@@ -384,12 +384,12 @@ pub(crate) fn session(
         None => default_workflow(global, output)?,
     };
     let mut request = request(global, file, selection);
-    stay_on_slurm(&mut request, output)?;
+    default_to_slurm(&mut request, output)?;
     Ok(request)
 }
 
 /// Looks at the cluster if the last run of the workflow was `--on slurm`, and says so.
-pub(crate) fn stay_on_slurm(request: &mut SessionRequest, output: &mut Output) -> Result<(), CliError> {
+pub(crate) fn default_to_slurm(request: &mut SessionRequest, output: &mut Output) -> Result<(), CliError> {
     on_slurm_if(request, output, |workspace| flow_exec::last_place(workspace) == Some(Place::Slurm))
 }
 

@@ -3,7 +3,7 @@
 //! Format 3 is gzip of lines of JSON: a head, the parts of the run ([`BundledRun`]), and the digest of all that. `zcat` shows what a
 //! bundle says.
 
-mod carried;
+mod bundled_run;
 mod thin;
 
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{Digest, Machine, RunId, StepResult};
 
-pub use carried::{BundledRun, CarriedObject, hidden};
+pub use bundled_run::{BundledRun, CarriedObject, hidden};
 pub use thin::{MOST_POINTS, thin};
 
 /// The format version that is written.

@@ -375,7 +375,7 @@ pub trait SettledResults {
     }
 
     /// Instances whose unread results were requested, each reported once. Anything computed without them is invalid.
-    fn asked(&self) -> BTreeSet<InstanceId> {
+    fn requested(&self) -> BTreeSet<InstanceId> {
         BTreeSet::new()
     }
 
@@ -397,7 +397,7 @@ impl LateResult {
         match self {
             LateResult::Read(result) => result.as_deref(),
             LateResult::Unread(id, asked) => {
-                asked.ask(*id);
+                asked.request(*id);
                 None
             }
         }
@@ -409,7 +409,7 @@ impl LateResult {
 pub struct AskedResults(Arc<Mutex<BTreeSet<InstanceId>>>);
 
 impl AskedResults {
-    pub fn ask(&self, id: InstanceId) {
+    pub fn request(&self, id: InstanceId) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
     }
 

@@ -1,7 +1,7 @@
 //! The live driver and its base: processes, samplers, plugins, files. Knows no scheduling rule and prints nothing.
 
 pub mod attempt;
-mod audited;
+mod audit_findings;
 mod channel;
 pub mod clock;
 mod command_words;
@@ -29,7 +29,7 @@ mod trace;
 mod trust;
 mod workspace;
 
-pub use audited::{AuditFindings, Entry};
+pub use audit_findings::{AuditFindings, Entry};
 pub use driver::{
     Audit, AuditFailure, CheckedSteps, ClusterUnavailable, EnvironmentChange, ForceRequest, ForgetResult, JobsLeft,
     Knowledge, LeftJob, LinkedInput, NoAnswer, PresentEnvironment, PresentInputs, Private, PublishRequest,
@@ -37,10 +37,10 @@ pub use driver::{
     WithheldFile, WorkReport, absolute_path, accept, audit, audited, beside, cancel_jobs, carry, check, done_by_others,
     end_strays, ended_since, environment, forecast, forget, going_on, has_audits, ignored, import, input_text_count,
     input_texts, jobs_going_on, jobs_left, jobs_waiting, last_place, left_jobs_in_slurm, listed, named, on_each_model,
-    open, overview, parts, plan, plan_elsewhere, plugin_digests, predict, present_inputs, progress, remake, rules, run,
-    to_set_up, unwanted, work_report,
+    open, overview, parts, plan, plan_at_other_place, plugin_digests, predict, present_inputs, progress, remake, rules,
+    run, to_set_up, unwanted, work_report,
 };
 pub use error::ExecError;
 pub use made::{UnusedEnvironment, clear_environments};
-pub use node::{serve as serve_node, stay};
+pub use node::{serve as serve_node, supervise};
 pub use workspace::Workspace;

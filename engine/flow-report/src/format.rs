@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 const MIB: f64 = 1024.0 * 1024.0;
 const GIB: f64 = 1024.0 * MIB;
 /// Smaller p-values are shown as less than this.
-const LEAST_P: f64 = 1e-4;
+const MIN_P: f64 = 1e-4;
 /// From this change on, which reads as 100%, changes are shown as ratios.
 const DOUBLED: f64 = 0.995;
 /// From this ratio on, ratios have no decimals.
@@ -97,7 +97,7 @@ impl Format {
     /// The format for a p-value: two significant digits, and a lower bound for tiny values.
     pub(crate) fn p_value(p: f64) -> Self {
         let decimals = if p > 0.0 { (1.0 - p.log10().floor()).clamp(2.0, 5.0) as u8 } else { 2 };
-        Format { factor: 1.0, decimals, least: Some(LEAST_P), ..Format::default() }
+        Format { factor: 1.0, decimals, least: Some(MIN_P), ..Format::default() }
     }
 
     pub fn count() -> Self {

@@ -12,7 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
-mod assumed;
+mod assumptions;
 mod bounds;
 mod builtins;
 mod caveats;
@@ -34,7 +34,7 @@ mod table;
 mod verdict;
 mod words;
 
-pub use assumed::{AssumedKind, AssumedLoad, AssumedSlurm, Assumptions};
+pub use assumptions::{AssumedKind, AssumedLoad, AssumedSlurm, Assumptions};
 pub use builtins::Reports;
 pub use columns::measured;
 pub use format::Format;

@@ -38,38 +38,40 @@ impl Reasons<'_> {
         let (kind, args) = self.fields(cause, &["expression", "axis", "step", "name", "output", "path"]);
         let key = format!("cause-{kind}");
         match cause {
-            Cause::NoInstances { step: Some(_), because: None } => self.say("cause-no-instances-of", args),
+            Cause::NoInstances { step: Some(_), because: None } => self.phrase("cause-no-instances-of", args),
             Cause::NoInstances { step: Some(_), because: Some(why) } => {
-                self.say("cause-no-instances-because", args.with("why", self.cause(why)))
+                self.phrase("cause-no-instances-because", args.with("why", self.cause(why)))
             }
             Cause::Lacks { lack } => self.lack(lack),
-            Cause::MemberCannotRun { because, .. } => self.say(&key, args.with("why", self.cause(because))),
-            Cause::Decided { verdict: None, .. } => self.say("cause-decided-not", args),
-            Cause::Decided { verdict: Some(call), .. } => self.say(&key, args.with("verdict", self.call(*call))),
-            Cause::NotStarted { error: Some(_) } => self.say("cause-not-started-because", args),
+            Cause::MemberCannotRun { because, .. } => self.phrase(&key, args.with("why", self.cause(because))),
+            Cause::Decided { verdict: None, .. } => self.phrase("cause-decided-not", args),
+            Cause::Decided { verdict: Some(call), .. } => self.phrase(&key, args.with("verdict", self.call(*call))),
+            Cause::NotStarted { error: Some(_) } => self.phrase("cause-not-started-because", args),
             Cause::NotFilled { what } => self.filling(what),
             Cause::Said { text } | Cause::OutOfMemory { said: Some(text), .. } => self.prose(text),
             Cause::Exited { end, last_line } => {
                 let said = match last_line {
-                    None => self.say(&key, args),
-                    Some(line) => self.say("cause-exited-line", args.with("line", self.prose(line))),
+                    None => self.phrase(&key, args),
+                    Some(line) => self.phrase("cause-exited-line", args.with("line", self.prose(line))),
                 };
                 match ExitHint::of(end, last_line.as_deref()) {
                     None => said,
                     Some(hint) => self.joined(vec![said, self.exit_hint(hint)]),
                 }
             }
-            Cause::OutOfMemory { memory, said: None } => self.say(&key, args.with("gpu", yes(*memory == Memory::Gpu))),
-            Cause::TimedOut { limit } => self.say(&key, args.with("limit", limit.as_secs_f64().to_string())),
+            Cause::OutOfMemory { memory, said: None } => {
+                self.phrase(&key, args.with("gpu", yes(*memory == Memory::Gpu)))
+            }
+            Cause::TimedOut { limit } => self.phrase(&key, args.with("limit", limit.as_secs_f64().to_string())),
             Cause::NotListed { path, because } => {
                 // Each commit changes the repository, so it is no input.
                 let repository = path.split('/').next_back() == Some(".git");
                 let key = if repository { "cause-no-repository" } else { &key };
-                self.say(key, args.with("how", self.how(because.as_deref())))
+                self.phrase(key, args.with("how", self.how(because.as_deref())))
             }
             Cause::NoMetrics { problem } => self.no_metrics(problem),
             Cause::NoOutput { new, more, work, .. } => {
-                let said = self.say(&key, args);
+                let said = self.phrase(&key, args);
                 let Some(work) = work else { return said };
                 let files: Vec<String> = new.iter().map(|file| self.code(file)).collect();
                 let files = files.join(&self.words.word(self.lang, "list-comma"));
@@ -80,16 +82,16 @@ impl Reasons<'_> {
                     (false, 0) => "cause-no-output-new",
                     (false, _) => "cause-no-output-new-more",
                 };
-                self.joined(vec![said, self.say(key, args)])
+                self.joined(vec![said, self.phrase(key, args)])
             }
             Cause::GpuLost { because: Some(how), .. } => {
-                self.say("cause-gpu-lost-how", args.with("how", self.cause(how)))
+                self.phrase("cause-gpu-lost-how", args.with("how", self.cause(how)))
             }
-            Cause::SetUpAgain { because, .. } => self.say(&key, args.with("how", self.how(because.as_deref()))),
+            Cause::SetUpAgain { because, .. } => self.phrase(&key, args.with("how", self.how(because.as_deref()))),
             Cause::Refused { refusal } => self.refusal(refusal),
             Cause::Batch { job, end } => self.batch(job.as_deref(), end),
             Cause::Ended { outcome } => self.outcome(*outcome),
-            _ => self.say(&key, args),
+            _ => self.phrase(&key, args),
         }
     }
 
@@ -102,32 +104,32 @@ impl Reasons<'_> {
             Call::SlowerThanOneAfterAnother => "verdict-slower",
             Call::Undecided => "verdict-too-noisy",
         };
-        self.say(key, Args::new())
+        self.phrase(key, Args::new())
     }
 
     /// The reason why a measurement was disturbed.
     pub fn spoiled(&self, spoiled: &Disturbance) -> String {
         match spoiled {
             Disturbance::InputWritten { path, itself: true, .. } => {
-                self.say("spoiled-input-written-itself", Args::new().with("path", self.code(path)))
+                self.phrase("spoiled-input-written-itself", Args::new().with("path", self.code(path)))
             }
             Disturbance::InputChanged { path, differences } => {
-                self.say("spoiled-input-changed", Args::new().with("path", self.changed(path, differences)))
+                self.phrase("spoiled-input-changed", Args::new().with("path", self.changed(path, differences)))
             }
             Disturbance::InputRewritten { path, seconds } => {
                 let args = Args::new().with("path", self.code(path)).with("seconds", seconds.to_string());
-                self.say("spoiled-input-rewritten", args)
+                self.phrase("spoiled-input-rewritten", args)
             }
             // Another step wrote into it, and its check removed it.
             Disturbance::ArtifactChanged { path, damage: Damage::Missing } => {
-                self.say("spoiled-artifact-gone", Args::new().with("path", self.code(path)))
+                self.phrase("spoiled-artifact-gone", Args::new().with("path", self.code(path)))
             }
             Disturbance::ArtifactChanged { path, damage } => {
                 let args = Args::new().with("path", self.code(path)).with("damage", self.damage(damage));
-                self.say("spoiled-artifact-changed", args)
+                self.phrase("spoiled-artifact-changed", args)
             }
             Disturbance::Said { text } => self.prose(text),
-            _ => self.told("spoiled", spoiled, &["path"]),
+            _ => self.message("spoiled", spoiled, &["path"]),
         }
     }
 
@@ -135,14 +137,16 @@ impl Reasons<'_> {
     pub fn caveat(&self, caveat: &Caveat) -> String {
         let args = Args::new();
         match caveat {
-            Caveat::FirstValues { kept, printed } => self
-                .say("caveat-first-values", args.with("kept", kept.to_string()).with("printed", printed.to_string())),
-            Caveat::OutputUnread { bytes } => self.say("caveat-output-unread", args.with("size", size(*bytes))),
+            Caveat::FirstValues { kept, printed } => self.phrase(
+                "caveat-first-values",
+                args.with("kept", kept.to_string()).with("printed", printed.to_string()),
+            ),
+            Caveat::OutputUnread { bytes } => self.phrase("caveat-output-unread", args.with("size", size(*bytes))),
             Caveat::OtherEnvironment { differences, more } => {
                 let key = if *more == 0 { "caveat-other-environment" } else { "caveat-other-environment-more" };
                 let all: Vec<String> = differences.iter().map(|one| self.difference(one)).collect();
                 let list = all.join(&self.words.word(self.lang, "mark-comma"));
-                self.say(key, args.with("list", list).with("more", more.to_string()))
+                self.phrase(key, args.with("list", list).with("more", more.to_string()))
             }
         }
     }
@@ -163,7 +167,7 @@ impl Reasons<'_> {
         }
         let all: Vec<String> = differences.iter().map(|one| self.difference(one)).collect();
         let list = all.join(&self.words.word(self.lang, "mark-comma"));
-        self.say("environment-changes", Args::new().with("name", self.code(name)).with("list", list))
+        self.phrase("environment-changes", Args::new().with("name", self.code(name)).with("list", list))
     }
 
     /// All reasons why a measurement was disturbed.
@@ -173,55 +177,55 @@ impl Reasons<'_> {
 
     /// The reason why a profile is active.
     pub fn profile(&self, why: &ProfileReason) -> String {
-        self.told("profile", why, &["expression"])
+        self.message("profile", why, &["expression"])
     }
 
     fn damage(&self, damage: &Damage) -> String {
         match damage {
             Damage::Changed { path: Some(path) } => {
-                self.say("damage-changed-in", Args::new().with("path", self.code(path)))
+                self.phrase("damage-changed-in", Args::new().with("path", self.code(path)))
             }
-            _ => self.told("damage", damage, &[]),
+            _ => self.message("damage", damage, &[]),
         }
     }
 
     /// The resource that a machine lacks, as the end of a sentence: "needs 4 GPUs, this machine has 1 GPU".
     pub fn lack(&self, lack: &Lack) -> String {
         let args = Args::new();
-        let gpus = |n: &u32| self.say("lack-gpu-count", Args::new().count("n", *n as usize));
-        let cpus = |n: &u32| self.say("cpu-count", Args::new().count("n", *n as usize));
+        let gpus = |n: &u32| self.phrase("lack-gpu-count", Args::new().count("n", *n as usize));
+        let cpus = |n: &u32| self.phrase("cpu-count", Args::new().count("n", *n as usize));
         match lack {
             Lack::Gpus { needs, has, trouble: None } => {
-                self.say("lack-gpus", args.with("needs", gpus(needs)).with("has", gpus(has)))
+                self.phrase("lack-gpus", args.with("needs", gpus(needs)).with("has", gpus(has)))
             }
             Lack::Gpus { needs, has, trouble: Some(trouble) } => {
                 let args = args.with("needs", gpus(needs)).with("has", gpus(has));
-                self.say("lack-gpus-trouble", args.with("trouble", self.fault(trouble)))
+                self.phrase("lack-gpus-trouble", args.with("trouble", self.fault(trouble)))
             }
             Lack::GpuMemory { needs, memory, has, largest } => {
                 let args = args.with("needs", gpus(needs)).with("memory", size(*memory)).with("has", has.to_string());
-                self.say("lack-gpu-memory", args.with("largest", size(*largest)))
+                self.phrase("lack-gpu-memory", args.with("largest", size(*largest)))
             }
             Lack::Cpus { needs, has } => {
-                self.say("lack-cpus", args.with("needs", cpus(needs)).with("has", has.to_string()))
+                self.phrase("lack-cpus", args.with("needs", cpus(needs)).with("has", has.to_string()))
             }
             Lack::Memory { needs, has } => {
-                self.say("lack-memory", args.with("needs", size(*needs)).with("has", size(*has)))
+                self.phrase("lack-memory", args.with("needs", size(*needs)).with("has", size(*has)))
             }
             Lack::GroupGpus { members, needs, has } => {
                 let args = args.with("members", members.to_string()).with("needs", gpus(needs));
-                self.say("lack-group-gpus", args.with("has", gpus(has)))
+                self.phrase("lack-group-gpus", args.with("has", gpus(has)))
             }
             Lack::GroupGpuMemory { members, needs, memory, has } => {
                 let args = args.with("members", members.to_string()).with("needs", gpus(needs));
-                self.say("lack-group-gpu-memory", args.with("memory", size(*memory)).with("has", has.to_string()))
+                self.phrase("lack-group-gpu-memory", args.with("memory", size(*memory)).with("has", has.to_string()))
             }
             Lack::GroupMemory { members, needs, has } => {
                 let args = args.with("members", members.to_string()).with("needs", size(*needs));
-                self.say("lack-group-memory", args.with("has", size(*has)))
+                self.phrase("lack-group-memory", args.with("has", size(*has)))
             }
             Lack::Member { label, lack } => {
-                self.say("lack-member", args.with("label", self.code(label)).with("why", self.lack(lack)))
+                self.phrase("lack-member", args.with("label", self.code(label)).with("why", self.lack(lack)))
             }
         }
     }
@@ -229,53 +233,55 @@ impl Reasons<'_> {
     /// The end of a Slurm job.
     fn batch(&self, job: Option<&str>, end: &BatchEnd) -> String {
         let job = match job {
-            Some(job) => self.say("batch-job", Args::new().with("id", self.text(job))),
-            None => self.say("batch-its-job", Args::new()),
+            Some(job) => self.phrase("batch-job", Args::new().with("id", self.text(job))),
+            None => self.phrase("batch-its-job", Args::new()),
         };
         let (kind, args) = self.fields(end, &[]);
         let (key, args) = (format!("batch-{kind}"), args.with("job", job));
         match end {
-            BatchEnd::NodeLost { node: None } => self.say("batch-some-node-lost", args),
+            BatchEnd::NodeLost { node: None } => self.phrase("batch-some-node-lost", args),
             BatchEnd::TimeLimit { stopped } => {
-                let said = self.say(&key, args);
+                let said = self.phrase(&key, args);
                 let why = stopped.map(|stopped| match stopped {
                     NoResumeReason::NoCheckpoint => "batch-no-checkpoint",
                     NoResumeReason::NoProgress => "batch-no-progress",
                     NoResumeReason::Unwanted => "batch-not-resumed",
                     NoResumeReason::Group => "batch-group",
                 });
-                let why = why.map(|why| self.say(why, Args::new()));
+                let why = why.map(|why| self.phrase(why, Args::new()));
                 why.map_or(said.clone(), |why| {
-                    self.say("batch-time-limit-why", Args::new().with("end", said).with("why", why))
+                    self.phrase("batch-time-limit-why", Args::new().with("end", said).with("why", why))
                 })
             }
             BatchEnd::Failed { code, begun, said } => {
                 let end = match code {
-                    _ if *begun => self.say("batch-begun", args),
-                    Some(_) => self.say("batch-failed-code", args),
-                    None => self.say("batch-failed", args),
+                    _ if *begun => self.phrase("batch-begun", args),
+                    Some(_) => self.phrase("batch-failed-code", args),
+                    None => self.phrase("batch-failed", args),
                 };
                 let args = Args::new().with("end", end);
                 match said.as_deref() {
-                    None => self.say("batch-unread", args),
-                    Some("") => self.say("batch-silent", args),
-                    Some(said) => self.say("batch-said", args.with("said", self.prose(said))),
+                    None => self.phrase("batch-unread", args),
+                    Some("") => self.phrase("batch-silent", args),
+                    Some(said) => self.phrase("batch-said", args.with("said", self.prose(said))),
                 }
             }
-            _ => self.say(&key, args),
+            _ => self.phrase(&key, args),
         }
     }
 
     /// The message of a reason by its kind, with its fields as variables. `code` has the fields that are names.
-    fn told(&self, prefix: &str, reason: &impl Serialize, code: &[&str]) -> String {
+    fn message(&self, prefix: &str, reason: &impl Serialize, code: &[&str]) -> String {
         let (kind, args) = self.fields(reason, code);
-        self.say(&format!("{prefix}-{kind}"), args)
+        self.phrase(&format!("{prefix}-{kind}"), args)
     }
 
     fn fields(&self, reason: &impl Serialize, code: &[&str]) -> (String, Args) {
         fields(reason, "kind", |name, value| match (name, value) {
             ("error", error) => serde_json::from_value(error.clone()).ok().map(|error| self.fault(&error)),
-            ("end", end) => serde_json::from_value(end.clone()).ok().map(|end: ProcessEnd| self.told("end", &end, &[])),
+            ("end", end) => {
+                serde_json::from_value(end.clone()).ok().map(|end: ProcessEnd| self.message("end", &end, &[]))
+            }
             (name, Value::String(text)) if code.contains(&name) => Some(self.code(text)),
             (_, Value::String(text)) => Some(self.text(text)),
             _ => None,
@@ -306,7 +312,7 @@ impl Reasons<'_> {
                     (_, Value::Number(number)) => args.with_number(name.clone(), number.as_f64().unwrap_or_default()),
                     (_, value) => args.with(name.clone(), self.worded(value)),
                 });
-                self.say(&format!("fault-{}", kind.replace('_', "-")), args)
+                self.phrase(&format!("fault-{}", kind.replace('_', "-")), args)
             }
             Value::Array(all) if all.iter().any(Value::is_object) => {
                 self.joined(all.iter().map(|one| self.worded(one)).collect())
@@ -327,15 +333,15 @@ impl Reasons<'_> {
             ExitHint::Conda => "hint-conda",
             ExitHint::Killed => "hint-killed",
         };
-        self.say(key, Args::new())
+        self.phrase(key, Args::new())
     }
 
     fn filling(&self, what: &FolderFault) -> String {
         match what {
             FolderFault::EnvironmentChanged { name, differences } => {
-                self.say("filling-environment-changed", Args::new().with("name", self.changed(name, differences)))
+                self.phrase("filling-environment-changed", Args::new().with("name", self.changed(name, differences)))
             }
-            _ => self.told("filling", what, &["path", "folder"]),
+            _ => self.message("filling", what, &["path", "folder"]),
         }
     }
 
@@ -345,22 +351,22 @@ impl Reasons<'_> {
                 let one = |of: &UnmatchedPattern| match &of.nearest {
                     Some(line) => {
                         let args = Args::new().with("pattern", self.code(&of.pattern)).with("line", self.code(line));
-                        self.say("metrics-unmatched-nearest", args)
+                        self.phrase("metrics-unmatched-nearest", args)
                     }
                     None => self.code(&of.pattern),
                 };
                 let all = patterns.iter().map(one).collect::<Vec<_>>().join(", ");
                 let args = Args::new().with("several", yes(patterns.len() > 1)).with("patterns", all);
-                self.say("metrics-none-matches", args)
+                self.phrase("metrics-none-matches", args)
             }
-            _ => self.told("metrics", problem, &["file"]),
+            _ => self.message("metrics", problem, &["file"]),
         }
     }
 
     fn refusal(&self, refusal: &Refusal) -> String {
         let (kind, args) = self.fields(refusal, &[]);
         let newer = matches!(refusal, Refusal::OtherProtocol { theirs, ours, .. } if theirs > ours);
-        self.say(&format!("refusal-{kind}"), args.with("newer", yes(newer)))
+        self.phrase(&format!("refusal-{kind}"), args.with("newer", yes(newer)))
     }
 
     /// An outcome without further details.
@@ -369,18 +375,18 @@ impl Reasons<'_> {
     }
 
     fn named_outcome(&self, name: &str) -> String {
-        self.say(&format!("outcome-{name}"), Args::new().with("gpu", "no"))
+        self.phrase(&format!("outcome-{name}"), Args::new().with("gpu", "no"))
     }
 
     fn how(&self, because: Option<&Cause>) -> String {
-        because.map_or_else(|| self.say("cause-failed", Args::new()), |cause| self.cause(cause))
+        because.map_or_else(|| self.phrase("cause-failed", Args::new()), |cause| self.cause(cause))
     }
 
     fn joined(&self, sentences: Vec<String>) -> String {
         sentences.join(&self.words.word(self.lang, "mark-semicolon"))
     }
 
-    fn say(&self, key: &str, args: Args) -> String {
+    fn phrase(&self, key: &str, args: Args) -> String {
         self.words.text(self.lang, key, &args)
     }
 

@@ -123,7 +123,7 @@ impl TestResult {
         (self.p * comparisons as f64).min(1.0)
     }
 
-    pub(crate) fn is_told(&self, comparisons: usize) -> bool {
+    pub(crate) fn is_significant(&self, comparisons: usize) -> bool {
         self.of_many(comparisons) <= SIGNIFICANT
     }
 
@@ -177,8 +177,8 @@ mod tests {
         let (a, b) = ([0.300, 0.500, 0.700, 0.400], [0.331, 0.530, 0.729, 0.432]);
         let paired = test(&cell(&a, true), &cell(&b, true)).expect("a test");
         let unpaired = test(&cell(&a, false), &cell(&b, false)).expect("a test");
-        assert!(paired.paired && paired.p < 0.001 && paired.is_told(4), "{}", paired.p);
-        assert!(!unpaired.paired && unpaired.p > 0.5 && !unpaired.is_told(1), "{}", unpaired.p);
+        assert!(paired.paired && paired.p < 0.001 && paired.is_significant(4), "{}", paired.p);
+        assert!(!unpaired.paired && unpaired.p > 0.5 && !unpaired.is_significant(1), "{}", unpaired.p);
     }
 
     /// Both seeds differ by two last digits: rounding may hide a spread.
@@ -207,7 +207,7 @@ mod tests {
         for paired in [true, false] {
             assert!(test(&cell(&a, paired), &cell(&b, paired)).is_none());
             let varies = cell(&[0.851, 0.861, 0.871], paired);
-            assert!(test(&cell(&a, paired), &varies).is_some_and(|tested| !tested.is_told(1)));
+            assert!(test(&cell(&a, paired), &varies).is_some_and(|tested| !tested.is_significant(1)));
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::columns::{self, Datum, datum};
 pub(crate) use flow_core::verdict::{FOREIGN_CPU, Refusal, TOLERANCE, UNREPEATED, USUAL, Verdict};
 
 /// A resource with demand or use below this share has room left, so it is not the limit.
-const ROOM: f64 = 0.90;
+const HEADROOM: f64 = 0.90;
 /// From this use on, a resource with too much demand may have been full for part of the time.
 const NEARLY: f64 = 0.75;
 
@@ -432,14 +432,14 @@ fn more_cpus(pairs: &[(&StepResult, &StepResult)]) -> Option<f64> {
 /// decides.
 fn ruled(asked: Option<f64>, used: Option<f64>, saturated: bool) -> ResourceVerdict {
     match (asked, used) {
-        (_, Some(used)) if used >= ROOM => ResourceVerdict::In,
-        (asked, Some(used)) if saturated || used >= NEARLY && asked.is_none_or(|asked| asked >= ROOM) => {
+        (_, Some(used)) if used >= HEADROOM => ResourceVerdict::In,
+        (asked, Some(used)) if saturated || used >= NEARLY && asked.is_none_or(|asked| asked >= HEADROOM) => {
             ResourceVerdict::Unclear
         }
         (_, Some(_)) => ResourceVerdict::Out,
         (None, None) => ResourceVerdict::NotMeasured,
         (Some(asked), None) if asked >= 1.0 => ResourceVerdict::In,
-        (Some(asked), None) if asked < ROOM && !saturated => ResourceVerdict::Out,
+        (Some(asked), None) if asked < HEADROOM && !saturated => ResourceVerdict::Out,
         (Some(_), None) => ResourceVerdict::Unclear,
     }
 }
@@ -470,7 +470,7 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
     let bytes = used("memory").and_then(|all| of_host(Some(all.iter().sum())));
     if let Some(share) = bytes {
         // All members ran, so memory sufficed. The cost of nearly full memory is not known.
-        let ruled = if share < ROOM { ResourceVerdict::Out } else { ResourceVerdict::Unclear };
+        let ruled = if share < HEADROOM { ResourceVerdict::Out } else { ResourceVerdict::Unclear };
         let asked = of_host(asked("memory"));
         rulings.push(Ruling { resource: Resource::Memory, ruled, asked, used: bytes, alone: None });
     }

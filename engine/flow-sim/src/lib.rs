@@ -19,7 +19,7 @@ mod study;
 mod summary;
 mod task;
 pub mod trace;
-mod working;
+mod work_in_progress;
 mod world;
 
 pub use cluster::Cluster;

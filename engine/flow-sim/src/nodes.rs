@@ -31,7 +31,7 @@ impl Nodes {
     }
 
     /// Most that one node has free.
-    pub(crate) fn largest(&self) -> u32 {
+    pub(crate) fn max_free(&self) -> u32 {
         self.with.iter().rposition(|&nodes| nodes > 0).unwrap_or(0) as u32
     }
 

@@ -147,7 +147,7 @@ impl Queue {
             (Some(_), None) if self.is_full() => None,
             (Some(job), _) => Some(self.busy_until.max(job.from)),
         };
-        let first = self.pending.first_within(self.nodes.largest());
+        let first = self.pending.first_within(self.nodes.max_free());
         // When a job may start, what keeps it is another thing.
         let ready = self.pending.next_ready(self.at);
         let turn = first.map(|from| self.tick_after(from));
@@ -191,7 +191,7 @@ impl Queue {
         let (mut started, mut start) = (Vec::new(), Vec::new());
         let Queue { pending, nodes, .. } = self;
         pending.offer(now, |job, smallest| {
-            if start.len() == most || smallest > nodes.largest() {
+            if start.len() == most || smallest > nodes.max_free() {
                 return OfferOutcome::Enough(job);
             }
             match nodes.take(job.gpus) {
@@ -247,7 +247,7 @@ impl Queue {
     }
 
     fn why(&self) -> Idle {
-        let largest = self.nodes.largest();
+        let largest = self.nodes.max_free();
         let fits = self.pending.smallest().is_some_and(|gpus| gpus <= largest);
         if fits && self.pending.ready(self.at).any(|job| job.gpus <= largest) {
             Idle::Tick

@@ -10,7 +10,7 @@ use flow_core::{AttemptId, InstanceId, Outcome, Span, Time};
 
 use crate::agenda::{Agenda, Order, WorldEvent};
 use crate::queue::Queue;
-use crate::working::RunningTask;
+use crate::work_in_progress::RunningTask;
 use crate::{Cluster, End, Fault, Schedule, ScheduledAttempt, SimError, SimTask, Slurm};
 
 /// Runs tasks to their end on a machine, without faults.
@@ -142,7 +142,7 @@ impl Simulation {
                 self.happen(happening, &mut watch);
             }
             if self.scheduler.next_wake().is_some_and(|wake| wake <= self.now) {
-                self.tell(Event::Tick, &mut watch);
+                self.apply(Event::Tick, &mut watch);
             }
             self.contend();
             self.dispatch(&mut watch);
@@ -163,23 +163,23 @@ impl Simulation {
                 for task in &tasks {
                     self.schedule.settled[task.instance.index()] = task.settled.map(|outcome| (outcome, self.now));
                 }
-                self.tell(Event::Submitted(tasks), watch);
+                self.apply(Event::Submitted(tasks), watch);
             }
-            WorldEvent::Befall(Fault::Capacity(capacity)) => self.tell(Event::Capacity(capacity), watch),
-            WorldEvent::Befall(Fault::Cancel { grace }) => self.tell(Event::Cancel { grace }, watch),
+            WorldEvent::Befall(Fault::Capacity(capacity)) => self.apply(Event::Capacity(capacity), watch),
+            WorldEvent::Befall(Fault::Cancel { grace }) => self.apply(Event::Cancel { grace }, watch),
             WorldEvent::Befall(Fault::Echo) => {
                 let ended = |ran: &ScheduledAttempt| !self.live.contains_key(&ran.attempt);
                 let ended: Vec<_> = self.schedule.ran.iter().filter(|ran| ended(ran)).map(|ran| ran.attempt).collect();
                 for attempt in ended {
-                    self.tell(Event::Ready { attempt }, watch);
-                    self.tell(Event::Exited { attempt, outcome: Outcome::Ok, spoiled: false }, watch);
-                    self.tell(Event::SpawnFailed { attempt }, watch);
+                    self.apply(Event::Ready { attempt }, watch);
+                    self.apply(Event::Exited { attempt, outcome: Outcome::Ok, spoiled: false }, watch);
+                    self.apply(Event::SpawnFailed { attempt }, watch);
                 }
             }
             WorldEvent::Ready(attempt) => {
                 let Some(instance) = self.live.get(&attempt).map(|live| live.instance) else { return };
                 match self.tasks[instance.index()].task.corun {
-                    Some(_) => self.tell(Event::Ready { attempt }, watch),
+                    Some(_) => self.apply(Event::Ready { attempt }, watch),
                     None => self.begin(attempt),
                 }
             }
@@ -189,7 +189,7 @@ impl Simulation {
                 let task = &self.tasks[live.instance.index()].task;
                 match live.conduct.end {
                     End::Exits { outcome: Outcome::Ok, .. } if task.continues && task.corun.is_some() => {
-                        self.tell(Event::Sufficed { attempt }, watch);
+                        self.apply(Event::Sufficed { attempt }, watch);
                     }
                     End::Exits { outcome, spoiled } => {
                         self.end(attempt, self.now, outcome, spoiled);
@@ -234,11 +234,11 @@ impl Simulation {
             End::SpawnFails => Event::SpawnFailed { attempt },
             _ => Event::Exited { attempt, outcome, spoiled },
         };
-        self.tell(event, watch);
+        self.apply(event, watch);
     }
 
     /// Tells the scheduler, and does what it wants done; the store answers at once.
-    fn tell(&mut self, event: Event, watch: &mut impl FnMut(&Scheduler, &Event)) {
+    fn apply(&mut self, event: Event, watch: &mut impl FnMut(&Scheduler, &Event)) {
         let mut out = Vec::new();
         self.scheduler.handle(self.now, event.clone(), &mut out);
         watch(&self.scheduler, &event);
@@ -261,7 +261,7 @@ impl Simulation {
                     if let Some(outcome) = outcome {
                         self.schedule.settled[instance.index()] = Some((outcome, self.now));
                     }
-                    self.tell(Event::Answered { instance, answer }, watch);
+                    self.apply(Event::Answered { instance, answer }, watch);
                 }
             }
             Action::Start { attempt, instance, placement } => {
@@ -318,7 +318,7 @@ impl Simulation {
             Action::Record { instance, attempt } => {
                 let outcome = self.outcomes.remove(&attempt);
                 self.schedule.settled[instance.index()] = outcome.map(|outcome| (outcome, self.now));
-                self.tell(Event::Recorded { instance }, watch);
+                self.apply(Event::Recorded { instance }, watch);
             }
             Action::Discard { instance, attempt, .. } => {
                 self.outcomes.remove(&attempt);
@@ -351,7 +351,7 @@ impl Simulation {
         if end == End::SpawnFails {
             return self.end(attempt, self.now, Outcome::Failed, false);
         }
-        self.tell(Event::Started { attempt }, watch);
+        self.apply(Event::Started { attempt }, watch);
         match end {
             End::BeforeReady(outcome) if grouped => self.end(attempt, warm, outcome, false),
             _ if !grouped && warm == self.now => self.begin(attempt),

@@ -5,24 +5,24 @@
 #![forbid(unsafe_code)]
 
 mod cancel;
-mod end;
 mod job;
+mod job_state;
 mod limits;
 mod load;
 mod nodes;
-mod refused;
+mod refusal;
 mod rows;
 mod script;
 
 use std::fmt;
 
 pub use cancel::scancel;
-pub use end::{JobResult, JobState, PermanentReason, advice, fate, told_in_log};
 pub use job::{Job, OptionFault, misused, sbatch};
+pub use job_state::{JobResult, JobState, PermanentReason, advice, job_state, result_in_log};
 pub use limits::{CONFIG, Limits, PARTITIONS, chunks, parse_config, parse_partitions, poll_interval};
 pub use load::{LOAD, Load, parse_load};
 pub use nodes::{Gpus, NODES, Node, parse_nodes};
-pub use refused::{RefusalKind, SubmitRefusal, is_busy, refused};
+pub use refusal::{RefusalKind, SubmitRefusal, is_busy, refused};
 pub use rows::{ACCOUNTING, Exit, QUEUE, Row, parse_accounting, parse_queue};
 pub use script::{array_script, is_usable, manifest, script};
 
@@ -157,11 +157,11 @@ mod tests {
             let _ = parse_config(&text);
             let _ = parse_partitions(&text);
             let _ = refused(&text, Some(1));
-            let _ = told_in_log(&text);
+            let _ = result_in_log(&text);
             let _ = misused(&text);
             for rows in [parse_queue(&text), parse_accounting(&text)].into_iter().flatten() {
                 rows.iter().for_each(|row| {
-                    fate(row);
+                    job_state(row);
                     advice(row);
                 });
             }
@@ -171,7 +171,7 @@ mod tests {
         fn no_bytes_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let text = String::from_utf8_lossy(&bytes);
             let _ = (parse_submitted(&text), parse_nodes(&text), parse_config(&text), parse_queue(&text));
-            let _ = (parse_accounting(&text), refused(&text, None), told_in_log(&text), misused(&text));
+            let _ = (parse_accounting(&text), refused(&text, None), result_in_log(&text), misused(&text));
         }
     }
 }

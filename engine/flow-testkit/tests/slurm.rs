@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use flow_slurm::{
-    JobId, JobResult, JobState, PermanentReason, QUEUE, RefusalKind, Row, fate, parse_queue, parse_submitted, refused,
-    sbatch, script, told_in_log,
+    JobId, JobResult, JobState, PermanentReason, QUEUE, RefusalKind, Row, job_state, parse_queue, parse_submitted,
+    refused, result_in_log, sbatch, script,
 };
 use flow_testkit::{slurm::Cluster, until};
 
@@ -50,7 +50,7 @@ fn becomes(cluster: &Cluster, id: JobId, expected: JobState) {
     let mut last = None;
     until(&format!("job {id} is {expected:?}"), || {
         last = queue(cluster).remove(&id);
-        let now = last.as_ref().map(fate);
+        let now = last.as_ref().map(job_state);
         // Whatever ends ends once.
         assert!(!matches!(now, Some(JobState::Ended(_))) || now == Some(expected), "{last:?}");
         now == Some(expected)
@@ -110,7 +110,7 @@ fn each_case_is_told_apart() {
     let made = cluster.folder().join("gone/absent/slurm.log").exists();
     becomes(&cluster, gone, JobState::Ended(if made { JobResult::Completed } else { JobResult::Launch }));
     becomes(&cluster, memory, JobState::Ended(JobResult::Signal(9)));
-    assert_eq!(told_in_log(&log(&cluster, "memory")), Some(JobResult::Memory));
+    assert_eq!(result_in_log(&log(&cluster, "memory")), Some(JobResult::Memory));
     // Old releases take what no node can give, and let it wait.
     match never.status.success() {
         true => {
@@ -125,7 +125,7 @@ fn each_case_is_told_apart() {
     becomes(&cluster, held, JobState::Held);
     becomes(&cluster, cancelled, JobState::Ended(JobResult::Cancelled));
     becomes(&cluster, lost, JobState::Ended(JobResult::NodeLost));
-    assert_eq!(told_in_log(&log(&cluster, "lost")), Some(JobResult::NodeLost));
+    assert_eq!(result_in_log(&log(&cluster, "lost")), Some(JobResult::NodeLost));
     let foreign = JobId { job: foreign.trim().parse().unwrap(), task: None };
     assert!(!queue(&cluster).contains_key(&foreign));
 }

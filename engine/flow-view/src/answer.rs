@@ -168,7 +168,7 @@ impl Page {
 }
 
 fn refusal(why: RefusalReason) -> Answer {
-    let (status, said) = match why {
+    let (status, phrase) = match why {
         RefusalReason::Method => (StatusCode::METHOD_NOT_ALLOWED, "this page only shows: GET"),
         RefusalReason::Host => (StatusCode::FORBIDDEN, "this page is served as 127.0.0.1 or localhost only"),
         RefusalReason::Origin => (StatusCode::FORBIDDEN, "another page asked for this; open the link in a new tab"),
@@ -178,7 +178,7 @@ fn refusal(why: RefusalReason) -> Answer {
              请打开 `flow view` 打印的链接（含 token）；每次启动 `flow view` 的链接都不同。",
         ),
     };
-    let mut answer = text(status, TEXT, said.to_owned());
+    let mut answer = text(status, TEXT, phrase.to_owned());
     // Other users of the machine keep no place.
     answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     answer

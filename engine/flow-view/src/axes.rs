@@ -9,7 +9,7 @@ use std::{
 use flow_core::{InstanceId, StepResult};
 use serde_json::Value;
 
-use crate::catalogue::{duration, number, quantity, said};
+use crate::catalogue::{duration, number, phrase, quantity};
 
 /// Maximum values of an axis in a heat map.
 const MOST: usize = 40;
@@ -76,8 +76,8 @@ pub(crate) fn draw(rows: &[Row<'_>], values: Vec<String>, wanted: &ChartRequest)
 /// The heading of a value, as in the table.
 fn heading(rows: &[Row<'_>], name: &str, lang: usize) -> String {
     match name {
-        TIME => said("time", &[])[lang].clone(),
-        name if rows.iter().any(|row| row.best.contains(name)) => said("best", &[name])[lang].clone(),
+        TIME => phrase("time", &[])[lang].clone(),
+        name if rows.iter().any(|row| row.best.contains(name)) => phrase("best", &[name])[lang].clone(),
         name => name.to_owned(),
     }
 }
@@ -190,7 +190,7 @@ impl Picture<'_> {
             let share = range.share(value);
             let mut tip = format!("{}: {}", of[0].result.label, self.show(value));
             if of.len() > 1 {
-                let _ = write!(tip, " ({})", said("mean-of", &[&of.len().to_string()])[self.wanted.lang]);
+                let _ = write!(tip, " ({})", phrase("mean-of", &[&of.len().to_string()])[self.wanted.lang]);
             }
             let is_short = self.value == TIME || ["ratio", "bytes"].contains(&&*self.unit);
             let shown = if is_short { self.show(value) } else { number(value) };
@@ -272,7 +272,7 @@ impl Picture<'_> {
         }
         if step > 1 {
             let [drawn, all] = [self.rows.len().div_ceil(step), self.rows.len()].map(|n| n.to_string());
-            let some = &said("some-of", &[&drawn, &all])[self.wanted.lang];
+            let some = &phrase("some-of", &[&drawn, &all])[self.wanted.lang];
             label(&mut out, "middle", self.wanted.width / 2.0, top + high + 20.0, some);
         }
         svg(self.wanted.width, top + high + 26.0, &out)

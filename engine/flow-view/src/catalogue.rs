@@ -12,7 +12,7 @@ static CATALOGUE: LazyLock<BTreeMap<String, BilingualText>> =
     LazyLock::new(|| serde_json::from_str(WORDS).unwrap_or_default());
 
 /// The words of a key, with values for `{0}`, `{1}`.
-pub(crate) fn said(key: &str, values: &[&str]) -> BilingualText {
+pub(crate) fn phrase(key: &str, values: &[&str]) -> BilingualText {
     let Some(both) = CATALOGUE.get(key) else { return same(&key.replace('_', " ")) };
     both.each_ref().map(|text| {
         let mut out = String::with_capacity(text.len());
@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn words_have_both_languages_and_places() {
-        assert_eq!(said("after-steps", &["a, b"]), ["decided after a, b", "在 a, b 之后决定"]);
-        assert_eq!(said("no_such_key", &[]), ["no such key", "no such key"]);
+        assert_eq!(phrase("after-steps", &["a, b"]), ["decided after a, b", "在 a, b 之后决定"]);
+        assert_eq!(phrase("no_such_key", &[]), ["no such key", "no such key"]);
         for (key, [en, zh]) in CATALOGUE.iter() {
             let places = |text: &str| (0..4).filter(|n| text.contains(&format!("{{{n}}}"))).collect::<Vec<_>>();
             assert!(!en.is_empty() && !zh.is_empty(), "{key}");

@@ -7,7 +7,7 @@ use flow_report::{Reasons, Words};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    catalogue::{self, BilingualText, said},
+    catalogue::{self, BilingualText, phrase},
     facts, sentences,
 };
 
@@ -141,20 +141,20 @@ fn about(start: &RunStart, words: &Words) -> Vec<BilingualText> {
         }
     }
     let fake =
-        if machine.fake_gpus { said("fake", &[]).map(|fake| format!(" ({fake})")) } else { BilingualText::default() };
+        if machine.fake_gpus { phrase("fake", &[]).map(|fake| format!(" ({fake})")) } else { BilingualText::default() };
     let gpus = models.into_iter().map(|(name, n)| match n {
         1 => fake.each_ref().map(|fake| format!("{name}{fake}")),
         n => fake.each_ref().map(|fake| format!("{n} × {name}{fake}")),
     });
     let mut all: Vec<BilingualText> = gpus.collect();
-    let cpus = if machine.cpus == 1 { said("cpu-1", &[]) } else { said("cpus-n", &[&machine.cpus.to_string()]) };
+    let cpus = if machine.cpus == 1 { phrase("cpu-1", &[]) } else { phrase("cpus-n", &[&machine.cpus.to_string()]) };
     all.push(cpus.map(|cpus| format!("{cpus} {}", machine.cpu_model)));
     all.extend(start.profile.as_ref().map(|(name, why)| {
         let why = LANGUAGES.map(|lang| words.plain_reasons(lang).profile(why));
-        let profile = said("profile", &[name]);
+        let profile = phrase("profile", &[name]);
         [0, 1].map(|lang| format!("{} ({})", profile[lang], why[lang]))
     }));
-    all.push(said("policy", &[&start.policy]));
+    all.push(phrase("policy", &[&start.policy]));
     all.extend(start.note.as_deref().map(catalogue::same));
     all
 }

@@ -3,7 +3,7 @@
 use flow_core::{Series, StepResult};
 use serde_json::{Value, json};
 
-use crate::catalogue::{BilingualText, bytes, duration, number, percent, said, same};
+use crate::catalogue::{BilingualText, bytes, duration, number, percent, phrase, same};
 
 /// A name and a value.
 type Fact = (BilingualText, BilingualText);
@@ -15,13 +15,13 @@ pub(crate) fn sections(result: &StepResult) -> Value {
         (same(name), same(&text))
     });
     let all = [("usage", usage(result)), ("circumstances", circumstances(result)), ("params", params.collect())];
-    all.into_iter().map(|(title, facts)| json!({"title": said(title, &[]), "facts": facts})).collect()
+    all.into_iter().map(|(title, facts)| json!({"title": phrase(title, &[]), "facts": facts})).collect()
 }
 
 /// The facts that have a value.
 fn known<const N: usize>(all: [(&str, Option<String>); N]) -> Vec<Fact> {
     let known = all.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
-    known.map(|(name, value)| (said(name, &[]), same(&value))).collect()
+    known.map(|(name, value)| (phrase(name, &[]), same(&value))).collect()
 }
 
 fn usage(result: &StepResult) -> Vec<Fact> {
@@ -49,14 +49,14 @@ pub(crate) fn load(result: &StepResult) -> Option<f64> {
 fn circumstances(result: &StepResult) -> Vec<Fact> {
     let seen = &result.circumstances;
     let mode = serde_json::to_value(seen.mode).unwrap_or_default();
-    let mut all = vec![(said("mode", &[]), said(mode.as_str().unwrap_or_default(), &[]))];
-    let [cpus, fake] = [said("cpus-n", &[&seen.host_cpus.to_string()]), said("fake", &[])];
+    let mut all = vec![(phrase("mode", &[]), phrase(mode.as_str().unwrap_or_default(), &[]))];
+    let [cpus, fake] = [phrase("cpus-n", &[&seen.host_cpus.to_string()]), phrase("fake", &[])];
     let machine = [0, 1].map(|lang| {
         let cpus = (!seen.cpu_model.is_empty()).then(|| format!("{} {}", cpus[lang], seen.cpu_model));
         let fake = if seen.fake_gpus { format!(" ({})", fake[lang]) } else { String::new() };
         seen.gpu_models.iter().cloned().chain(cpus).collect::<Vec<_>>().join(", ") + &fake
     });
-    all.extend((!machine[0].is_empty()).then(|| (said("machine", &[]), machine)));
+    all.extend((!machine[0].is_empty()).then(|| (phrase("machine", &[]), machine)));
     let stranger = |one: &flow_core::ForeignProcess| {
         format!("{} ({})", if one.name.is_empty() { "?" } else { &one.name }, bytes(one.memory))
     };
@@ -70,7 +70,7 @@ fn circumstances(result: &StepResult) -> Vec<Fact> {
     ]));
     all.extend(seen.revision.as_ref().map(|revision| {
         let short = revision.short().to_string();
-        (said("revision", &[]), if revision.dirty { said("dirty", &[&short]) } else { same(&short) })
+        (phrase("revision", &[]), if revision.dirty { phrase("dirty", &[&short]) } else { same(&short) })
     }));
     all.extend(seen.facts.iter().map(|(name, value)| (same(name), same(value))));
     all
@@ -78,18 +78,18 @@ fn circumstances(result: &StepResult) -> Vec<Fact> {
 
 /// The charts of what was measured over time: GPU loads, GPU memory, CPU cores.
 pub(crate) fn charts(series: &Series) -> Value {
-    let gpu = |name: &str| said("gpu", &[&name.chars().filter(char::is_ascii_digit).collect::<String>()]);
+    let gpu = |name: &str| phrase("gpu", &[&name.chars().filter(char::is_ascii_digit).collect::<String>()]);
     let lines = |is: &dyn Fn(&str) -> bool, factor: f64, named: &dyn Fn(&str) -> BilingualText| -> Vec<Value> {
         let found = series.samples.iter().filter(|(name, points)| is(name) && points.len() > 1);
         let scaled = |points: &[(f64, f64)]| points.iter().map(|(t, v)| (*t, v * factor)).collect::<Vec<_>>();
         found.map(|(name, points)| json!({"name": named(name), "points": scaled(points)})).collect()
     };
     let load = |name: &str| name.ends_with("_load") && !name.ends_with("memory_load");
-    let with = |key: &str, unit: &str| said(key, &[]).map(|words| format!("{words} ({unit})"));
+    let with = |key: &str, unit: &str| phrase(key, &[]).map(|words| format!("{words} ({unit})"));
     let all = [
         (with("load", "%"), lines(&load, 100.0, &gpu)),
         (with("memory-now", "GiB"), lines(&|name| name.ends_with("_memory"), 1.0 / f64::from(1 << 30), &gpu)),
-        (said("cores", &[]), lines(&|name| name == "cpu_cores", 1.0, &|_| said("cores", &[]))),
+        (phrase("cores", &[]), lines(&|name| name == "cpu_cores", 1.0, &|_| phrase("cores", &[]))),
     ];
     let drawn = all.into_iter().filter(|(_, lines)| !lines.is_empty());
     drawn.map(|(title, lines)| json!({"title": title, "lines": lines})).collect()

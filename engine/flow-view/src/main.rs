@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     match open(&arguments).and_then(|records| serve(records, &arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            say_error(&why);
+            print_error(&why);
             ExitCode::FAILURE
         }
     }
@@ -139,7 +139,7 @@ fn now() -> u64 {
 /// Prints the link. A reader that has gone does not end the page.
 fn announce(title: &str, listener: &Listener, link: &str) {
     let (port, host) = (listener.port, host());
-    let said = match &listener.file {
+    let phrase = match &listener.file {
         None => format!(
             "{title}: {link}\nfrom another machine: ssh -L {port}:127.0.0.1:{port} {host}, then open the link there\n"
         ),
@@ -148,10 +148,10 @@ fn announce(title: &str, listener: &Listener, link: &str) {
             file.display()
         ),
     };
-    let _ = io::stdout().write_all(format!("{said}Ctrl-C ends the page; the run continues\n").as_bytes());
+    let _ = io::stdout().write_all(format!("{phrase}Ctrl-C ends the page; the run continues\n").as_bytes());
 }
 
-fn say_error(why: &str) {
+fn print_error(why: &str) {
     let _ = writeln!(io::stderr(), "error: {why}");
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     axes::{self, ChartRequest, DrawnChart, Row, TIME},
-    catalogue::{said, same},
+    catalogue::{phrase, same},
     estimate::Estimate,
     events, facts,
     graph::Graph,
@@ -267,7 +267,7 @@ impl Record {
         let mut metrics: Vec<String> = self.metrics.iter().cloned().collect();
         self.sort(&mut metrics);
         let unread = self.source.unread();
-        let unread = (unread > 0).then(|| said("unread", &[&unread.to_string()]));
+        let unread = (unread > 0).then(|| phrase("unread", &[&unread.to_string()]));
         let mut head = json!({
             "metrics": metrics,
             "from": from, "next": from + new.len(), "all": self.events.len(), "now": now, "lives": self.lives,

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::catalogue::{BilingualText, said, same};
+use crate::catalogue::{BilingualText, phrase, same};
 
 /// Why an instance ran.
 pub(crate) fn why(why: &Value) -> BilingualText {
@@ -15,7 +15,7 @@ pub(crate) fn why(why: &Value) -> BilingualText {
         }
     }
     if let Some(more) = why["more"].as_u64().filter(|more| *more > 0) {
-        all.push(said("why-more", &[&more.to_string()]));
+        all.push(phrase("why-more", &[&more.to_string()]));
     }
     [0, 1].map(|lang| all.iter().map(|both| both[lang].as_str()).collect::<Vec<_>>().join("; "))
 }
@@ -26,15 +26,15 @@ fn reason_ran(kind: &str, of: &Value) -> BilingualText {
         "value" => {
             // The only value of its kind has no name: `command`.
             let name = of["name"].as_str().filter(|name| !name.is_empty()).or(of["kind"].as_str()).unwrap_or_default();
-            said("why-value", &[name, &text(&of["was"]), &text(&of["is"])])
+            phrase("why-value", &[name, &text(&of["was"]), &text(&of["is"])])
         }
-        "undecided" => said("why-undecided", &[&text(&of["group"])]),
-        "results" => said("why-results", &[&text(&of["of"])]),
+        "undecided" => phrase("why-undecided", &[&text(&of["group"])]),
+        "results" => phrase("why-results", &[&text(&of["of"])]),
         _ => {
             let parts = of.as_array().map_or(std::slice::from_ref(of), Vec::as_slice);
             let parts = parts.iter().map(|part| part.as_str().unwrap_or_default());
             let parts: Vec<&str> = parts.map(|part| part.strip_prefix("in/").unwrap_or(part)).collect();
-            said(&format!("why-{kind}"), &parts)
+            phrase(&format!("why-{kind}"), &parts)
         }
     }
 }
@@ -45,11 +45,11 @@ pub(crate) fn waits(of: &Value) -> BilingualText {
     if kind == "resources" {
         let short: Vec<BilingualText> = of["short"].as_array().into_iter().flatten().map(scarce).collect();
         let [en, zh] = [0, 1].map(|lang| short.iter().map(|both| both[lang].as_str()).collect::<Vec<_>>().join(", "));
-        return [said("wait-resources", &[&en])[0].clone(), said("wait-resources", &[&zh])[1].clone()];
+        return [phrase("wait-resources", &[&en])[0].clone(), phrase("wait-resources", &[&zh])[1].clone()];
     }
     let named = ["label", "run"].iter().find_map(|key| of[*key].as_str().map(str::to_owned));
     let labels = || ["running", "missing", "runs"].iter().find_map(|key| labels(&of[*key]));
-    said(&format!("wait-{kind}"), &[&named.or_else(labels).unwrap_or_default()])
+    phrase(&format!("wait-{kind}"), &[&named.or_else(labels).unwrap_or_default()])
 }
 
 /// `CPUs (2/4)`: a resource that is short, and how much of it is free.
@@ -61,7 +61,7 @@ fn scarce(one: &Value) -> BilingualText {
         "cpus" | "gpus" => format!(" ({}/{})", text(&one["available"]), text(&one["requested"])),
         _ => String::new(),
     };
-    said(&format!("r-{name}"), &[&gpu]).map(|words| words + &amount)
+    phrase(&format!("r-{name}"), &[&gpu]).map(|words| words + &amount)
 }
 
 /// The first label, and how many more there are.

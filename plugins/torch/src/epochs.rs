@@ -34,7 +34,7 @@ impl Epochs<'_> {
         let (attempt, last, grouped) =
             (self.attempt, self.options.all_epochs(), self.attempt.request().corun.is_some());
         for (epoch, score) in (1..).zip(&self.scores) {
-            tell(attempt, epoch, score);
+            report(attempt, epoch, score);
         }
         let first = self.scores.len() as u32 + 1;
         if first > 1 {
@@ -130,7 +130,7 @@ impl Epochs<'_> {
         let count = split.valid.len() as f64;
         let score = Score { train_loss, valid: (count > 0.0).then(|| (sums.loss / count, sums.right / count)) };
         if epoch <= all {
-            tell(attempt, epoch, &score);
+            report(attempt, epoch, &score);
         }
         attempt.epoch(epoch, started, now());
         attempt.log(format!("epoch {epoch}/{all}{frozen}{}, {rate:.0} images/s", score.words()));
@@ -150,7 +150,7 @@ impl Epochs<'_> {
 }
 
 /// How good the network was after an epoch.
-fn tell(attempt: &Attempt, epoch: u32, score: &Score) {
+fn report(attempt: &Attempt, epoch: u32, score: &Score) {
     let metric = |name: &str, value: f64, unit: &str| attempt.epoch_metric(name, value, unit, epoch, Summary::Last);
     metric("train_loss", score.train_loss, "");
     if let Some((loss, right)) = score.valid {

@@ -71,7 +71,7 @@ impl Form {
     /// Refuses images of a size that the network cannot take, in training or in inference.
     pub(crate) fn check_size(&self, training: bool) -> Result<(), String> {
         let Form { model, size, .. } = *self;
-        let (name, least) = (model.name(), model.least_size(training));
+        let (name, least) = (model.name(), model.min_size(training));
         if size < least {
             let why = match model {
                 Model::InceptionV3 if training => ", for its auxiliary head",
@@ -167,7 +167,7 @@ impl Model {
     }
 
     /// The smallest images that leave something for its last layers.
-    fn least_size(self, training: bool) -> u32 {
+    fn min_size(self, training: bool) -> u32 {
         match self {
             Model::Alexnet => 63,
             Model::Densenet121 => 29,
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn the_smallest_images_are_large_enough_and_smaller_ones_are_refused() {
         for model in [Model::Densenet121, Model::Googlenet, Model::InceptionV3, Model::Resnet18] {
-            let least = model.least_size(false);
+            let least = model.min_size(false);
             form(model, least).cost();
             let too_small = std::panic::catch_unwind(|| form(model, least - 1).cost());
             assert!(too_small.is_err() || least == 1, "{model:?} at {}", least - 1);

@@ -106,7 +106,7 @@ fn a_damaged_database_is_moved_aside_and_rebuilt_from_the_journals() {
         let store = open(dir.path()).unwrap_or_else(|error| panic!("at {at}: {error}"));
         if let Some(rebuilt) = store.rebuilt() {
             assert_eq!((rebuilt.results, rebuilt.runs), (300, 1));
-            assert!(rebuilt.aside.as_ref().unwrap().join("db").exists(), "the old one is kept");
+            assert!(rebuilt.moved_to.as_ref().unwrap().join("db").exists(), "the old one is kept");
             assert!(usable(&store), "at {at}, {len} bytes");
         }
         drop(store);
@@ -167,7 +167,7 @@ fn what_doctor_did_is_told() {
     let (store, found) = examine(dir.path(), true);
     let rebuilt = found.rebuilt.as_ref().unwrap();
     assert_eq!((rebuilt.results, rebuilt.runs), (3, 1));
-    assert!(rebuilt.aside.as_ref().unwrap().join("db").exists(), "the old one is kept");
+    assert!(rebuilt.moved_to.as_ref().unwrap().join("db").exists(), "the old one is kept");
     assert_eq!(found.journals, [("20260208-153012-3f2a".to_owned(), 1)]);
     let dropped: Vec<_> = found.dropped.iter().map(|(label, why)| (label.as_str(), why.as_str())).collect();
     let expected = [

@@ -106,7 +106,7 @@ impl SnapshotBasis {
         let rested = FinishedRun {
             key: Digest::of(b"key"),
             run: &run,
-            stood: stood(&artifacts),
+            results: stood(&artifacts),
             published: std::slice::from_ref(&report),
             summary: "22 cached".into(),
         };
@@ -203,7 +203,7 @@ fn a_file_changed_within_a_tick_of_the_clock_is_not_trusted() {
         inputs.hash_path(&file, false).unwrap();
         meanwhile();
         Snapshot::of(
-            FinishedRun { key, run: &run, stood: Vec::new(), published: &[], summary: String::new() },
+            FinishedRun { key, run: &run, results: Vec::new(), published: &[], summary: String::new() },
             &inputs,
             ended,
         )
@@ -229,18 +229,18 @@ fn what_stood_is_relied_on_as_long_as_nothing_else_was_recorded() {
     let run = record(&store, &result("train", 1), Value::Null);
     let inputs = Inputs::new(None, None, SystemTime::now());
     let all = stood(std::slice::from_ref(&artifact));
-    let rested = FinishedRun { key, run: &run, stood: all.clone(), published: &[], summary: String::new() };
+    let rested = FinishedRun { key, run: &run, results: all.clone(), published: &[], summary: String::new() };
     Snapshot::of(rested, &inputs, later()).save(store.dir(), "w").unwrap();
     let snapshot = Snapshot::load(store.dir(), "w").unwrap();
-    assert_eq!(snapshot.stood(&store, &key).unwrap(), all);
-    assert_eq!(snapshot.stood(&store, &Digest::of(b"other")).unwrap(), [], "another workflow, or another flow");
+    assert_eq!(snapshot.results(&store, &key).unwrap(), all);
+    assert_eq!(snapshot.results(&store, &Digest::of(b"other")).unwrap(), [], "another workflow, or another flow");
     fs::remove_file(store.objects().path(&artifact.digest)).unwrap();
-    assert_eq!(snapshot.stood(&store, &key).unwrap(), [], "an artifact is gone");
+    assert_eq!(snapshot.results(&store, &key).unwrap(), [], "an artifact is gone");
     let file = write(dir.path().join("weights"), "weights");
     store.objects().ingest(&file, dir.path()).unwrap();
-    assert_eq!(snapshot.stood(&store, &key).unwrap(), all, "and there again");
+    assert_eq!(snapshot.results(&store, &key).unwrap(), all, "and there again");
     record(&store, &result("other", 2), Value::Null);
-    assert_eq!(snapshot.stood(&store, &key).unwrap(), [], "somebody recorded something");
+    assert_eq!(snapshot.results(&store, &key).unwrap(), [], "somebody recorded something");
 }
 
 #[test]
@@ -257,12 +257,12 @@ fn what_stood_is_not_relied_on_where_another_run_went_on_at_the_same_time() {
     let all = stood(&[]);
     let leave = |store: &Store, run: &RunId| {
         let inputs = Inputs::new(None, None, SystemTime::now());
-        let rested = FinishedRun { key, run, stood: all.clone(), published: &[], summary: String::new() };
+        let rested = FinishedRun { key, run, results: all.clone(), published: &[], summary: String::new() };
         Snapshot::of(rested, &inputs, later()).save(store.dir(), &run.0).unwrap();
     };
     let stands = |id: &str| {
         let store = open(&path).unwrap();
-        Snapshot::load(store.dir(), id).unwrap().stood(&store, &key).unwrap() == all
+        Snapshot::load(store.dir(), id).unwrap().results(&store, &key).unwrap() == all
     };
     let (first, one, journal) = named("1");
     let (second, two, _journal) = named("2");

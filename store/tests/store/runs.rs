@@ -106,27 +106,27 @@ fn a_run_is_told_to_end_by_a_file_that_it_takes() {
     let store = StoreDir::create(dir.path()).unwrap();
     let run = store.run(&RunId("20260208-1".into()));
     run.create().unwrap();
-    assert_eq!((run.is_told_to_end(), run.take_end()), (false, None));
-    run.tell_to_end(EndRequest::Soon).unwrap();
-    run.tell_to_end(EndRequest::Soon).unwrap();
-    assert!(run.is_told_to_end());
+    assert_eq!((run.should_end(), run.take_end()), (false, None));
+    run.request_end(EndRequest::Soon).unwrap();
+    run.request_end(EndRequest::Soon).unwrap();
+    assert!(run.should_end());
     assert_eq!((run.take_end(), run.take_end()), (Some(EndRequest::Soon), None));
-    run.tell_to_end(EndRequest::Soon).unwrap();
-    run.tell_to_end(EndRequest::Now).unwrap();
-    assert_eq!((run.take_end(), run.is_told_to_end()), (Some(EndRequest::Now), false));
+    run.request_end(EndRequest::Soon).unwrap();
+    run.request_end(EndRequest::Now).unwrap();
+    assert_eq!((run.take_end(), run.should_end()), (Some(EndRequest::Now), false));
     let by_hand = std::os::unix::fs::chown(run.path(), Some(0), None).is_ok();
     if by_hand {
         let file = run.path().join("cancel");
         fs::write(&file, "").unwrap();
         std::os::unix::fs::chown(&file, Some(4711), None).unwrap();
         assert_eq!(run.take_end(), None, "somebody else's word");
-        run.tell_to_end(EndRequest::Soon).unwrap();
+        run.request_end(EndRequest::Soon).unwrap();
         assert_eq!(run.take_end(), Some(EndRequest::Soon), "which keeps nobody's own from being heard");
     } else {
         println!("not root: that others are not obeyed is not tested");
     }
     let gone = store.run(&RunId("20260208-2".into()));
-    assert!(gone.tell_to_end(EndRequest::Soon).is_err());
+    assert!(gone.request_end(EndRequest::Soon).is_err());
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_run_that_never_began_leaves_nothing() {
     let (store, run) = opened("20260208-1").unwrap();
     let folder = store.dir().run(&run);
     assert!(folder.path().is_dir(), "it can be told to end");
-    folder.tell_to_end(EndRequest::Now).unwrap();
+    folder.request_end(EndRequest::Now).unwrap();
     drop(store);
     let (store, run) = opened("20260208-2").unwrap();
     assert_eq!(store.dir().runs().unwrap(), [run]);

@@ -55,14 +55,14 @@ impl Cancel {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        folder.tell_to_end(if self.now { EndRequest::Now } else { EndRequest::Soon })?;
+        folder.request_end(if self.now { EndRequest::Now } else { EndRequest::Soon })?;
         let now = if self.now { " at once" } else { "" };
         output.line(format!(
             "run {run} has ended; flow is ending the steps that it left running{now}: {}",
             steps.join(", ")
         ))?;
         for _ in 0..LOOKS {
-            if !folder.is_told_to_end() || folder.kept().is_none() {
+            if !folder.should_end() || folder.kept().is_none() {
                 return Ok(ExitCode::SUCCESS);
             }
             thread::sleep(LOOK);
@@ -95,7 +95,7 @@ impl Cancel {
             return Err(CliError::failed(format!("run {run} belongs to {owner}; only they can end it"))
                 .hint(format!("ask them, or wait for it with `flow attach {run}`")));
         }
-        folder.tell_to_end(if self.now { EndRequest::Now } else { EndRequest::Soon }).map_err(|error| match error {
+        folder.request_end(if self.now { EndRequest::Now } else { EndRequest::Soon }).map_err(|error| match error {
             // It has just ended.
             StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 CliError::usage(format!("run {run} has just ended"))
@@ -105,7 +105,7 @@ impl Cancel {
         output.line(format!("asked run {run} to end{}", if self.now { " at once" } else { "" }))?;
         for _ in 0..LOOKS {
             let running = || place.living().is_ok_and(|living| living.iter().any(|one| one.run == *run));
-            if !folder.is_told_to_end() || !running() {
+            if !folder.should_end() || !running() {
                 return Ok(ExitCode::SUCCESS);
             }
             thread::sleep(LOOK);
@@ -117,7 +117,7 @@ impl Cancel {
 
 /// Says that a process has not reacted yet, and why.
 fn unheard(process: Option<&ProcessIdentity>) -> &'static str {
-    match process.filter(|process| process.standing() == Liveness::Alive) {
+    match process.filter(|process| process.liveness() == Liveness::Alive) {
         Some(process) if process.stopped().is_some() => "it will react when it resumes",
         Some(_) => "it will react soon; it is very busy",
         None => "it has not reacted yet",

@@ -46,7 +46,7 @@ pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> CommandRes
             // It ended at once: the workflow is invalid, or there is nothing to do. Its output is
             // printed here.
             let text = fs::read_to_string(&said).unwrap_or_default();
-            output.said(text.trim_end(), status.success())?;
+            output.forward(text.trim_end(), status.success())?;
             return Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)));
         }
         let living = store.living()?;

@@ -136,7 +136,7 @@ fn session(
 /// The session of `flow plan --run` and `flow predict --run`: the workflow on an imported run's
 /// machine, with its measurements. Without `--run` this is the default if there is no workflow here
 /// and only an imported run.
-pub(super) fn asked(
+pub(super) fn imported_session(
     global: &Global,
     run: Option<&str>,
     named: Option<&Path>,

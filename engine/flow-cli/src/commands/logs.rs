@@ -17,7 +17,7 @@ use flow_exec::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
 use flow_store::{Follow, RunDir, StoreDir};
 use nix::unistd::User;
 
-use super::past::PastRuns;
+use super::past_runs::PastRuns;
 use super::{CommandResult, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
@@ -28,7 +28,7 @@ use crate::screen::{Attempt, InstanceState, InstanceView, View};
 /// Interval at which a growing log is read.
 const LOOK: Duration = Duration::from_millis(200);
 /// Slurm is asked about the jobs of a killed run only once per so many reads.
-const ASK: u32 = 50;
+const READS_PER_QUERY: u32 = 50;
 
 /// Arguments of `flow logs`.
 #[derive(Debug, Args)]
@@ -105,14 +105,14 @@ fn nothing(dir: &RunDir, view: &View, step: &str) -> Result<CliError, CliError> 
         ));
     }
     let none = CliError::usage(format!("flow has no output of `{step}`"));
-    Ok(match elsewhere(dir, view, step)? {
+    Ok(match waiting_advice(dir, view, step)? {
         Some(where_) => none.hint(where_),
         None => none,
     })
 }
 
 /// Advice for a step that waits for another run with the same work.
-fn elsewhere(dir: &RunDir, view: &View, step: &str) -> Result<Option<String>, CliError> {
+fn waiting_advice(dir: &RunDir, view: &View, step: &str) -> Result<Option<String>, CliError> {
     let Some(status) = dir.status()?.filter(|_| dir.lives().is_some()) else { return Ok(None) };
     let labels: Vec<&str> = find(view, step)?.iter().map(|shown| &*shown.label).collect();
     let waiting = status.waiting.iter().filter(|waiting| labels.contains(&&*waiting.label));
@@ -149,14 +149,14 @@ fn print(mut file: &File, output: &mut Output) -> io::Result<()> {
     if let Some(gap) = left_out(file)? {
         output.program("", &mut file.take(gap.start))?;
         output.line("")?;
-        output.line(styled(NOTE, told(&gap)))?;
+        output.line(styled(NOTE, gap_notice(&gap)))?;
         file.seek(SeekFrom::Start(gap.end))?;
     }
     output.program("", &mut file)
 }
 
 /// Says that a part of a log was not kept.
-fn told(gap: &Range<u64>) -> String {
+fn gap_notice(gap: &Range<u64>) -> String {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let (gone, first, newest) = (mib(gap.end - gap.start), mib(FIRST), mib(NEWEST));
     format!("[{gone} MiB are missing here: flow keeps the first {first} MiB and the last {newest} MiB]")
@@ -212,7 +212,7 @@ fn follow(mut logged: LogPlaces<'_>, dir: &RunDir, step: &str, output: &mut Outp
         }
         let asked = find(&view, step)?;
         let labels: Vec<&str> = asked.iter().map(|shown| &*shown.label).collect();
-        let over = view.exit.is_some() || !living && !left.goes_on(&labels);
+        let over = view.exit.is_some() || !living && !left.is_running(&labels);
         let several = asked.len() > 1;
         let logs: Vec<Log> = asked.iter().flat_map(|shown| logged.of(&view, shown)).collect();
         let none = logs.is_empty();
@@ -250,7 +250,7 @@ struct OrphanedSteps<'a> {
 
 impl OrphanedSteps<'_> {
     /// Whether an instance with one of these labels is.
-    fn goes_on(&mut self, labels: &[&str]) -> bool {
+    fn is_running(&mut self, labels: &[&str]) -> bool {
         let is_asked = |left: Vec<String>| left.iter().any(|label| labels.contains(&&**label));
         if is_asked(flow_exec::going_on(self.store, self.dir)) {
             return true;
@@ -259,7 +259,7 @@ impl OrphanedSteps<'_> {
             return false;
         }
         // A job that was cancelled, or lost its node, records no end in its folder.
-        if self.looks.is_multiple_of(ASK) {
+        if self.looks.is_multiple_of(READS_PER_QUERY) {
             self.in_slurm = flow_exec::jobs_left(&[self.dir]).first() != Some(&Some(JobsLeft::default()));
         }
         self.looks += 1;
@@ -274,7 +274,7 @@ fn new_text(file: &Path, from: &mut u64, ended: bool) -> io::Result<Vec<u8>> {
         file.seek(SeekFrom::Start(*from))?;
         if let Some(gap) = left_out(&file)?.filter(|gap| *from < gap.end) {
             (&file).take(gap.start.saturating_sub(*from)).read_to_end(&mut before)?;
-            before.extend_from_slice(format!("\n{}\n", told(&gap)).as_bytes());
+            before.extend_from_slice(format!("\n{}\n", gap_notice(&gap)).as_bytes());
             *from = gap.end;
             file.seek(SeekFrom::Start(*from))?;
         }

@@ -19,9 +19,9 @@ pub(crate) mod hw;
 pub(crate) mod import;
 mod imported;
 pub(crate) mod init;
-mod left;
 pub(crate) mod logs;
-mod past;
+mod orphans;
+mod past_runs;
 pub(crate) mod plan;
 pub(crate) mod plugins;
 pub(crate) mod predict;
@@ -183,7 +183,7 @@ pub(crate) fn main() -> ExitCode {
     }
     let failed = |why: String| CliError::failed(why).report(&mut Output::plain());
     if let Command::Stay { .. } = &command {
-        return flow_exec::stay().unwrap_or_else(failed);
+        return flow_exec::supervise().unwrap_or_else(failed);
     }
     if let Command::Node { folder } = &command {
         return flow_exec::serve_node(folder).unwrap_or_else(failed);

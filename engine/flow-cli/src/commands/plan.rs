@@ -18,7 +18,7 @@ use flow_exec::{ForceRequest, Knowledge, PresentEnvironment, Session, SessionReq
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Map;
 
-use super::left::{self, OrphanStates, Progress};
+use super::orphans::{self, OrphanStates, Progress};
 use super::{CommandResult, imported, predict::takes};
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
@@ -60,10 +60,10 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let named = self.about.workflow.as_deref();
-        let there = imported::asked(global, self.run.as_deref(), named, &self.selection, output)?;
+        let there = imported::imported_session(global, self.run.as_deref(), named, &self.selection, output)?;
         if let Some((session, knowledge)) = there {
             let wanted = session.wanted(&self.targets)?;
-            let plan = flow_exec::plan_elsewhere(&session, &knowledge, &wanted);
+            let plan = flow_exec::plan_at_other_place(&session, &knowledge, &wanted);
             return print(
                 &session,
                 &knowledge,
@@ -128,7 +128,7 @@ fn print(
             let others = flow_exec::done_by_others(session, knowledge, wanted, plan)?;
             lines.extend(others.iter().map(|((run, user), labels)| done_twice(run, user, labels)));
             let ended = flow_exec::unwanted(session, knowledge, plan);
-            lines.extend(ended.iter().map(|of| format!("{} {}", styled(NOTE, "note:"), left::ends(of, set))));
+            lines.extend(ended.iter().map(|of| format!("{} {}", styled(NOTE, "note:"), orphans::ends(of, set))));
             let plugins = flow_exec::to_set_up(session, knowledge, plan);
             lines.extend((!plugins.is_empty()).then(|| {
                 let what = if plugins.len() == 1 { "plugin" } else { "plugins" };

@@ -11,7 +11,7 @@ use flow_store::{Objects, RunDir, StoreDir};
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::past::{AsRun, PastRuns};
+use super::past_runs::{AsRun, PastRuns};
 use super::shell::work_folder;
 use super::{CommandResult, find};
 use crate::args::{Global, OfRun};
@@ -77,7 +77,7 @@ impl Show {
                         why: why_it_ran(&result, &mut past, shown),
                         work: work_folder(&place, &view, shown).map(|(_, work)| work),
                     };
-                    for line in card(&shown.label, &result, &began, &objects, &TimeZone::system()) {
+                    for line in details(&shown.label, &result, &began, &objects, &TimeZone::system()) {
                         output.line(line)?;
                     }
                     if let Some(text) = made(&result, &objects, global.lang.as_deref())? {
@@ -211,7 +211,7 @@ fn made(result: &StepResult, objects: &Objects, lang: Option<&str>) -> Result<Op
 }
 
 /// Everything about a result.
-fn card(label: &str, result: &StepResult, began: &ResultOrigin, objects: &Objects, zone: &TimeZone) -> Vec<String> {
+fn details(label: &str, result: &StepResult, began: &ResultOrigin, objects: &Objects, zone: &TimeZone) -> Vec<String> {
     let mut out = vec![format!("{}  {}", styled(STRONG, label), styled(style(result), words::outcome(result.outcome)))];
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);

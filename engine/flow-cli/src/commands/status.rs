@@ -56,7 +56,7 @@ impl Status {
             let begins = |one: &LivingRun| matches!(one.dir.first_line(), Ok(None));
             if living.len() > 1 || living.first().is_some_and(begins) {
                 living.iter().try_for_each(|one| one_of_several(one, usize::MAX, output))?;
-                if let Some(line) = elsewhere(&place, &living) {
+                if let Some(line) = other_stores(&place, &living) {
                     output.line(line)?;
                 }
                 return Ok(ExitCode::SUCCESS);
@@ -64,7 +64,7 @@ impl Status {
             // It may have begun before another one that has ended.
             which = living.first().map(|one| one.run.to_string());
         }
-        let others = if self.of.run.is_none() { elsewhere(&place, &living) } else { None };
+        let others = if self.of.run.is_none() { other_stores(&place, &living) } else { None };
         let place = if which.is_none() { StoreLocation::of_workflow(global, &self.of, output)? } else { place };
         let (dir, mut view) = place.view(which.as_deref())?;
         if let Some(origin) = &view.imported {
@@ -88,7 +88,7 @@ impl Status {
         let goes_on = alive.is_some() || !living.is_empty();
         match (status, alive) {
             (Some(status), Some(alive)) => {
-                for line in standing(&status, &process_of(&alive), clock::unix_millis()) {
+                for line in active_run(&status, &process_of(&alive), clock::unix_millis()) {
                     output.line(line)?;
                 }
                 for said in &view.interruptions {
@@ -207,7 +207,7 @@ fn in_slurm(run: &RunId, jobs: Option<&JobsLeft>) -> String {
 }
 
 /// The runs of this machine with other stores, in one line.
-fn elsewhere(place: &StoreLocation, living: &[LivingRun]) -> Option<String> {
+fn other_stores(place: &StoreLocation, living: &[LivingRun]) -> Option<String> {
     // If the ledger is unusable, `flow queue` says why.
     let seen = ledger::look_at_machine().unwrap_or_default();
     let ours = |run: &str| {
@@ -233,7 +233,7 @@ fn one_of_several(one: &LivingRun, lines: usize, output: &mut Output) -> Result<
     let process = process_of(one);
     match one.dir.status()? {
         Some(status) => {
-            for line in standing(&status, &process, clock::unix_millis()).into_iter().take(lines) {
+            for line in active_run(&status, &process, clock::unix_millis()).into_iter().take(lines) {
                 output.line(line)?;
             }
         }
@@ -246,7 +246,7 @@ fn one_of_several(one: &LivingRun, lines: usize, output: &mut Output) -> Result<
 const SHOWN: usize = 24;
 
 /// An active run.
-fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
+fn active_run(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
     let since = |at: u64| now.saturating_sub(at) as f64 / 1e3;
     let mut out = vec![format!(
         "{} run {} ({}), {process}, for {}",
@@ -359,7 +359,7 @@ mod tests {
             }],
             waiting: vec![waiting("a", "table"), waiting("b", "table"), waiting("c", "dataset")],
         };
-        let lines = standing(&status, "process 123", 100_000);
+        let lines = active_run(&status, "process 123", 100_000);
         let lines: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
         feb08 run 20260208-153012-3f2a (workflows/feb08.yaml), process 123, for 1 min 40 s
@@ -408,7 +408,7 @@ mod tests {
             waiting: vec![],
         };
         let lines: Vec<String> =
-            standing(&status, "process 123", 0).iter().map(|line| crate::terminal::plain(line)).collect();
+            active_run(&status, "process 123", 0).iter().map(|line| crate::terminal::plain(line)).collect();
         assert_eq!(lines.len(), 2 + SHOWN + 1 + 3, "{lines:#?}");
         assert_eq!(lines[2].trim_end(), "  running  a[n=0]   0:00    1 GPU, 1 CPU, job 0 on node1");
         assert_eq!(lines[2 + SHOWN], "  running 76 more");

@@ -11,7 +11,7 @@ use flow_store::StoreDir;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
-use super::left::{self, OrphanStates, Progress};
+use super::orphans::{self, OrphanStates, Progress};
 use super::why_live::{going_on, later, lines, live};
 use super::why_then::step_of;
 use super::{CommandResult, audit, why_then};
@@ -81,7 +81,8 @@ impl Why {
         }
         let ids: Vec<InstanceId> = asked.iter().map(|item| item.id).collect();
         let asked: Vec<PlannedInstance<'_>> = asked.iter().map(|item| (label(item.id), &item.state)).collect();
-        let ReuseNotes { accepted, others, elsewhere } = ReuseNotes::of(&knowledge, &asked, &session.expansion)?;
+        let ReuseNotes { accepted, others, other_place: elsewhere } =
+            ReuseNotes::of(&knowledge, &asked, &session.expansion)?;
         for (reason, of) in &accepted {
             output.line(format!("{}: cached, kept by `flow accept`: {reason}", named(of)))?;
         }
@@ -231,7 +232,7 @@ struct ReuseNotes<'a> {
     /// were made.
     others: IndexMap<ReusedFrom<'a>, Vec<(&'a str, String)>>,
     /// Results that were made at another place than where the instances would run: whether that is Slurm.
-    elsewhere: IndexMap<bool, Vec<&'a str>>,
+    other_place: IndexMap<bool, Vec<&'a str>>,
 }
 
 impl<'a> ReuseNotes<'a> {
@@ -259,7 +260,7 @@ impl<'a> ReuseNotes<'a> {
                 // Only a node of Slurm has this fact.
                 let was_on_slurm = circumstances.facts.contains_key("node");
                 if let Some(on_slurm) = places.get(label).filter(|on_slurm| **on_slurm != was_on_slurm) {
-                    reused.elsewhere.entry(*on_slurm).or_default().push(label);
+                    reused.other_place.entry(*on_slurm).or_default().push(label);
                 }
                 accepted.into_iter().for_each(|reason| reused.accepted.entry(reason).or_default().push(label));
                 if made_as != *label {
@@ -300,7 +301,7 @@ fn answer(
     let mut alike: IndexMap<Value, IndexMap<Vec<String>, Vec<PlannedInstance<'_>>>> = IndexMap::new();
     for &(label, state) in asked {
         let mut said = match state {
-            State::GoesOn { since, .. } => vec![left::followed(since, progress(label))],
+            State::GoesOn { since, .. } => vec![orphans::followed(since, progress(label))],
             _ => explain(state, each),
         };
         said.extend(since(label, state));
@@ -365,7 +366,7 @@ fn explain(state: &State, whole: bool) -> Vec<String> {
             }));
             lines
         }
-        State::GoesOn { since, .. } => vec![left::followed(since, Progress::Running)],
+        State::GoesOn { since, .. } => vec![orphans::followed(since, Progress::Running)],
         State::After(steps) => vec![format!("{} {}", styled(NOTE, "decided after"), steps.join(", "))],
         State::MayRepeat { group, at_most } => {
             let while_ = format!("while the verdict on {group} is undecided, up to {at_most} runs of each");

@@ -11,7 +11,7 @@ use flow_core::{Digest, RunId};
 use flow_store::StoreDir;
 use indexmap::IndexMap;
 
-use super::past::PastRuns;
+use super::past_runs::PastRuns;
 use super::{CommandResult, find};
 use crate::args::Global;
 use crate::error::CliError;

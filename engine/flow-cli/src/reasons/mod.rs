@@ -1,9 +1,9 @@
 //! Words reasons for the terminal. Reasons that reports show as well come from the English
 //! catalogue, the others from here.
 
-mod alike;
 mod environment;
 mod estimates;
+mod similar;
 mod waits;
 mod why;
 
@@ -17,9 +17,9 @@ use flow_report::{Reasons, Words};
 
 use crate::words;
 
-pub(crate) use alike::{InstanceReason, SimilarReasons, alike};
 pub(crate) use environment::{difference, differences};
 pub(crate) use estimates::{estimate_source, ran_otherwise};
+pub(crate) use similar::{InstanceReason, SimilarReasons, alike};
 pub(crate) use waits::{queued, queued_alike, slurm_place, waits};
 pub(crate) use why::{reason, reason_within, whole_reason, why, why_within};
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::words;
 
 /// Fewer columns show too little of a value.
-const LEAST: usize = 10;
+const MIN_COLUMNS: usize = 10;
 /// The end of most short reasons.
 const CHANGED: &str = " changed";
 
@@ -81,7 +81,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
 /// The same in a limited number of columns, with the first difference. Without room for two values, it has the new one.
 pub(crate) fn reason_within(one: &Reason, columns: usize) -> String {
     // The room of each value: there may be two, and a name.
-    let room = [columns / 3, columns / 4, columns / 6].into_iter().filter(|longest| *longest >= LEAST);
+    let room = [columns / 3, columns / 4, columns / 6].into_iter().filter(|longest| *longest >= MIN_COLUMNS);
     let shorter = room.map(|longest| whole_reason(&one.clone().brief_within(longest)));
     let news = [columns / 2, columns / 3, columns / 4].map(|longest| new_value(&one.clone().brief_within(longest)));
     let mut forms = [reason(one)].into_iter().chain(shorter).chain(news.into_iter().flatten());

@@ -16,14 +16,14 @@ const VERB: usize = 14;
 pub(super) const FURTHER: usize = 7 + 2 + VERB + 1;
 
 /// Time, verb and subject.
-pub(super) fn said(view: &View, at: u64, style: Paint, verb: &str, what: &str) -> String {
+pub(super) fn event_text(view: &View, at: u64, style: Paint, verb: &str, what: &str) -> String {
     let at = styled(FAINT, format_args!("{:>7}", words::clock(view.elapsed(at))));
     format!("{at}  {} {what}", styled(style, format_args!("{verb:<VERB$}")))
 }
 
 /// The line of an event; `None` if it has no line.
 pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
-    let say = |style, verb: &str, what: String| Some(said(view, line.at, style, verb, &what));
+    let say = |style, verb: &str, what: String| Some(event_text(view, line.at, style, verb, &what));
     match &line.event {
         RunEvent::RunStarted(start) => {
             let mut words = format!("{} run {}", styled(STRONG, &start.workflow), start.run);

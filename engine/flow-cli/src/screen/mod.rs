@@ -2,12 +2,12 @@
 //! a live list, into a pipe one line per event, with `--json` the journal's own lines. Knows no
 //! store and no processes.
 
-mod crowd;
 mod estimate;
 mod frame;
+mod idle;
 mod lines;
 mod live;
-mod still;
+mod step_progress;
 mod summary;
 mod view;
 
@@ -35,8 +35,8 @@ pub(crate) struct Screen<'a> {
     /// The state so far.
     pub(crate) view: View,
     planned: bool,
-    crowds: crowd::StepProgress,
-    still: still::IdleNotice,
+    crowds: step_progress::StepProgress,
+    still: idle::IdleNotice,
     /// Plugins whose set-up was announced.
     setting_up: BTreeSet<String>,
     /// Earlier events are applied and not printed: milliseconds since 1970.
@@ -64,8 +64,8 @@ impl<'a> Screen<'a> {
             face,
             view: View::default(),
             planned: false,
-            crowds: crowd::StepProgress::default(),
-            still: still::IdleNotice::default(),
+            crowds: step_progress::StepProgress::default(),
+            still: idle::IdleNotice::default(),
             setting_up: BTreeSet::new(),
             since: 0,
         }
@@ -94,7 +94,7 @@ impl<'a> Screen<'a> {
                 self.output.raw(&text)?;
             }
             ScreenForm::Lines if draws && !self.output.quiet => {
-                if let Some(words) = self.still.tells(&self.view) {
+                if let Some(words) = self.still.line(&self.view) {
                     self.plan()?;
                     self.output.sentence(&words, lines::FURTHER)?;
                 }
@@ -120,7 +120,7 @@ impl<'a> Screen<'a> {
         }
         // Bars show running instances; only ends stay on a terminal.
         let shown = matches!(self.face, ScreenForm::Bars(_)) && matches!(line.event, RunEvent::Started { .. });
-        let tells = self.crowds.tells(&self.view, line) && !shown || self.output.verbose;
+        let tells = self.crowds.shows(&self.view, line) && !shown || self.output.verbose;
         let whole = self.crowds.whole(&self.view, line).filter(|_| !self.output.verbose && !self.output.quiet);
         let tells = tells && (!self.output.quiet || lines::is_trouble(line));
         if line.at < self.since {
@@ -128,7 +128,7 @@ impl<'a> Screen<'a> {
         }
         let own = if tells { event_line(&self.view, line) } else { None };
         if own.is_some() {
-            self.crowds.told(line.at);
+            self.crowds.note_shown(line.at);
         }
         own.into_iter().chain(whole).try_for_each(|words| self.say(&words))
     }

@@ -4,7 +4,8 @@ use flow_core::{AttemptId, JournalLine};
 use serde_json::{Value, json};
 
 use super::{
-    Length, RunEndDetails, View, crowd::StepProgress, estimate, event_line, lines, live, still::IdleNotice, summary,
+    Length, RunEndDetails, View, estimate, event_line, idle::IdleNotice, lines, live, step_progress::StepProgress,
+    summary,
 };
 
 const BEGAN: u64 = 1_770_564_612_000;
@@ -350,7 +351,7 @@ fn where_nothing_runs_for_a_while_it_is_said_once_what_is_waited_for() {
     let (mut still, mut out) = (IdleNotice::default(), Vec::new());
     let mut at = |view: &mut View, second: u64| {
         view.now = BEGAN + second * 1_000;
-        out.extend(still.tells(view).map(|line| plain(&line)));
+        out.extend(still.line(view).map(|line| plain(&line)));
     };
     (0..20).for_each(|second| at(&mut view, second));
     let waiting = std::mem::take(&mut view.waiting);
@@ -382,9 +383,9 @@ fn sweep(cached: u32, recorded: bool) -> String {
         event["at"] = json!(BEGAN + u64::from(at) * 1_000);
         let line: JournalLine = serde_json::from_value(event).unwrap();
         view.event(&line);
-        let (tells, whole) = (crowds.tells(&view, &line), crowds.whole(&view, &line));
+        let (tells, whole) = (crowds.shows(&view, &line), crowds.whole(&view, &line));
         let own = event_line(&view, &line).filter(|_| tells);
-        own.iter().for_each(|_| crowds.told(line.at));
+        own.iter().for_each(|_| crowds.note_shown(line.at));
         out.extend(own.into_iter().chain(whole).map(|words| plain(&words)));
     };
     let digest = "0".repeat(64);
@@ -448,7 +449,7 @@ fn that_no_profile_applies_is_not_said_of_a_run() {
     let remark = json!({"kind": "no_profile", "profiles": [["no_gpu", "machine.gpus == 0"]]});
     let line: JournalLine =
         serde_json::from_value(json!({"at": BEGAN, "event": "remarked", "remark": remark})).unwrap();
-    assert!(!StepProgress::default().tells(&View::default(), &line));
+    assert!(!StepProgress::default().shows(&View::default(), &line));
     let verbose = event_line(&View::default(), &line).map(|line| plain(&line)).unwrap();
     assert!(
         verbose.ends_with("note           no profile applies here: no_gpu is for `machine.gpus == 0`"),
@@ -465,7 +466,7 @@ fn failing(why: &[&str]) -> String {
         event["at"] = json!(BEGAN);
         let line: JournalLine = serde_json::from_value(event).unwrap();
         view.event(&line);
-        let (tells, whole) = (crowds.tells(&view, &line), crowds.whole(&view, &line));
+        let (tells, whole) = (crowds.shows(&view, &line), crowds.whole(&view, &line));
         let own = event_line(&view, &line).filter(|_| tells);
         out.extend(own.into_iter().chain(whole).map(|words| plain(&words)));
     };

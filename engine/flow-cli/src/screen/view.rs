@@ -130,7 +130,7 @@ pub(crate) struct Attempt {
     /// UUIDs of its GPUs.
     pub(crate) gpus: Vec<String>,
     /// The number of GPUs that its job requests from Slurm.
-    gpus_asked: u32,
+    gpus_requested: u32,
     pub(crate) cpus: u32,
     /// Its job waits in Slurm's queue.
     pub(crate) queued: bool,
@@ -195,7 +195,7 @@ impl View {
                     instance: *instance,
                     folder: folder.clone(),
                     gpus: gpus.clone(),
-                    gpus_asked: *gpus_asked,
+                    gpus_requested: *gpus_asked,
                     queued: *queued,
                     cpus: *cpus,
                     began: line.at,
@@ -388,7 +388,7 @@ impl View {
     pub(crate) fn holds(&self, attempt: &Attempt) -> String {
         let gpus: Vec<String> = attempt.gpus.iter().map(|uuid| self.gpu(uuid)).collect();
         let cpus = crate::words::count(attempt.cpus as usize, "CPU");
-        match (gpus.is_empty(), attempt.gpus_asked) {
+        match (gpus.is_empty(), attempt.gpus_requested) {
             (true, 0) => cpus,
             (true, asked) => format!("{}, {cpus}", crate::words::count(asked as usize, "GPU")),
             (false, _) => format!("GPU {}, {cpus}", gpus.join(",")),

@@ -23,7 +23,7 @@ use crate::{
     spec::{
         at::{PlacePart, Problems, Seg, YamlPath},
         step::Step,
-        typed::Repetitions,
+        typed_value::Repetitions,
     },
     verdict::AT_MOST,
 };

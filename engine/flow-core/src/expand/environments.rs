@@ -12,7 +12,7 @@ use crate::{
         raw::RawEnvironment,
         read::report,
         step::Step,
-        typed::{self, TypedResult},
+        typed_value::{self, TypedResult},
     },
 };
 
@@ -26,7 +26,7 @@ pub(super) fn declared(
     let mut found = BTreeMap::new();
     for RawEnvironment { name, provider, place, .. } in raw {
         let written = match place.eval(scope) {
-            Ok(value) => typed::path(&value).map_err(|wrong| report(problems, &place.at, wrong)),
+            Ok(value) => typed_value::path(&value).map_err(|wrong| report(problems, &place.at, wrong)),
             Err(error) => {
                 // A name that it cannot see is reported already.
                 if !problems.0.iter().any(|known| known.at.segs() == place.at.segs()) {
@@ -45,7 +45,7 @@ pub(super) fn declared(
 
 /// The value of `environment:`.
 pub(super) fn name(value: &Value) -> TypedResult<Option<Arc<str>>> {
-    if value.is_none() { Ok(None) } else { typed::text(value).map(|name| Some(name.into())) }
+    if value.is_none() { Ok(None) } else { typed_value::text(value).map(|name| Some(name.into())) }
 }
 
 /// The environment that an instance names, if there is one of this name.

@@ -29,7 +29,7 @@ use crate::{
     shell::Shell,
     spec::{
         at::{PlacePart, Problem, YamlPath},
-        typed,
+        typed_value,
     },
 };
 
@@ -52,7 +52,7 @@ impl Expansion {
         let evaluate =
             |template: &Template, key| template.eval(&scope).map_err(|e| self.unresolved(instance, template, key, e));
 
-        let env = typed::env(&evaluate(&plan.env, "env")?);
+        let env = typed_value::env(&evaluate(&plan.env, "env")?);
         let label = || instance.label.to_string();
         let env = env.map_err(|wrong| {
             let mistakes = Several(wrong.into_iter().map(variable_fault).collect());
@@ -302,15 +302,15 @@ pub(super) fn no_instance(id: InstanceId) -> Fault {
 }
 
 /// Under `env`, usually only the values of a mapping are known late.
-fn variable_fault(wrong: typed::ValueMistake) -> VariableFault {
+fn variable_fault(wrong: typed_value::ValueMistake) -> VariableFault {
     match wrong.what {
-        typed::MistakeKind::Type { found, expected, .. } if expected == typed::SCALAR => {
+        typed_value::MistakeKind::Type { found, expected, .. } if expected == typed_value::SCALAR => {
             VariableFault::VariableWrong { value: found }
         }
-        typed::MistakeKind::Type { found, expected, .. } => {
+        typed_value::MistakeKind::Type { found, expected, .. } => {
             VariableFault::VariableRefused { said: format!("found {found}, expected {expected}") }
         }
-        typed::MistakeKind::Other(what) => VariableFault::VariableRefused { said: what.to_string() },
+        typed_value::MistakeKind::Other(what) => VariableFault::VariableRefused { said: what.to_string() },
     }
 }
 

@@ -127,7 +127,7 @@ impl Expr {
     pub(crate) fn is_known_in(&self, scope: &Value) -> bool {
         let Some(scope) = scope.downcast_object_ref::<Scope>().filter(|_| self.has_branches()) else { return false };
         let asks = Arc::new(AtomicBool::new(false));
-        let scope = Scope { asks_for_steps: Some(Arc::clone(&asks)), ..scope.clone() };
+        let scope = Scope { step_reads: Some(Arc::clone(&asks)), ..scope.clone() };
         self.eval(&Value::from_object(scope)).is_ok() && !asks.load(Ordering::Relaxed)
     }
 

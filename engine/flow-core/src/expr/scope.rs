@@ -27,7 +27,7 @@ pub(crate) struct Scope {
     /// `seed`, unless a parameter or an axis has that name.
     pub(crate) seed: Option<u64>,
     /// Told when somebody looks for the results of other steps.
-    pub(crate) asks_for_steps: Option<Arc<AtomicBool>>,
+    pub(crate) step_reads: Option<Arc<AtomicBool>>,
 }
 
 impl Object for Scope {
@@ -44,7 +44,7 @@ impl Object for Scope {
             "machine" => self.machine.clone(),
             "inputs" => self.inputs.clone(),
             "steps" => {
-                if let Some(asks) = &self.asks_for_steps {
+                if let Some(asks) = &self.step_reads {
                     asks.store(true, Ordering::Relaxed);
                 }
                 self.steps.clone()

@@ -84,7 +84,11 @@ fn left_out(axes: &[String], seen: &[&Observation], now: &Programs) -> Vec<HeldO
     let told_without = |left_out: &dyn Fn(&[Coordinate]) -> bool| {
         let others = placed.iter().filter(|(at, _)| !left_out(at)).map(|(_, seen)| *seen);
         let surface = Surface::through(&scale, &others.collect::<Vec<_>>());
-        points.iter().filter(|point| left_out(&point[0].0)).flat_map(|point| told(point, &surface)).collect::<Vec<_>>()
+        points
+            .iter()
+            .filter(|point| left_out(&point[0].0))
+            .flat_map(|point| held_out_points(point, &surface))
+            .collect::<Vec<_>>()
     };
     // One of two says of the other what it likes.
     if points.len() <= 2 {
@@ -114,7 +118,7 @@ fn ends(axis: usize, points: &[&[PlacedObservation<'_>]]) -> impl Iterator<Item 
     [least, most].into_iter().filter(several)
 }
 
-fn told(point: &[PlacedObservation<'_>], surface: &Surface) -> Vec<HeldOutPoint> {
+fn held_out_points(point: &[PlacedObservation<'_>], surface: &Surface) -> Vec<HeldOutPoint> {
     let expected = surface.expect(&point[0].0);
     let checked = |quantity: Quantity| {
         let measured = median(point.iter().filter_map(|(_, seen)| quantity.measured(seen)).collect())?;

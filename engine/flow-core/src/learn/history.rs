@@ -11,7 +11,7 @@ use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
 use super::{
-    made::LazyValue,
+    lazy::LazyValue,
     observation::Observation,
     surface::{Programs, Scale, Surface, model_of},
 };
@@ -71,7 +71,7 @@ pub(super) struct OnAxes {
 
 /// Max instances of a step whose estimates are updated after a result: the first ones, and as many of the others in
 /// turn. If a sweep updated all waiting instances after each result, it would take quadratic time.
-const TOLD: usize = 64;
+const MAX_UPDATES: usize = 64;
 
 impl<'a> History<'a> {
     /// Nothing yet of these instances of a workflow, or of points that it does not have.
@@ -126,7 +126,7 @@ impl<'a> History<'a> {
     /// One attempt more, and what the scheduler is to know of it.
     pub fn learn(&mut self, of: InstanceId, result: &StepResult, waiting: &BTreeSet<InstanceId>) -> Vec<Event> {
         let priced = self.observe(of, result);
-        priced.into_iter().chain(self.tell(of, waiting)).collect()
+        priced.into_iter().chain(self.update(of, waiting)).collect()
     }
 
     /// One attempt more; what the scheduler is to know of what sharing a GPU costs.
@@ -143,10 +143,10 @@ impl<'a> History<'a> {
 
     /// New estimates for waiting instances of this step and of steps that do the same: for the first 64 at once, for
     /// the others in turn. Makes the surfaces that are not made yet ([`History::refits`]).
-    pub fn tell(&mut self, of: InstanceId, waiting: &BTreeSet<InstanceId>) -> Vec<Event> {
+    pub fn update(&mut self, of: InstanceId, waiting: &BTreeSet<InstanceId>) -> Vec<Event> {
         let expansion = self.expansion;
         let id = expansion.instances[of.index()].step;
-        let told = self.next_told(id, waiting).into_iter().chain(self.others_told(id, waiting));
+        let told = self.next_updates(id, waiting).into_iter().chain(self.other_updates(id, waiting));
         let told: Vec<InstanceId> = told.collect();
         let learned = |instance: InstanceId| Event::Learned {
             instance,
@@ -162,14 +162,14 @@ impl<'a> History<'a> {
 
     /// Instances to update now in other steps that do the same. The number of steps is limited, so thousands of steps
     /// cost no more.
-    fn others_told(&mut self, id: StepId, waiting: &BTreeSet<InstanceId>) -> Vec<InstanceId> {
+    fn other_updates(&mut self, id: StepId, waiting: &BTreeSet<InstanceId>) -> Vec<InstanceId> {
         let work = self.expansion.work_of(id);
         let Some((steps, turn)) = self.same_work.get(&work) else { return Vec::new() };
-        let next: Vec<StepId> = steps.iter().cycle().skip(*turn).take(steps.len().min(TOLD)).copied().collect();
+        let next: Vec<StepId> = steps.iter().cycle().skip(*turn).take(steps.len().min(MAX_UPDATES)).copied().collect();
         let (mut told, mut asked) = (Vec::new(), 0);
-        while asked < next.len() && told.len() < TOLD {
+        while asked < next.len() && told.len() < MAX_UPDATES {
             if next[asked] != id {
-                told.extend(self.next_told(next[asked], waiting));
+                told.extend(self.next_updates(next[asked], waiting));
             }
             asked += 1;
         }
@@ -180,15 +180,15 @@ impl<'a> History<'a> {
     }
 
     /// The instances of a step to update now.
-    fn next_told(&mut self, step: StepId, waiting: &BTreeSet<InstanceId>) -> Vec<InstanceId> {
+    fn next_updates(&mut self, step: StepId, waiting: &BTreeSet<InstanceId>) -> Vec<InstanceId> {
         let Range { start, end } = self.expansion.steps[step.index()].instances.clone();
-        let kin = |from: InstanceId| waiting.range(from..InstanceId(end.max(from.0))).copied().take(TOLD);
+        let kin = |from: InstanceId| waiting.range(from..InstanceId(end.max(from.0))).copied().take(MAX_UPDATES);
         let mut told: Vec<InstanceId> = kin(InstanceId(start)).collect();
         let Some(behind) = told.last().map(|last| InstanceId(last.0 + 1)) else { return told };
         let turn = &mut self.steps[step.index()].turn;
         let others: Vec<InstanceId> = kin(behind.max(*turn)).collect();
         // After the last one it is the first one's turn again.
-        *turn = others.get(TOLD - 1).map_or(InstanceId(0), |last| InstanceId(last.0 + 1));
+        *turn = others.get(MAX_UPDATES - 1).map_or(InstanceId(0), |last| InstanceId(last.0 + 1));
         told.extend(others);
         told
     }

@@ -506,7 +506,7 @@ fn what_is_made_aside_says_what_is_made_here() {
             aside.take_in(refit.make());
         }
         assert!(aside.refits(instance.id, &waiting).is_empty(), "{n}: nothing is left to be made");
-        assert_eq!(format!("{told:?}"), format!("{:?}", aside.tell(instance.id, &waiting)));
+        assert_eq!(format!("{told:?}"), format!("{:?}", aside.update(instance.id, &waiting)));
         assert!(aside.refits(instance.id, &waiting).is_empty(), "{n}: nothing was made");
     }
     assert!(made > 10, "{made}");

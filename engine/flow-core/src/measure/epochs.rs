@@ -138,7 +138,7 @@ impl ReportedNumbers {
     }
 
     /// It resumes from the checkpoint of an attempt that printed this, after the attempts already known.
-    pub(super) fn goes_on_from(&mut self, attempt: ReportedNumbers) {
+    pub(super) fn resume_from(&mut self, attempt: ReportedNumbers) {
         let values = attempt.metrics.into_iter().filter(|(_, numbers)| !numbers.mean).collect();
         self.earlier = all_attempts(&self.earlier, &values).into_owned();
     }

@@ -35,7 +35,7 @@ pub struct GpuLook {
     /// Share of the multiprocessors that foreign processes used since the last sample that had this figure.
     pub shared: Option<f64>,
     /// Foreign compute processes on the GPU.
-    pub strangers: Vec<ForeignProcess>,
+    pub foreign: Vec<ForeignProcess>,
 }
 
 /// A sample, without the fields that are only summed.
@@ -72,7 +72,7 @@ impl From<Sample> for SampleTuple {
 
 /// All samples of one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct OnCard {
+struct GpuRecord {
     uuid: String,
     last: f64,
     samples: Vec<Sample>,
@@ -94,7 +94,7 @@ struct OnCard {
 /// All samples of an attempt on its GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuSamples {
-    cards: Vec<OnCard>,
+    cards: Vec<GpuRecord>,
 }
 
 /// GPU figures of a result.
@@ -107,13 +107,13 @@ pub struct GpuFigures {
     /// Mean share that foreign processes used, of the GPU with most.
     pub shared: Option<f64>,
     /// Foreign compute processes on them.
-    pub strangers: Vec<ForeignProcess>,
+    pub foreign: Vec<ForeignProcess>,
 }
 
 impl GpuSamples {
     /// For an attempt that begins now on these GPUs.
     pub fn since(at: f64, uuids: impl IntoIterator<Item = String>) -> GpuSamples {
-        let card = |uuid| OnCard { uuid, last: at, ..OnCard::default() };
+        let card = |uuid| GpuRecord { uuid, last: at, ..GpuRecord::default() };
         GpuSamples { cards: uuids.into_iter().map(card).collect() }
     }
 
@@ -149,7 +149,7 @@ impl GpuSamples {
             (None, None) => {}
         }
         card.pcie = card.pcie.max(seen.pcie);
-        for stranger in seen.strangers {
+        for stranger in seen.foreign {
             let known = card.strangers.entry(stranger.pid).or_insert_with(|| stranger.clone());
             known.memory = known.memory.max(stranger.memory);
         }
@@ -192,13 +192,13 @@ impl GpuSamples {
     pub fn figures(&self, windows: &[Window]) -> GpuFigures {
         let seen = self.cards.iter().filter(|card| card.looks > 0);
         let gpus: Vec<GpuUsage> = seen.map(|card| card.usage(windows)).collect();
-        let energies: Vec<f64> = self.cards.iter().filter_map(OnCard::energy).collect();
+        let energies: Vec<f64> = self.cards.iter().filter_map(GpuRecord::energy).collect();
         let shared = self.cards.iter().filter_map(|card| card.mean(windows, |s| s.shared)).reduce(f64::max);
         GpuFigures {
             energy_j: (!gpus.is_empty() && energies.len() == self.cards.len()).then(|| energies.iter().sum()),
             gpus,
             shared,
-            strangers: self.cards.iter().flat_map(|card| card.strangers.values().cloned()).collect(),
+            foreign: self.cards.iter().flat_map(|card| card.strangers.values().cloned()).collect(),
         }
     }
 
@@ -220,7 +220,7 @@ impl GpuSamples {
     }
 }
 
-impl OnCard {
+impl GpuRecord {
     fn usage(&self, windows: &[Window]) -> GpuUsage {
         let mean = |value: fn(&Sample) -> Option<f64>| self.mean(windows, value);
         GpuUsage {

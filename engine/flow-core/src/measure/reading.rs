@@ -45,11 +45,11 @@ pub fn sum_up(reported: &ReportedNumbers, seen: AttemptSamples<'_>, result: &mut
     let load = host.load(&gathered.spans);
     (circumstances.foreign_cpu, circumstances.cpu_saturated) = (load.foreign_cpu, load.cpu_saturated);
     let figures = gpus.figures(&gathered.spans);
-    (circumstances.strangers, circumstances.gpu_shared) = (figures.strangers, figures.shared);
+    (circumstances.strangers, circumstances.gpu_shared) = (figures.foreign, figures.shared);
     let host_cpus = circumstances.host_cpus;
     result.usage = host.usage(std::mem::take(&mut result.usage), &gathered.spans, host_cpus);
     (result.usage.gpus, result.usage.energy_j) = (figures.gpus, figures.energy_j);
-    if !result.tells_gpu_load() {
+    if !result.has_gpu_load() {
         result.usage.gpus.iter_mut().for_each(GpuUsage::forget_loads);
     }
     let usage = &mut result.usage;
@@ -84,14 +84,14 @@ pub fn read_again(
         printed.begins(record.began);
         let own = record.earlier.and_then(|earlier| log.len().checked_sub(usize::try_from(earlier).ok()?));
         let (log, earlier) = log.split_at(own.unwrap_or(log.len()));
-        printed.goes_on_from(&metrics.stdout, earlier, &mut reported);
+        printed.resume_from(&metrics.stdout, earlier, &mut reported);
         let mut released = record.released;
         for (at, lines) in record.lines(log).filter(|_| !metrics.stdout.is_empty()) {
             // Output read at the moment of the release was printed before it.
             if let Some(release) = released.take_if(|release| *release < at) {
                 printed.is_released(release);
             }
-            printed.hear(&metrics.stdout, lines.into_iter(), at, &mut reported);
+            printed.read_lines(&metrics.stdout, lines.into_iter(), at, &mut reported);
         }
         if !metrics.stdout.is_empty() {
             reported.skips(record.unread());

@@ -115,7 +115,7 @@ impl EventFile {
     }
 
     /// Whether its epochs are known: from a scalar, or as the steps of its tags.
-    pub fn tells_epochs(&self) -> bool {
+    pub fn has_epochs(&self) -> bool {
         self.by_epoch || !self.epochs.is_empty()
     }
 }

@@ -104,7 +104,7 @@ pub struct MetricRow {
 impl Metrics {
     /// The metrics that there will be, if all of them are declared here and none come from a file.
     pub fn names(&self) -> Option<Vec<String>> {
-        let timed = self.stdout.iter().any(Pattern::tells_epochs).then_some("epoch_time");
+        let timed = self.stdout.iter().any(Pattern::has_epochs).then_some("epoch_time");
         let names: BTreeSet<&str> = self.stdout.iter().flat_map(Pattern::names).chain(timed).collect();
         self.files.is_empty().then(|| names.into_iter().map(str::to_owned).collect())
     }

@@ -105,7 +105,7 @@ pub(super) fn read_start<'t>(text: &'t str, asked: NumberForm<'_>) -> Result<(Nu
         // `1:30 h` is not 90 s, and `12:30 PM` is a time of the day.
         let has_unit =
             |word: regex::Captures<'_>| time(&word[1]).is_some() || ["am", "AM", "pm", "PM"].contains(&&word[1]);
-        if goes_on(rest, false) || WORD.captures(rest).is_some_and(has_unit) {
+        if continues(rest, false) || WORD.captures(rest).is_some_and(has_unit) {
             return Err(NotRead::NotANumber);
         }
         return Ok((seconds(clock_seconds(&clock))?, rest));
@@ -126,7 +126,7 @@ pub(super) fn read_start<'t>(text: &'t str, asked: NumberForm<'_>) -> Result<(Nu
         return bare().map(|(number, _)| (number, behind));
     }
     let Some(word) = WORD.captures(rest) else {
-        return if goes_on(rest, asked == NumberForm::Key) { Err(NotRead::NotANumber) } else { bare() };
+        return if continues(rest, asked == NumberForm::Key) { Err(NotRead::NotANumber) } else { bare() };
     };
     let (printed, behind) = (&word[1], &rest[word[0].len()..]);
     let names_next = !is_attached && NAMES.is_match(behind);
@@ -239,7 +239,7 @@ fn ends(behind: &str) -> bool {
 }
 
 /// Whether the number does not end here, or is part of something else.
-fn goes_on(behind: &str, is_key: bool) -> bool {
+fn continues(behind: &str, is_key: bool) -> bool {
     let Some(first) = behind.chars().next() else { return false };
     let next = behind.trim_start_matches(|c| SEPARATORS.contains(c)).chars().next();
     match first {

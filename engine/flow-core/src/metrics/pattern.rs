@@ -40,7 +40,7 @@ impl Capture {
         self.name == EPOCH || self.name == STEP
     }
 
-    fn asked(&self) -> NumberForm<'_> {
+    fn form(&self) -> NumberForm<'_> {
         match &self.unit {
             _ if self.is_key() => NumberForm::Key,
             Some(unit) => NumberForm::In(unit),
@@ -134,7 +134,7 @@ impl Pattern {
     }
 
     /// Whether it has the epoch of a line, or of the lines below it.
-    pub fn tells_epochs(&self) -> bool {
+    pub fn has_epochs(&self) -> bool {
         self.captures.iter().any(|capture| capture.name == EPOCH)
     }
 
@@ -191,9 +191,9 @@ impl Pattern {
                 let at = found.get(n + 1)?;
                 let (text, behind) = (at.as_str(), &line[at.start()..]);
                 Some(if capture.closed {
-                    (capture, text, number::read(text, capture.asked()))
+                    (capture, text, number::read(text, capture.form()))
                 } else {
-                    let read = number::read_start(behind, capture.asked()).map(|(number, _)| number);
+                    let read = number::read_start(behind, capture.form()).map(|(number, _)| number);
                     (capture, number::found(behind), read)
                 })
             };

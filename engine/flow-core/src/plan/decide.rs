@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
-use super::{Context, Force, Lookup, LookupKeys, ReusableResult, again::again, standing_for, unfit};
+use super::{Context, Force, Lookup, LookupKeys, ReusableResult, again::again, reused_as, unfit};
 use crate::fingerprint::{Parts, Provider, Subject, walk};
 use crate::reason::{Cause, Fault};
 use crate::why::{Reason, UnfitReason, compare, name_accepted};
@@ -26,7 +26,7 @@ pub enum Decision {
     },
     /// An earlier run of the workflow used this result, and it is still valid.
     Stands {
-        standing: ReusableResult,
+        reusable: ReusableResult,
         /// Its result, if something reads it.
         result: Option<Arc<StepResult>>,
     },
@@ -58,7 +58,7 @@ impl Decision {
     pub fn reused(&self) -> Option<Outcome> {
         match self {
             Decision::Reuse { result, .. } => Some(result.outcome),
-            Decision::Stands { standing, .. } => Some(standing.outcome),
+            Decision::Stands { reusable: standing, .. } => Some(standing.outcome),
             Decision::Run { .. } | Decision::NotNeeded { .. } | Decision::Refused { .. } => None,
         }
     }
@@ -75,7 +75,7 @@ pub fn decide(
 ) -> Vec<Decision> {
     match FingerprintedUnit::of(context, ids, settled, lookup, force) {
         Ok(unit) => {
-            lookup.ahead(&unit.sought().collect::<Vec<_>>());
+            lookup.ahead(&unit.lookups().collect::<Vec<_>>());
             unit.decide(lookup)
         }
         Err(MissingFingerprint::As(decisions)) => decisions,
@@ -128,7 +128,7 @@ impl<'a> FingerprintedUnit<'a> {
         let instances = &context.expansion.instances;
         loop {
             let unit = FingerprintedUnit::of_read(context, ids, settled, lookup, force);
-            let asked = settled.asked();
+            let asked = settled.requested();
             if asked.is_empty() {
                 return unit.map_err(MissingFingerprint::As);
             }
@@ -136,9 +136,9 @@ impl<'a> FingerprintedUnit<'a> {
             let unread: BTreeSet<InstanceId> = asked.into_iter().chain(needs).collect();
             let unread = unread.into_iter().filter_map(|id| Some((&instances[id.index()], settled.unread(id)?)));
             let (unread, fingerprints): (Vec<&Instance>, Vec<Digest>) = unread.unzip();
-            for (instance, result) in unread.into_iter().zip(lookup.stood(&fingerprints)) {
+            for (instance, result) in unread.into_iter().zip(lookup.previous_results(&fingerprints)) {
                 match result.filter(|result| unfit(result, instance).is_none()) {
-                    Some(result) => settled.read(instance.id, standing_for(result, instance)),
+                    Some(result) => settled.read(instance.id, reused_as(result, instance)),
                     None => return Err(MissingFingerprint::Gone(instance.label.to_string())),
                 }
             }
@@ -187,7 +187,7 @@ impl<'a> FingerprintedUnit<'a> {
     }
 
     /// The lookups that it needs; none if it is forced.
-    pub(super) fn sought(&self) -> impl Iterator<Item = LookupKeys<'_>> {
+    pub(super) fn lookups(&self) -> impl Iterator<Item = LookupKeys<'_>> {
         self.members.iter().filter(|_| !self.forced).map(|Member { instance, fingerprint, attempt, .. }| LookupKeys {
             fingerprint: *fingerprint,
             attempt: *attempt,
@@ -265,7 +265,7 @@ struct Candidate {
 impl Candidate {
     fn reuse(self, instance: &Instance) -> Option<Decision> {
         let Candidate { parts, result, read_again, .. } = self;
-        let stands = |result| Arc::new(standing_for(result, instance));
+        let stands = |result| Arc::new(reused_as(result, instance));
         result.map(|result| Decision::Reuse { result: stands(result), parts, read_again })
     }
 
@@ -284,7 +284,7 @@ fn find(
     lookup: &mut dyn Lookup,
     forced: bool,
 ) -> Result<Candidate, Refusal> {
-    let since = lookup.goes_on(instance, &fingerprint, &attempt);
+    let since = lookup.running_in(instance, &fingerprint, &attempt);
     if forced {
         let reasons = vec![since.map_or(Reason::Forced, Reason::Collects)];
         return Ok(Candidate { fingerprint, attempt, parts, result: None, read_again: None, reasons });

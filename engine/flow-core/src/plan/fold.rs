@@ -136,7 +136,7 @@ pub fn parts(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Look
 }
 
 /// The same for a run that follows at once: `found` receives the reused results, so that they need no second lookup.
-/// [Unchanged results](Lookup::stands) are not even looked up once, unless an instance that is not unchanged reads them.
+/// [Unchanged results](Lookup::unchanged_result) are not even looked up once, unless an instance that is not unchanged reads them.
 pub fn plan_of_run(
     context: &Context<'_>,
     wanted: &[InstanceId],
@@ -156,7 +156,7 @@ pub fn plan_of_run(
         let mut fold = Fold::new(context, wanted, force, trusting);
         if wanted.iter().all(|&id| fold.decide(id, lookup, &mut find)) {
             fold.look_up(lookup, &mut find);
-            found.append(&mut fold.known.standing());
+            found.append(&mut fold.known.unchanged());
             return fold.end(wanted).0;
         }
     }
@@ -228,9 +228,9 @@ impl<'a> Fold<'a> {
         if self.states[id.index()].is_some() || self.is_next.contains(&id) {
             return true; // Decided together with the first of its group.
         }
-        if let Some(stands) = self.stands(instance, lookup) {
+        if let Some(stands) = self.unchanged_result(instance, lookup) {
             self.states[id.index()] = Some(State::from(&stands));
-            self.known.standing[id.index()] = Some(stands);
+            self.known.reusable[id.index()] = Some(stands);
             return true;
         }
         let together = together(expansion, instance);
@@ -276,7 +276,7 @@ impl<'a> Fold<'a> {
     /// Looks up the collected units.
     fn look_up(&mut self, lookup: &mut dyn Lookup, adjust: &mut Adjust<'_>) {
         let next = std::mem::take(&mut self.next);
-        lookup.ahead(&next.iter().flat_map(FingerprintedUnit::sought).collect::<Vec<_>>());
+        lookup.ahead(&next.iter().flat_map(FingerprintedUnit::lookups).collect::<Vec<_>>());
         for unit in next {
             let ids: Vec<InstanceId> = unit.ids().collect();
             let decisions = unit.decide(lookup);
@@ -310,7 +310,7 @@ impl<'a> Fold<'a> {
     }
 
     /// The unchanged result of an instance: each of its needs is also unchanged, or settled by the workflow itself.
-    fn stands(&self, instance: &Instance, lookup: &mut dyn Lookup) -> Option<ReusableResult> {
+    fn unchanged_result(&self, instance: &Instance, lookup: &mut dyn Lookup) -> Option<ReusableResult> {
         let expansion = self.context.expansion;
         // Built-in results are published, and quickly made.
         let step = &expansion.steps[instance.step.index()];
@@ -325,9 +325,9 @@ impl<'a> Fold<'a> {
         }
         let as_before = |need: &Need| {
             let on = need.on.index();
-            self.known.standing[on].is_some() || expansion.instances[on].settled().is_some()
+            self.known.reusable[on].is_some() || expansion.instances[on].settled().is_some()
         };
-        if instance.needs.iter().all(as_before) { lookup.stands(instance) } else { None }
+        if instance.needs.iter().all(as_before) { lookup.unchanged_result(instance) } else { None }
     }
 }
 
@@ -377,8 +377,8 @@ fn names(expansion: &Expansion, ids: &BTreeSet<InstanceId>) -> Vec<String> {
 pub(super) struct PlanResults {
     read: Vec<bool>,
     results: Vec<OnceCell<Arc<StepResult>>>,
-    standing: Vec<Option<ReusableResult>>,
-    asked: AskedResults,
+    reusable: Vec<Option<ReusableResult>>,
+    requested: AskedResults,
 }
 
 impl PlanResults {
@@ -393,17 +393,17 @@ impl PlanResults {
         PlanResults {
             read,
             results: vec![OnceCell::new(); count],
-            standing: vec![None; count],
-            asked: AskedResults::default(),
+            reusable: vec![None; count],
+            requested: AskedResults::default(),
         }
     }
 
     /// The unchanged results, with those that were read.
-    fn standing(&mut self) -> BTreeMap<InstanceId, Decision> {
-        let results = self.results.iter_mut().zip(&self.standing).enumerate();
+    fn unchanged(&mut self) -> BTreeMap<InstanceId, Decision> {
+        let results = self.results.iter_mut().zip(&self.reusable).enumerate();
         let decisions = results.filter_map(|(id, (result, standing))| {
             let (standing, result) = (standing.clone()?, result.take());
-            Some((InstanceId(id as u32), Decision::Stands { standing, result }))
+            Some((InstanceId(id as u32), Decision::Stands { reusable: standing, result }))
         });
         decisions.collect()
     }
@@ -420,7 +420,7 @@ impl PlanResults {
                 }
                 state
             }
-            Decision::Stands { standing, .. } => State::from(&standing),
+            Decision::Stands { reusable: standing, .. } => State::from(&standing),
             Decision::Run { reasons, .. } => State::Run(reasons),
             Decision::NotNeeded { cause } => State::NotNeeded { cause },
             Decision::Refused { outcome, cause } => {
@@ -439,25 +439,25 @@ impl PlanResults {
 impl SettledResults for PlanResults {
     fn result(&self, id: InstanceId) -> Option<&StepResult> {
         if self.unread(id).is_some() {
-            self.asked.ask(id);
+            self.requested.request(id);
         }
         self.results[id.index()].get().map(|result| &**result)
     }
 
     fn late(&self, id: InstanceId) -> LateResult {
         match self.unread(id) {
-            Some(_) => LateResult::Unread(id, self.asked.clone()),
+            Some(_) => LateResult::Unread(id, self.requested.clone()),
             None => LateResult::Read(self.results[id.index()].get().cloned()),
         }
     }
 
     fn unread(&self, id: InstanceId) -> Option<Digest> {
-        let standing = self.standing[id.index()].as_ref().filter(|_| self.results[id.index()].get().is_none());
+        let standing = self.reusable[id.index()].as_ref().filter(|_| self.results[id.index()].get().is_none());
         standing.map(|standing| standing.fingerprint)
     }
 
-    fn asked(&self) -> BTreeSet<InstanceId> {
-        self.asked.take()
+    fn requested(&self) -> BTreeSet<InstanceId> {
+        self.requested.take()
     }
 
     fn read(&self, id: InstanceId, result: StepResult) {

@@ -19,7 +19,7 @@ pub use accept::{AcceptAnswer, AcceptedDifferences, NotAccepted, accept};
 pub use decide::{Decision, decide};
 pub use fold::{Item, Plan, State, parts, plan, plan_of_run};
 pub use force::Force;
-pub use reuse::{ReusableResult, standing_for, unfit};
+pub use reuse::{ReusableResult, reused_as, unfit};
 pub use without::without_attempt;
 
 use crate::fingerprint::{Parts, Tree};
@@ -71,7 +71,7 @@ pub trait Lookup {
     /// The result that the last run of this workflow used for the instance, if its inputs are unchanged and nothing was
     /// recorded since. It is reused without a new fingerprint if everything the instance needs is reused in the same
     /// way.
-    fn stands(&mut self, _instance: &Instance) -> Option<ReusableResult> {
+    fn unchanged_result(&mut self, _instance: &Instance) -> Option<ReusableResult> {
         None
     }
 
@@ -115,7 +115,7 @@ pub trait Lookup {
     /// The dead run that started this instance, if its attempt still runs, or has ended and its result is not in the
     /// store. A batch job is found by the result's fingerprint, a local attempt by its own. It is adopted instead of
     /// started again, even if the instance is forced or has an older result.
-    fn goes_on(&mut self, _instance: &Instance, _fingerprint: &Digest, _attempt: &Digest) -> Option<RunId> {
+    fn running_in(&mut self, _instance: &Instance, _fingerprint: &Digest, _attempt: &Digest) -> Option<RunId> {
         None
     }
 
@@ -124,8 +124,8 @@ pub trait Lookup {
         false
     }
 
-    /// The results behind [unchanged ones](Lookup::stands), by fingerprint. Their artifacts are known to exist.
-    fn stood(&mut self, of: &[Digest]) -> Vec<Option<StepResult>> {
+    /// The results behind [unchanged ones](Lookup::unchanged_result), by fingerprint. Their artifacts are known to exist.
+    fn previous_results(&mut self, of: &[Digest]) -> Vec<Option<StepResult>> {
         of.iter().map(|fingerprint| self.result(fingerprint).ok().flatten()).collect()
     }
 

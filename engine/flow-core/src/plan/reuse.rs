@@ -58,7 +58,7 @@ pub fn unfit(result: &StepResult, instance: &Instance) -> Option<UnfitReason> {
 }
 
 /// A result as reused for an instance: with the instance's present label and axes.
-pub fn standing_for(result: StepResult, instance: &Instance) -> StepResult {
+pub fn reused_as(result: StepResult, instance: &Instance) -> StepResult {
     StepResult {
         label: instance.label.to_string(),
         axes: (*instance.axes).clone(),

@@ -140,7 +140,7 @@ impl Lookup for World {
         Ok(Tree { digest: Digest::of(self.content[&*input.path].as_bytes()), manifest: None })
     }
 
-    fn stands(&mut self, instance: &Instance) -> Option<ReusableResult> {
+    fn unchanged_result(&mut self, instance: &Instance) -> Option<ReusableResult> {
         let from = RunId("20260208-153012-3f2a".into());
         let standing =
             ReusableResult { fingerprint: Digest::of(instance.label.as_bytes()), outcome: Outcome::Ok, from };
@@ -268,7 +268,7 @@ struct UnreadResults {
 impl SettledResults for UnreadResults {
     fn result(&self, id: InstanceId) -> Option<&StepResult> {
         if self.unread(id).is_some() {
-            self.asked.ask(id);
+            self.asked.request(id);
         }
         self.read.get()
     }
@@ -284,7 +284,7 @@ impl SettledResults for UnreadResults {
         (id == InstanceId(0) && self.read.get().is_none()).then(|| Digest::of(b"a"))
     }
 
-    fn asked(&self) -> BTreeSet<InstanceId> {
+    fn requested(&self) -> BTreeSet<InstanceId> {
         self.asked.take()
     }
 

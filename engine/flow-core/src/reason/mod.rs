@@ -6,11 +6,11 @@ mod batch;
 mod builtin_fault;
 mod cause;
 mod caveat;
+mod disturbance;
 mod fault;
 mod files;
 mod lack;
 mod publish;
-mod spoiled;
 mod store_action;
 mod texts;
 mod waits;
@@ -24,6 +24,7 @@ pub use batch::{BatchEnd, NoResumeReason};
 pub use builtin_fault::{AxesHint, BuiltinFault, Expected, Hint, TraceFault, Unit};
 pub use cause::{Cause, ExitHint, Memory, ProcessEnd};
 pub use caveat::Caveat;
+pub use disturbance::{Damage, Disturbance};
 pub use fault::{
     BodyFault, ExprFault, Fault, FileFault, FileKind, FoundValue, GpuFault, NameList, ParameterFault, Several,
     StartFault, StoreFault, VariableFault,
@@ -31,7 +32,6 @@ pub use fault::{
 pub use files::{FolderFault, NoMetrics, Refusal, UnmatchedPattern};
 pub use lack::Lack;
 pub use publish::WithheldReason;
-pub use spoiled::{Damage, Disturbance};
 pub use store_action::StoreAction;
 pub use texts::Texts;
 pub use waits::{Labels, Occupant, PeerConflict, Resource, ResourceShortage, Waits};

@@ -2,7 +2,7 @@
 //! expressions, tables and reports read them.
 
 mod circumstances;
-mod kept;
+mod kept_output;
 mod numbers;
 mod usage;
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 pub use circumstances::{Circumstances, CorunGpus, CorunWindow, ForeignProcess, GpuSharing, Mode, Revision};
-pub use kept::{KeptInput, KeptOutput};
+pub use kept_output::{KeptInput, KeptOutput};
 pub(crate) use numbers::not_finite;
 pub use numbers::{Metric, Point, Series, TimedEpoch};
 pub(crate) use usage::Phases;
@@ -97,7 +97,7 @@ pub const GPU_LOAD_SPAN: f64 = 1.0;
 impl StepResult {
     /// Whether the counted epochs were long enough for a GPU load. Over a shorter time, the driver's value includes the
     /// time before.
-    pub(crate) fn tells_gpu_load(&self) -> bool {
+    pub(crate) fn has_gpu_load(&self) -> bool {
         let epochs = self.metrics.get("epoch_time").and_then(|time| Some(time.value * f64::from(time.epochs?)));
         epochs.is_none_or(|whole| whole >= GPU_LOAD_SPAN)
     }

@@ -31,7 +31,7 @@ impl Core {
     pub(super) fn exclusivity(&self, id: InstanceId) -> Exclusivity {
         let node = self.node(id);
         match (node.task.corun, node.demand.machine_alone) {
-            _ if node.demand.batch || node.goes_on => Exclusivity::Batch,
+            _ if node.demand.batch || node.is_joined => Exclusivity::Batch,
             (Some(_), _) => Exclusivity::Group(node.unit),
             (None, true) => Exclusivity::Nobody,
             (None, false) => Exclusivity::Anyone { gpus_alone: node.demand.gpus_alone },
@@ -42,11 +42,11 @@ impl Core {
     /// back.
     pub(super) fn admit(&self, unit: InstanceId) -> Option<Vec<Placement>> {
         let placements = self.place_on(&self.feasibility.now, unit)?;
-        self.leaves_room(unit, &placements).then_some(placements)
+        self.leaves_enough(unit, &placements).then_some(placements)
     }
 
     /// Whether the reserved unit still has what it needs at its start if this unit starts now.
-    fn leaves_room(&self, unit: InstanceId, placements: &[Placement]) -> bool {
+    fn leaves_enough(&self, unit: InstanceId, placements: &[Placement]) -> bool {
         let Some(reserved) = self.reservation.as_ref().filter(|r| r.unit != unit) else { return true };
         if self.is_in_time(unit) {
             return true;

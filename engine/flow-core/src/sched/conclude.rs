@@ -58,7 +58,7 @@ impl Core {
                     out.push(Action::Discard { instance, attempt, retry_at });
                     self.node_mut(instance).attained = Span(0);
                     // This run starts the next attempt itself.
-                    self.node_mut(instance).goes_on = false;
+                    self.node_mut(instance).is_joined = false;
                     if retry_at > self.now {
                         self.set(instance, TaskState::Paused { until: retry_at });
                     }

@@ -101,7 +101,7 @@ impl Demand {
     }
 
     /// Memory reserved on a GPU of this size. It must be free if others of this run are on the GPU.
-    pub(super) fn on_card(&self, total: u64) -> u64 {
+    pub(super) fn on_gpu(&self, total: u64) -> u64 {
         match self.gpu_memory {
             GpuMemory::Declared(bytes) => bytes,
             GpuMemory::Learned(bytes) => bytes.saturating_add(margin(total)).min(total),
@@ -111,11 +111,11 @@ impl Demand {
 
     /// Memory that must be free on a GPU without others of this run. A learned peak only avoids GPUs that foreign
     /// processes fill: a peak that fits needs no margin here, and one from a larger GPU is ignored.
-    pub(super) fn on_empty_card(&self, total: u64) -> u64 {
+    pub(super) fn on_empty_gpu(&self, total: u64) -> u64 {
         match self.gpu_memory {
             GpuMemory::Learned(bytes) if bytes <= total => bytes,
             GpuMemory::Learned(_) => margin(total),
-            GpuMemory::Declared(_) | GpuMemory::Unknown => self.on_card(total),
+            GpuMemory::Declared(_) | GpuMemory::Unknown => self.on_gpu(total),
         }
     }
 

@@ -75,7 +75,7 @@ pub struct Shortage {
     /// Holders in this run, by start.
     pub held_by: Vec<Holder>,
     /// Held by foreign processes; bytes of a GPU.
-    pub strangers: u64,
+    pub foreign: u64,
     /// Held by other runs on the machine.
     pub elsewhere: u64,
     /// Held back for requests of other runs that are served first.
@@ -95,7 +95,7 @@ impl Shortage {
     /// Held by nobody yet.
     fn of(resource: Resource<GpuId>, requested: u64, available: u64, total: u64) -> Shortage {
         let (strangers, elsewhere, ahead) = (0, 0, 0);
-        Shortage { resource, requested, available, total, held_by: Vec::new(), strangers, elsewhere, ahead }
+        Shortage { resource, requested, available, total, held_by: Vec::new(), foreign: strangers, elsewhere, ahead }
     }
 }
 
@@ -158,7 +158,7 @@ impl Core {
         if !running.is_empty() && !batch && (matches!(class, Class::Group(_)) || self.node(unit).demand.machine_alone) {
             return WaitState::Others(running);
         }
-        if let Some(elsewhere) = self.kept_elsewhere(class) {
+        if let Some(elsewhere) = self.blocked_by_peers(class) {
             return WaitState::OtherRuns(elsewhere);
         }
         if !self.class_fits(ledger, class) {
@@ -239,7 +239,7 @@ impl Core {
                 });
                 short.push(Shortage {
                     held_by: held_by.collect(),
-                    strangers: gpu.state.strangers.min(gpu.state.memory),
+                    foreign: gpu.state.strangers.min(gpu.state.memory),
                     ahead: u64::from(gpu.kept),
                     ..Shortage::of(resource, gpu.wanted(demand), gpu.free(), gpu.state.memory)
                 });

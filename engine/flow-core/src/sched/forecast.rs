@@ -72,7 +72,7 @@ impl Future {
     fn begin(&mut self, known: &BTreeMap<AttemptId, Time>) {
         // Sharing on trial teaches nothing here.
         let devices = self.scheduler.core().limits.sharing.devices.clone();
-        self.tell(Event::InterferenceLearned { devices, trial: Vec::new() });
+        self.apply(Event::InterferenceLearned { devices, trial: Vec::new() });
         let running: Vec<AttemptId> = self.scheduler.core().live.keys().copied().collect();
         for attempt in running {
             let end = known.get(&attempt).copied().or_else(|| self.expected_end(attempt));
@@ -81,7 +81,7 @@ impl Future {
         let recording = |state| matches!(state, TaskState::Recording { .. });
         let nodes = self.scheduler.core().nodes.iter().filter(|node| recording(node.state));
         let recorded: Vec<InstanceId> = nodes.map(|node| node.task.instance).collect();
-        recorded.into_iter().for_each(|instance| self.tell(Event::Recorded { instance }));
+        recorded.into_iter().for_each(|instance| self.apply(Event::Recorded { instance }));
     }
 
     /// Goes on to the next instant at which something happens. Returns false if nothing more does.
@@ -91,23 +91,23 @@ impl Future {
         self.now = self.now.max(next);
         while self.ends.first().is_some_and(|(at, _)| *at <= self.now) {
             let Some((_, attempt)) = self.ends.pop_first() else { break };
-            self.tell(Event::Exited { attempt, outcome: Outcome::Ok, spoiled: false });
+            self.apply(Event::Exited { attempt, outcome: Outcome::Ok, spoiled: false });
         }
         if self.scheduler.next_wake().is_some_and(|wake| wake <= self.now) {
-            self.tell(Event::Tick);
+            self.apply(Event::Tick);
         }
         true
     }
 
-    fn tell(&mut self, event: Event) {
+    fn apply(&mut self, event: Event) {
         let mut actions = Vec::new();
         self.scheduler.handle(self.now, event, &mut actions);
         for action in actions {
             match action {
                 Action::LookUp { instances } => instances
                     .into_iter()
-                    .for_each(|instance| self.tell(Event::Answered { instance, answer: Answer::Miss })),
-                Action::Record { instance, .. } => self.tell(Event::Recorded { instance }),
+                    .for_each(|instance| self.apply(Event::Answered { instance, answer: Answer::Miss })),
+                Action::Record { instance, .. } => self.apply(Event::Recorded { instance }),
                 Action::Start { attempt, instance, placement } => {
                     let Some(to) = self.expected_end(attempt) else { continue };
                     self.ends.insert((to, attempt));

@@ -146,7 +146,7 @@ impl Core {
             }
         }
         if group.window == Window::Over || group.window == Window::Open && all {
-            going_on.retain(|attempt| !self.live[attempt].stopped && self.live[attempt].goes_on());
+            going_on.retain(|attempt| !self.live[attempt].stopped && self.live[attempt].is_running());
             going_on.iter().for_each(|attempt| {
                 if let Some(live) = self.live.get_mut(attempt) {
                     live.stopped = true;

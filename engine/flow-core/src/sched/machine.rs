@@ -36,7 +36,7 @@ impl Scheduler {
             Event::Answered { instance, answer } => core.answered(instance, answer, out),
             Event::Started { attempt } => core.started(attempt),
             Event::SpawnFailed { attempt } => core.ended(attempt, Outcome::Failed, false, out),
-            Event::Elsewhere { attempt } => core.elsewhere(attempt, out),
+            Event::Elsewhere { attempt } => core.defer(attempt, out),
             Event::Ready { attempt } => core.ready(attempt, out),
             Event::Sufficed { attempt } => core.sufficed(attempt, out),
             Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),
@@ -160,7 +160,7 @@ impl Core {
     /// An attempt of the unit from an earlier run still runs. The next decision joins it, whatever else waits.
     pub(super) fn go_on(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
         for member in self.members(unit).to_vec() {
-            self.node_mut(member).goes_on = true;
+            self.node_mut(member).is_joined = true;
         }
         self.to_join.push(unit);
         self.wait(unit, out);
@@ -176,12 +176,12 @@ impl Core {
     }
 
     /// Another run does this unit, so this run started nothing and no exit will follow. The unit is looked up again.
-    fn elsewhere(&mut self, attempt: AttemptId, out: &mut Vec<Action>) {
+    fn defer(&mut self, attempt: AttemptId, out: &mut Vec<Action>) {
         let Some(live) = self.live.get(&attempt) else { return };
         let instances = self.members(self.node(live.instance).unit).to_vec();
         for &member in &instances {
             self.set(member, TaskState::Asked);
-            self.node_mut(member).goes_on = false;
+            self.node_mut(member).is_joined = false;
         }
         out.push(Action::LookUp { instances });
     }
@@ -242,7 +242,7 @@ impl Core {
         for (class, units) in waiting {
             let Some(outcome) = self.never_fits(class) else { continue };
             for unit in units {
-                if matches!(self.node(unit).state, TaskState::Waiting { .. }) && !self.node(unit).goes_on {
+                if matches!(self.node(unit).state, TaskState::Waiting { .. }) && !self.node(unit).is_joined {
                     let members = self.members(unit).to_vec();
                     self.give_up(&members, outcome, None, out);
                 }
@@ -280,7 +280,7 @@ impl Core {
 
     /// Looks up every unit whose needs are settled.
     fn look_up(&mut self, out: &mut Vec<Action>) {
-        for unit in std::mem::take(&mut self.to_ask) {
+        for unit in std::mem::take(&mut self.to_look_up) {
             let instances = self.members(unit).to_vec();
             if self.node(unit).state == TaskState::Pending {
                 for &member in &instances {
@@ -307,7 +307,7 @@ impl Core {
         }
         if self.ending != Ending::No {
             self.give_up(&members, Outcome::Cancelled, self.blame_for_ending(), out);
-        } else if let Some(outcome) = self.never_fits(self.class(unit)).filter(|_| !self.node(unit).goes_on) {
+        } else if let Some(outcome) = self.never_fits(self.class(unit)).filter(|_| !self.node(unit).is_joined) {
             self.give_up(&members, outcome, None, out);
         }
     }

@@ -61,9 +61,9 @@ pub struct Head {
     /// Higher goes first.
     pub priority: i64,
     /// Its request.
-    pub asks: MachineShare,
+    pub request: MachineShare,
     /// The GPUs of ours that it may have.
-    pub cards: Vec<GpuId>,
+    pub gpus: Vec<GpuId>,
 }
 
 /// A place in the order in which runs are served. The smallest is first.
@@ -83,7 +83,7 @@ impl QueuePosition {
 
 /// Holders of a run's GPUs before a decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CardHolders {
+pub struct GpuHolders {
     /// GPUs that its own steps use.
     pub ours: BTreeSet<GpuId>,
     /// Those of other flows.
@@ -124,12 +124,12 @@ pub struct PeerLoad {
 
 impl PeerLoad {
     /// Only the GPUs of other flows.
-    pub fn on(cards: &CardHolders) -> PeerLoad {
+    pub fn on(cards: &GpuHolders) -> PeerLoad {
         PeerLoad { gpus: cards.theirs.clone(), ..PeerLoad::default() }
     }
 
     /// The sum for a run at this position.
-    pub fn facing(own: QueuePosition, rivals: &[PeerRun], cards: &CardHolders) -> PeerLoad {
+    pub fn facing(own: QueuePosition, rivals: &[PeerRun], cards: &GpuHolders) -> PeerLoad {
         let mut others = PeerLoad::on(cards);
         let mut ahead: Vec<(QueuePosition, &Head)> = Vec::new();
         for rival in rivals {
@@ -139,7 +139,7 @@ impl PeerLoad {
         }
         ahead.sort_by_key(|(turn, _)| *turn);
         for (_, head) in ahead {
-            others.ahead.add(&MachineShare { attempts: 1, ..head.asks });
+            others.ahead.add(&MachineShare { attempts: 1, ..head.request });
             others.keep(head, &cards.ours);
         }
         others
@@ -148,9 +148,9 @@ impl PeerLoad {
     /// Keeps as many GPUs for a head as it asks for: free ones, then ours. On those of other flows we start nothing anyway.
     fn keep(&mut self, head: &Head, ours: &BTreeSet<GpuId>) {
         let open = |card: &&GpuId| !self.kept.contains(card) && (ours.contains(card) || !self.gpus.contains(card));
-        let mut open: Vec<GpuId> = head.cards.iter().filter(open).copied().collect();
+        let mut open: Vec<GpuId> = head.gpus.iter().filter(open).copied().collect();
         open.sort_by_key(|card| ours.contains(card));
-        self.kept.extend(open.into_iter().take(head.asks.gpus as usize));
+        self.kept.extend(open.into_iter().take(head.request.gpus as usize));
     }
 
     /// No head is before this run's.
@@ -212,7 +212,7 @@ impl Shift {
     }
 
     /// How much this run may start before the heads ahead, given its holdings.
-    pub fn room(&self, now: Time, holds: &MachineShare) -> MachineShare {
+    pub fn available(&self, now: Time, holds: &MachineShare) -> MachineShare {
         if now >= self.until {
             return MachineShare::default();
         }
@@ -234,5 +234,5 @@ pub struct BlockedUnit {
     /// The highest priority of its members.
     pub priority: i64,
     /// Its request.
-    pub asks: MachineShare,
+    pub request: MachineShare,
 }

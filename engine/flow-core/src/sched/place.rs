@@ -215,7 +215,7 @@ impl Allocations {
         let room = cards().map(Gpu::free).min().unwrap_or(0);
         let gpu_memory = match demand.gpu_memory {
             GpuMemory::Unknown => room,
-            _ => cards().map(|gpu| demand.on_card(gpu.state.memory)).max().unwrap_or(0).min(room),
+            _ => cards().map(|gpu| demand.on_gpu(gpu.state.memory)).max().unwrap_or(0).min(room),
         };
         Some(Placement { gpus, cpus: demand.cpus, gpu_memory, memory: demand.memory, trial })
     }

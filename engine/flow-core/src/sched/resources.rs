@@ -81,7 +81,7 @@ impl Gpu {
 
     /// Free memory that a demand requires here.
     pub(super) fn wanted(&self, demand: &Demand) -> u64 {
-        if self.is_empty() { demand.on_empty_card(self.state.memory) } else { demand.on_card(self.state.memory) }
+        if self.is_empty() { demand.on_empty_gpu(self.state.memory) } else { demand.on_gpu(self.state.memory) }
     }
 }
 

@@ -27,7 +27,7 @@ impl Core {
             self.set(id, TaskState::Settled { outcome, fine, blame });
         }
         for &id in ids {
-            self.tell_dependents(id, out);
+            self.notify_dependents(id, out);
         }
         for &id in ids {
             self.end_after_failure(id, out);
@@ -107,7 +107,7 @@ impl Core {
 
     /// Walks from a settled instance to its dependents: each has one need less, or is skipped in turn. Not recursive,
     /// because chains can be long.
-    pub(super) fn tell_dependents(&mut self, id: InstanceId, out: &mut Vec<Action>) {
+    pub(super) fn notify_dependents(&mut self, id: InstanceId, out: &mut Vec<Action>) {
         let mut settled = vec![id];
         while let Some(id) = settled.pop() {
             let TaskState::Settled { fine, blame, .. } = self.node(id).state else { continue };
@@ -132,7 +132,7 @@ impl Core {
             let unit = node.unit;
             self.node_mut(unit).open -= 1;
             if self.node(unit).open == 0 {
-                self.to_ask.push(unit);
+                self.to_look_up.push(unit);
             }
         }
     }

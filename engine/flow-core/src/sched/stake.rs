@@ -39,8 +39,8 @@ impl Scheduler {
         if core.wants_alone(core.class(unit)) && !drains() {
             return None;
         }
-        let (priority, asks) = (core.priority(unit), core.asks(unit));
-        Some(BlockedUnit { unit, since, priority, asks })
+        let (priority, asks) = (core.priority(unit), core.request(unit));
+        Some(BlockedUnit { unit, since, priority, request: asks })
     }
 
     /// The highest priority of the units that may start. It gives the run its turn when [`Self::held_up`] is `None`.
@@ -51,7 +51,7 @@ impl Scheduler {
     }
 
     /// Whether a unit could start if it had room.
-    pub fn wants_room(&self) -> bool {
+    pub fn could_start(&self) -> bool {
         let core = self.core();
         !core.queue.order.is_empty() || !core.fresh.is_empty()
     }
@@ -110,7 +110,7 @@ impl Core {
         self.members(unit).iter().map(|&m| self.node(m).task.priority).max().unwrap_or(0)
     }
 
-    fn asks(&self, unit: InstanceId) -> MachineShare {
+    fn request(&self, unit: InstanceId) -> MachineShare {
         let class = self.class(unit);
         let mut asks = MachineShare { exclusive: self.wants_alone(class), ..MachineShare::default() };
         let same = self.group(unit).is_some_and(|group| group.mode != CorunGpus::Own);
@@ -129,7 +129,7 @@ impl Core {
     }
 
     /// How other runs keep units of a class from starting, whatever room there is.
-    pub(super) fn kept_elsewhere(&self, class: Class) -> Option<PeerConflict> {
+    pub(super) fn blocked_by_peers(&self, class: Class) -> Option<PeerConflict> {
         let PeerLoad { holds, ahead, .. } = &self.feasibility.now.others;
         let alone = self.wants_alone(class);
         if holds.exclusive {

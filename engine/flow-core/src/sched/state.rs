@@ -103,7 +103,7 @@ pub(super) struct Node {
     pub(super) alone_since: bool,
     pub(super) retry_alone: bool,
     /// Its attempt from an earlier run still runs, and is joined.
-    pub(super) goes_on: bool,
+    pub(super) is_joined: bool,
     /// Its place in the queue, if it is queued.
     pub(super) key: Option<Key>,
 }
@@ -151,12 +151,12 @@ pub(super) struct RunningAttempt {
 
 impl RunningAttempt {
     /// It was not told to end, and has not ended.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         self.killed.is_none() && !self.collecting
     }
 
     pub(super) fn is_at_barrier(&self) -> bool {
-        self.ready && self.goes_on()
+        self.ready && self.is_running()
     }
 }
 
@@ -221,7 +221,7 @@ pub(super) struct Core {
     /// Units that began to wait since the last decision. The policy ranks them in the next one.
     pub(super) fresh: Vec<InstanceId>,
     /// Units whose needs are settled, to be looked up.
-    pub(super) to_ask: Vec<InstanceId>,
+    pub(super) to_look_up: Vec<InstanceId>,
     pub(super) live: BTreeMap<AttemptId, RunningAttempt>,
     pub(super) next_attempt: u32,
     pub(super) timers: BTreeSet<(Time, Timer)>,
@@ -252,7 +252,7 @@ impl Core {
             group_units: BTreeMap::new(),
             queue: Queue::default(),
             fresh: Vec::new(),
-            to_ask: Vec::new(),
+            to_look_up: Vec::new(),
             live: BTreeMap::new(),
             next_attempt: 0,
             timers: BTreeSet::new(),

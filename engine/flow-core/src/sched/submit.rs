@@ -33,7 +33,7 @@ impl Core {
                 repeated: false,
                 alone_since: false,
                 retry_alone: false,
-                goes_on: false,
+                is_joined: false,
                 key: None,
             });
         }
@@ -54,13 +54,13 @@ impl Core {
         for &id in &new {
             let node = self.node(id);
             if node.state == TaskState::Pending && node.unit == id && node.open == 0 {
-                self.to_ask.push(id);
+                self.to_look_up.push(id);
             }
         }
         for (id, blame) in blocked {
             if self.node(id).state == TaskState::Pending {
                 let skipped = self.block(id, blame, out);
-                skipped.into_iter().for_each(|id| self.tell_dependents(id, out));
+                skipped.into_iter().for_each(|id| self.notify_dependents(id, out));
             }
         }
         self.give_up_broken_groups(first, out);

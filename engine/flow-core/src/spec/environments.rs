@@ -8,7 +8,7 @@ use super::{
     raw::{File, RawEnvironment},
     read::Reader,
     step::{Action, Step},
-    typed,
+    typed_value,
 };
 use crate::{Diagnostic, EnvironmentProvider, expr::Template};
 
@@ -19,7 +19,7 @@ impl Reader<'_> {
     pub(super) fn environments(&mut self, yaml: &Yaml, at: &YamlPath, file: &mut File) {
         for (name, value, at) in self.mapping(yaml, at, "`environments`") {
             if name == REQUIRED {
-                let required = self.plain(value, &at, REQUIRED).and_then(|v| self.typed(&at, typed::boolean(&v)));
+                let required = self.plain(value, &at, REQUIRED).and_then(|v| self.typed(&at, typed_value::boolean(&v)));
                 file.environment_required = required.unwrap_or_default();
             } else if self.name(&name, &at, "an environment") {
                 let environment = self.environment(name.into_owned(), value, &at);
@@ -34,7 +34,7 @@ impl Reader<'_> {
         for (key, value, at) in self.entries(yaml, at, keys::ENVIRONMENT, "an environment") {
             let place = Template::parse(value, &at, self.problems);
             if let Some(value) = place.as_const() {
-                self.typed(&at, typed::path(value));
+                self.typed(&at, typed_value::path(value));
             }
             let provider = EnvironmentProvider::ALL.iter().find(|(known, _)| *known == key.name);
             found.extend(provider.map(|(_, provider)| (*provider, place)));

@@ -6,7 +6,7 @@ use minijinja::value::{Value, ValueKind};
 
 use super::{
     at::{Problems, Seg},
-    typed::{
+    typed_value::{
         MistakeKind, PrependPath, TypedResult, ValueMistake, all, expected, identifier, known, list, mapping, other,
         seg, text, texts,
     },

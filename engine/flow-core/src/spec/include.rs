@@ -11,7 +11,7 @@ use super::{
     document, locate,
     raw::File,
     read::Reader,
-    typed,
+    typed_value,
 };
 use crate::{Diagnostic, Source, paths::normal};
 
@@ -73,7 +73,7 @@ impl Files<'_> {
                 None => normal(&path),
             };
             match self.sources.iter().position(|known| normal(&known.path) == path) {
-                Some(known) => self.circle(known, &at),
+                Some(known) => self.cycle(known, &at),
                 None if self.sources.len() == MOST => {
                     self.problems.value(&at, Diagnostic::new(format!("the workflow has more than {MOST} files")));
                 }
@@ -103,7 +103,7 @@ impl Files<'_> {
         let paths = match value.as_str() {
             Some(path) => vec![(path.to_owned(), at.clone())],
             None => {
-                let paths = reader.typed(at, typed::texts(&value, "a file, or a list of files"));
+                let paths = reader.typed(at, typed_value::texts(&value, "a file, or a list of files"));
                 paths.into_iter().flatten().enumerate().map(|(n, path)| (path, at.index(n))).collect()
             }
         };
@@ -117,7 +117,7 @@ impl Files<'_> {
     }
 
     /// A file that is known already is not read again. One that is still being read includes itself, through those behind it.
-    fn circle(&mut self, known: usize, at: &YamlPath) {
+    fn cycle(&mut self, known: usize, at: &YamlPath) {
         let whole = || self.chain.iter().chain([at]);
         let Some(from) = whole().position(|at| at.file() == known) else { return };
         self.incomplete = true;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use minijinja::value::Value;
 use serde_yaml::Value as Yaml;
 
-use super::{at::YamlPath, files, read::Reader, typed};
+use super::{at::YamlPath, files, read::Reader, typed_value};
 use crate::{
     Diagnostic,
     metrics::{Metrics, MetricsFile, Pattern, Summary, SummaryError, metric_name},
@@ -19,10 +19,10 @@ impl Reader<'_> {
         let value = self.plain(yaml, at, "metrics")?;
         let before = self.problems.0.len();
         let mut metrics = Metrics::default();
-        for (key, value) in self.typed(at, typed::mapping(&value, what))? {
+        for (key, value) in self.typed(at, typed_value::mapping(&value, what))? {
             let below = at.key(&key);
             match &*key {
-                "required" => metrics.required = self.typed(&below, typed::boolean(&value)).unwrap_or_default(),
+                "required" => metrics.required = self.typed(&below, typed_value::boolean(&value)).unwrap_or_default(),
                 "summary" => metrics.summary = self.summary(&value, &below),
                 "stdout" => {
                     for (text, at) in self.places(&value, &below) {
@@ -72,16 +72,18 @@ impl Reader<'_> {
     /// One text, or several, each with its place.
     fn places(&mut self, value: &Value, at: &YamlPath) -> Vec<(String, YamlPath)> {
         if value.as_str().is_some() {
-            return self.typed(at, typed::text(value)).map(|text| (text, at.clone())).into_iter().collect();
+            return self.typed(at, typed_value::text(value)).map(|text| (text, at.clone())).into_iter().collect();
         }
-        let texts = self.typed(at, typed::texts(value, "a text, or a list of texts")).unwrap_or_default();
+        let texts = self.typed(at, typed_value::texts(value, "a text, or a list of texts")).unwrap_or_default();
         texts.into_iter().enumerate().map(|(n, text)| (text, at.index(n))).collect()
     }
 
     fn summary(&mut self, value: &Value, at: &YamlPath) -> BTreeMap<String, Summary> {
         const WHAT: &str = "`last`, `min`, `max`, `best`, `at min NAME`, `at max NAME` or `at best NAME`";
         let mut all = BTreeMap::new();
-        for (name, value) in self.typed(at, typed::mapping(value, "metrics, each with its value")).unwrap_or_default() {
+        for (name, value) in
+            self.typed(at, typed_value::mapping(value, "metrics, each with its value")).unwrap_or_default()
+        {
             let below = at.key(&name);
             let Some(name) = metric_name(&name) else {
                 self.problems.key(&below, Diagnostic::new(format!("`{name}` is not a metric name")));
@@ -93,7 +95,7 @@ impl Reader<'_> {
                     let what = format!("flow cannot tell whether a low or a high `{of}` is better");
                     self.problems.value(&below, Diagnostic::new(what).help("write `min` or `max` instead of `best`"));
                 }
-                Err(SummaryError::Unknown) => drop(self.typed(&below, typed::expected::<()>(&value, WHAT))),
+                Err(SummaryError::Unknown) => drop(self.typed(&below, typed_value::expected::<()>(&value, WHAT))),
             }
         }
         all

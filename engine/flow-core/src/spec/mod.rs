@@ -15,7 +15,7 @@ pub(crate) mod read;
 pub(crate) mod slurm;
 mod spans;
 pub(crate) mod step;
-pub(crate) mod typed;
+pub(crate) mod typed_value;
 pub(crate) mod unread;
 mod yaml;
 
@@ -186,10 +186,10 @@ impl Workflow {
     /// One warning about all numbers that print in another way than they are written.
     fn respelled(&self) -> Option<Diagnostic> {
         /// A larger file was written by a program.
-        const LARGEST: usize = 1 << 20;
+        const MAX_BYTES: usize = 1 << 20;
         const SHOWN: usize = 3;
         let numbers = unread::numbers(self);
-        if numbers.is_empty() || self.sources().any(|source| source.text.len() > LARGEST) {
+        if numbers.is_empty() || self.sources().any(|source| source.text.len() > MAX_BYTES) {
             return None;
         }
         let spelled = |found: &Diagnostic| {

@@ -180,7 +180,9 @@ impl Check<'_> {
             None => Some(Vec::new()),
             Some(Node::Map(members)) => Some(members.iter().map(|(k, _)| k.to_string()).collect()),
             Some(Node::Const(inputs)) => Some(
-                super::typed::mapping(inputs, "").map(|m| m.into_iter().map(|(k, _)| k).collect()).unwrap_or_default(),
+                super::typed_value::mapping(inputs, "")
+                    .map(|m| m.into_iter().map(|(k, _)| k).collect())
+                    .unwrap_or_default(),
             ),
             Some(Node::List(_)) => Some(Vec::new()),
             Some(_) => None,

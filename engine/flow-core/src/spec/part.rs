@@ -12,7 +12,7 @@ use super::{
     raw::{Part, RawMatrix, RawPoint, RawStep},
     read::Reader,
     slurm,
-    typed::{self, TypedResult},
+    typed_value::{self, TypedResult},
 };
 use crate::{
     Diagnostic,
@@ -67,7 +67,7 @@ impl Reader<'_> {
             }
             Kind::When => self.when(yaml, at).map(Part::When),
             Kind::Step | Kind::Uses => {
-                let name = self.plain(yaml, at, key.name).and_then(|v| self.typed(at, typed::text(&v)))?;
+                let name = self.plain(yaml, at, key.name).and_then(|v| self.typed(at, typed_value::text(&v)))?;
                 Some(Part::Names(vec![(name, at.clone())]))
             }
             Kind::StepList => {
@@ -76,7 +76,7 @@ impl Reader<'_> {
                 let names = match value.as_str() {
                     Some(name) => vec![(name.to_owned(), at.clone())],
                     None => {
-                        let names = self.typed(at, typed::texts(&value, "a list of steps"))?;
+                        let names = self.typed(at, typed_value::texts(&value, "a list of steps"))?;
                         names.into_iter().enumerate().map(|(i, n)| (n, at.index(i))).collect()
                     }
                 };
@@ -120,26 +120,26 @@ impl Reader<'_> {
             return;
         }
         let result = match key.kind {
-            Kind::Count(least) => typed::count(value, least).map(drop),
-            Kind::Integer if key.name == "seed" => typed::seed(value).map(drop),
-            Kind::Integer => typed::integer(value).map(drop),
-            Kind::Size => typed::size(value).map(drop),
-            Kind::Duration => typed::duration(value).map(drop),
-            Kind::Exclusive => typed::exclusive(value).map(drop),
-            Kind::Corun => typed::corun(value).map(drop),
-            Kind::Repeat => typed::repeat(value).map(drop),
-            Kind::Bool => typed::boolean(value).map(drop),
-            Kind::Record => typed::outcomes(value).map(drop),
-            Kind::Env if value.kind() == ValueKind::Seq => typed::variables(value).map(drop),
-            Kind::Env => typed::env(value).map(drop),
+            Kind::Count(least) => typed_value::count(value, least).map(drop),
+            Kind::Integer if key.name == "seed" => typed_value::seed(value).map(drop),
+            Kind::Integer => typed_value::integer(value).map(drop),
+            Kind::Size => typed_value::size(value).map(drop),
+            Kind::Duration => typed_value::duration(value).map(drop),
+            Kind::Exclusive => typed_value::exclusive(value).map(drop),
+            Kind::Corun => typed_value::corun(value).map(drop),
+            Kind::Repeat => typed_value::repeat(value).map(drop),
+            Kind::Bool => typed_value::boolean(value).map(drop),
+            Kind::Record => typed_value::outcomes(value).map(drop),
+            Kind::Env if value.kind() == ValueKind::Seq => typed_value::variables(value).map(drop),
+            Kind::Env => typed_value::env(value).map(drop),
             Kind::Inputs => files::inputs(value).map(drop),
             Kind::Outputs => files::outputs(value).map(drop),
             Kind::Command => command(value),
-            Kind::Environment => typed::text(value).map(drop),
+            Kind::Environment => typed_value::text(value).map(drop),
             Kind::On => slurm::on(value).map(drop),
             Kind::Shell => shell(value).map(drop),
             Kind::Slurm(_) => slurm::job(value).map(drop),
-            Kind::Secrets => typed::variables(value).map(drop),
+            Kind::Secrets => typed_value::variables(value).map(drop),
             _ => Ok(()),
         };
         if let Err(wrong) = result {
@@ -183,9 +183,9 @@ impl Reader<'_> {
             }
             Kind::Repeat => {
                 for (name, _) in members {
-                    if !typed::REPEAT_KEYS.contains(&&**name) {
+                    if !typed_value::REPEAT_KEYS.contains(&&**name) {
                         let what = Diagnostic::new(format!("`repeat` has no key `{name}`"));
-                        self.problems.key(&template.at.key(name), what.nearest(name, typed::REPEAT_KEYS));
+                        self.problems.key(&template.at.key(name), what.nearest(name, typed_value::REPEAT_KEYS));
                     }
                 }
             }
@@ -268,7 +268,7 @@ pub(crate) fn shell(value: &Value) -> TypedResult<Shell> {
     let named = value.as_str().and_then(Shell::named);
     named.map_or_else(
         || {
-            typed::expected(
+            typed_value::expected(
                 value,
                 "`bash` or `sh`; name another interpreter in the first line of `run: |`, as in `#!/usr/bin/env python3`",
             )
@@ -279,8 +279,8 @@ pub(crate) fn shell(value: &Value) -> TypedResult<Shell> {
 
 pub(crate) fn command(value: &Value) -> TypedResult<()> {
     match value.as_str() {
-        Some(text) if text.trim().is_empty() => typed::expected(value, "a command"),
+        Some(text) if text.trim().is_empty() => typed_value::expected(value, "a command"),
         Some(_) => Ok(()),
-        None => typed::expected(value, "a command, as one text"),
+        None => typed_value::expected(value, "a command, as one text"),
     }
 }

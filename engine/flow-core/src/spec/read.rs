@@ -11,7 +11,7 @@ use super::{
     keys::{self, Key, Kind},
     raw::{Condition, Entry, File, Profile},
     slurm,
-    typed::{self, MistakeKind, TypedResult, ValueMistake},
+    typed_value::{self, MistakeKind, TypedResult, ValueMistake},
 };
 use crate::{
     Diagnostic,
@@ -52,7 +52,7 @@ impl Reader<'_> {
                     let mut what = Diagnostic::new(format!("{what} has no key `{name}`"))
                         .nearest(&name, self.problems.offer(known.iter().map(|k| k.name)));
                     let is_here = |key: &str| known.iter().any(|known| key.split('`').next() == Some(known.name));
-                    if let Some((word, key)) = elsewhere(&name).filter(|(_, key)| is_here(key)) {
+                    if let Some((word, key)) = foreign_key(&name).filter(|(_, key)| is_here(key)) {
                         what.help = vec![format!("{word} `{key}`")];
                     }
                     self.problems.key(&at, what);
@@ -150,7 +150,7 @@ impl Reader<'_> {
                 Kind::Environments => self.environments(value, &at, &mut file),
                 Kind::Policy => file.policy = self.policy(value, &at),
                 Kind::Folder => {
-                    file.work = self.plain(value, &at, "work").and_then(|v| self.typed(&at, typed::text(&v)));
+                    file.work = self.plain(value, &at, "work").and_then(|v| self.typed(&at, typed_value::text(&v)));
                 }
                 Kind::On => {
                     file.on = self.plain(value, &at, "on").and_then(|v| self.typed(&at, slurm::on(&v)));
@@ -173,7 +173,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn name(&mut self, name: &str, at: &YamlPath, what: &str) -> bool {
-        self.typed(at, typed::identifier(name, what)).is_some()
+        self.typed(at, typed_value::identifier(name, what)).is_some()
     }
 
     fn title(&mut self, yaml: &Yaml, at: &YamlPath) -> BTreeMap<String, String> {
@@ -181,11 +181,11 @@ impl Reader<'_> {
         if let Some(text) = value.as_str() {
             return BTreeMap::from([(String::new(), text.to_owned())]);
         }
-        let entries = typed::mapping(&value, "a text, or one for each language, `{en: …, zh: …}`");
+        let entries = typed_value::mapping(&value, "a text, or one for each language, `{en: …, zh: …}`");
         let mut title = BTreeMap::new();
         for (language, text) in self.typed(at, entries).unwrap_or_default() {
             let at = at.key(&language);
-            if let Some(text) = self.typed(&at, typed::text(&text)) {
+            if let Some(text) = self.typed(&at, typed_value::text(&text)) {
                 title.insert(language, text);
             }
         }
@@ -194,7 +194,7 @@ impl Reader<'_> {
 
     fn policy(&mut self, yaml: &Yaml, at: &YamlPath) -> Option<String> {
         let value = self.plain(yaml, at, "policy")?;
-        let name = self.typed(at, typed::text(&value))?;
+        let name = self.typed(at, typed_value::text(&value))?;
         let known = || policy::POLICIES.iter().filter(|(_, make)| !make().preemptive()).map(|(known, _)| *known);
         if known().any(|known| known == name) {
             return Some(name);
@@ -248,7 +248,8 @@ impl Reader<'_> {
                 Kind::When => profile.when = self.when(value, &at),
                 Kind::Params => profile.params = self.params(value, &at),
                 _ => {
-                    profile.gpus = self.plain(value, &at, key.name).and_then(|v| self.typed(&at, typed::count(&v, 0)));
+                    profile.gpus =
+                        self.plain(value, &at, key.name).and_then(|v| self.typed(&at, typed_value::count(&v, 0)));
                 }
             }
         }
@@ -317,7 +318,7 @@ impl Reader<'_> {
             let mut targets = Vec::new();
             for (key, value, at) in self.entries(yaml, &at, keys::PUBLISH, "an entry of `publish`") {
                 if key.kind == Kind::Step {
-                    let name = self.plain(value, &at, "from").and_then(|v| self.typed(&at, typed::text(&v)));
+                    let name = self.plain(value, &at, "from").and_then(|v| self.typed(&at, typed_value::text(&v)));
                     from = name.map(|n| (n, at));
                 } else {
                     targets.push((key.name == "whats_new", Template::parse(value, &at, self.problems)));
@@ -367,16 +368,16 @@ fn report_one(problems: &mut Problems, at: &YamlPath, wrong: ValueMistake) {
 }
 
 fn file_name(value: &Value) -> TypedResult<String> {
-    let name = typed::text(value)?;
+    let name = typed_value::text(value)?;
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(good) {
         return Ok(name);
     }
-    typed::expected(value, "letters, digits, `_`, `-` and `.`, for it names files; `title` is free")
+    typed_value::expected(value, "letters, digits, `_`, `-` and `.`, for it names files; `title` is free")
 }
 
 /// Keys that people know from elsewhere.
-fn elsewhere(name: &str) -> Option<(&'static str, &'static str)> {
+fn foreign_key(name: &str) -> Option<(&'static str, &'static str)> {
     Some(match name {
         "depends_on" | "depends" | "dependencies" | "requires" | "after" => ("the key for that is", "needs"),
         "deps" | "dep" | "sources" => ("the key for that is", "inputs"),

@@ -2,7 +2,7 @@
 
 use minijinja::value::Value;
 
-use super::typed::{self, PrependPath, TypedResult, expected, known, mapping, other, seg};
+use super::typed_value::{self, PrependPath, TypedResult, expected, known, mapping, other, seg};
 use crate::{Diagnostic, Place, Slurm, SlurmJob, Span, spec::at::Seg};
 
 /// Keys of `slurm:` in a step.
@@ -32,7 +32,7 @@ fn read(value: &Value, keys: &[&'static str]) -> TypedResult<Slurm> {
         known(&key, keys, "`slurm`")?;
         let at = || seg(&key);
         let text = || word(&value).map(Some).below(at());
-        let span = || typed::duration(&value).below(at());
+        let span = || typed_value::duration(&value).below(at());
         match &*key {
             "partition" => slurm.job.partition = text()?,
             "account" => slurm.job.account = text()?,
@@ -40,9 +40,9 @@ fn read(value: &Value, keys: &[&'static str]) -> TypedResult<Slurm> {
             "time" => slurm.job.time = Some(span()?),
             "options" => slurm.job.options = options(&value).below(at())?,
             "poll" => slurm.poll = span()?.max(Span::from_millis(100)),
-            "shared" => slurm.shared = Some(typed::text(&value).below(at())?),
-            "flow" => slurm.flow = Some(typed::text(&value).below(at())?),
-            "jobs" => slurm.jobs = typed::count(&value, 1).below(at())?,
+            "shared" => slurm.shared = Some(typed_value::text(&value).below(at())?),
+            "flow" => slurm.flow = Some(typed_value::text(&value).below(at())?),
+            "jobs" => slurm.jobs = typed_value::count(&value, 1).below(at())?,
             _ => {}
         }
     }
@@ -51,7 +51,7 @@ fn read(value: &Value, keys: &[&'static str]) -> TypedResult<Slurm> {
 
 /// A word for an option or a table of Slurm.
 fn word(value: &Value) -> TypedResult<String> {
-    let text = typed::scalar_text(value)?;
+    let text = typed_value::scalar_text(value)?;
     let good = |c: char| c.is_ascii_alphanumeric() || "_-.,:+".contains(c);
     if !text.is_empty() && text.chars().all(good) && !text.starts_with('-') {
         return Ok(text);
@@ -60,7 +60,7 @@ fn word(value: &Value) -> TypedResult<String> {
 }
 
 fn options(value: &Value) -> TypedResult<Vec<String>> {
-    let options = typed::texts(value, "a list of options of `sbatch`, `[--constraint=a100, --qos=long]`")?;
+    let options = typed_value::texts(value, "a list of options of `sbatch`, `[--constraint=a100, --qos=long]`")?;
     match options.iter().position(|option| !option.starts_with("--")) {
         None => Ok(options),
         Some(n) => {

@@ -8,7 +8,7 @@ use super::{
     at::{Problems, YamlPath},
     part,
     raw::{Condition, Part, Parts, RawMatrix, RawStep},
-    slurm, typed,
+    slurm, typed_value,
 };
 use crate::{
     Diagnostic, Outcome, Place,
@@ -287,15 +287,15 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<MergedStep>, problems: &mut
             (_, Part::Matrix(matrix)) => (step.axes, step.matrix) = (matrix.all(), matrix.clone()),
             (_, Part::When(when)) => step.when = Some(when.clone()),
             (_, Part::Metrics(metrics, _)) => step.metrics = Some(metrics.clone()),
-            ("measured", Part::Value(t)) => step.measured = t.as_const().and_then(|v| typed::boolean(v).ok()),
+            ("measured", Part::Value(t)) => step.measured = t.as_const().and_then(|v| typed_value::boolean(v).ok()),
             ("shell", Part::Value(t)) => {
                 step.shell = t.as_const().and_then(|value| part::shell(value).ok()).unwrap_or_default();
             }
             ("record", Part::Value(t)) => {
-                step.record = t.as_const().and_then(|v| typed::outcomes(v).ok()).unwrap_or_default().into()
+                step.record = t.as_const().and_then(|v| typed_value::outcomes(v).ok()).unwrap_or_default().into()
             }
             ("secrets", Part::Value(t)) => {
-                step.secrets = t.as_const().and_then(|v| typed::texts(v, "").ok()).unwrap_or_default();
+                step.secrets = t.as_const().and_then(|v| typed_value::texts(v, "").ok()).unwrap_or_default();
             }
             (_, Part::Names(_) | Part::Value(_)) => {}
         }
@@ -322,9 +322,9 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<MergedStep>, problems: &mut
 pub(crate) fn variables(env: &Template) -> Vec<String> {
     match &env.node {
         Node::Map(members) => members.iter().map(|(name, _)| name.to_string()).collect(),
-        Node::Const(value) => match typed::mapping(value, "") {
+        Node::Const(value) => match typed_value::mapping(value, "") {
             Ok(members) => members.into_iter().map(|(name, _)| name).collect(),
-            Err(_) => typed::variables(value).unwrap_or_default(),
+            Err(_) => typed_value::variables(value).unwrap_or_default(),
         },
         _ => Vec::new(),
     }
@@ -333,5 +333,5 @@ pub(crate) fn variables(env: &Template) -> Vec<String> {
 /// The variables of the shell that a step lists under `env:`.
 pub(crate) fn from_shell(step: &Step) -> Vec<String> {
     let listed = step.parts.value("env").and_then(Template::as_const);
-    listed.and_then(|value| typed::variables(value).ok()).unwrap_or_default()
+    listed.and_then(|value| typed_value::variables(value).ok()).unwrap_or_default()
 }

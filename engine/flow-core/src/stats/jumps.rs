@@ -19,7 +19,7 @@
 //! (`Sweep::dear`): there are no more false jumps, and only larger jumps are found.
 
 mod curves;
-mod growing;
+mod growing_model;
 mod model;
 mod scatter;
 mod staircases;
@@ -27,7 +27,7 @@ mod staircases;
 use serde::{Deserialize, Serialize};
 
 use self::{
-    growing::{GrowingModel, Sums},
+    growing_model::{GrowingModel, Sums},
     model::{LASTS, LINE, Model, Noise, Part, Sweep},
     staircases::multiple,
 };
@@ -81,14 +81,14 @@ const FOUND_IN_ALL: u32 = 12;
 
 impl Jumps {
     /// A single jump of fewer times the fluctuation may not be told.
-    pub fn least_told(&self) -> u32 {
+    pub fn min_significant(&self) -> u32 {
         let has = |(points, _): &&(usize, u32)| self.curve.len() >= *points;
         FOUND.iter().find(has).map_or(FOUND_IN_ALL, |(_, times)| *times)
     }
 
     /// No jump may have the height 0, at a level for all of them together (Bonferroni). A staircase must not turn many
     /// steps that are not significant into jumps.
-    fn are_told(&self) -> bool {
+    fn are_significant(&self) -> bool {
         let jumps = self.jumps.len() as f64;
         let freedom = self.curve.len() as f64 - jumps - LINE as f64;
         let wider = t_quantile(AT_ONCE / jumps, freedom) / t_quantile(0.05, freedom);
@@ -127,7 +127,7 @@ pub fn find_jumps(points: &[(f64, f64)]) -> Option<Jumps> {
     }
     let mut sweep = Sweep::new(points);
     let mut model = sweep.find()?;
-    if sweep.is_uneven(&model) || sweep.has_stairs(&model) && !sweep.explain(&model, points)?.are_told() {
+    if sweep.is_uneven(&model) || sweep.has_stairs(&model) && !sweep.explain(&model, points)?.are_significant() {
         sweep.forget_staircases();
         model = sweep.find()?;
     }
@@ -135,10 +135,10 @@ pub fn find_jumps(points: &[(f64, f64)]) -> Option<Jumps> {
     // A height of its own for each jump may be more than the points can tell.
     loop {
         let Some(found) = sweep.explain(&model, points) else { return smooth() };
-        if found.are_told() {
+        if found.are_significant() {
             return sweep.settled(model, points);
         }
-        let Some(parts) = sweep.without_least(&model, &found) else { return smooth() };
+        let Some(parts) = sweep.without_weakest(&model, &found) else { return smooth() };
         model.parts = parts;
     }
 }
@@ -216,7 +216,7 @@ impl Sweep {
             };
             model.parts.retain(is_told);
             let all_told = model.parts.len() == before;
-            match self.explain(&model, points).filter(|next| !all_told && next.are_told()) {
+            match self.explain(&model, points).filter(|next| !all_told && next.are_significant()) {
                 Some(next) => found = next,
                 None => return Some(found),
             }
@@ -224,7 +224,7 @@ impl Sweep {
     }
 
     /// The parts of a model without its least significant jump.
-    fn without_least(&self, model: &Model, found: &Jumps) -> Option<Vec<Part>> {
+    fn without_weakest(&self, model: &Model, found: &Jumps) -> Option<Vec<Part>> {
         let told = |jump: &Jump| jump.height.abs() / jump.half;
         let least = found.jumps.iter().min_by(|a, b| told(a).total_cmp(&told(b)))?.at + 1;
         let near = |place: usize| place.abs_diff(least);

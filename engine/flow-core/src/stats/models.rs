@@ -144,7 +144,7 @@ pub fn choose(points: &[(f64, f64)]) -> Option<Choice> {
 
 /// The position of the curve with the fewest parameters of all whose criterion is within two of the least.
 fn simplest(fits: &[FittedModel], points: usize) -> Option<usize> {
-    let least = least(fits, points);
+    let least = min_criterion(fits, points);
     let close = possible(fits, points).filter(|(_, fit)| fit.aicc <= least + NOTABLE);
     let order = |a: &FittedModel, b: &FittedModel| {
         a.model.parameters().cmp(&b.model.parameters()).then(a.aicc.total_cmp(&b.aicc))
@@ -152,7 +152,7 @@ fn simplest(fits: &[FittedModel], points: usize) -> Option<usize> {
     close.min_by(|(_, a), (_, b)| order(a, b)).map(|(at, _)| at)
 }
 
-fn least(fits: &[FittedModel], points: usize) -> f64 {
+fn min_criterion(fits: &[FittedModel], points: usize) -> f64 {
     possible(fits, points).map(|(_, fit)| fit.aicc).fold(f64::INFINITY, f64::min)
 }
 
@@ -162,7 +162,7 @@ fn least(fits: &[FittedModel], points: usize) -> f64 {
 fn scatters_in_proportion(equal: &(Vec<FittedModel>, usize), other: &(Vec<FittedModel>, usize), points: usize) -> bool {
     let best = |(fits, chosen): &(Vec<FittedModel>, usize)| (fits[*chosen].model.parameters(), fits[*chosen].aicc);
     let ((equal_parameters, equal_aicc), (parameters, aicc)) = (best(equal), best(other));
-    least(&other.0, points) < least(&equal.0, points) - NOTABLE
+    min_criterion(&other.0, points) < min_criterion(&equal.0, points) - NOTABLE
         || parameters < equal_parameters && aicc < equal_aicc + DECISIVE
 }
 
@@ -186,9 +186,9 @@ fn added(small: &FittedModel, large: &FittedModel, points: usize) -> Option<f64>
 
 impl Choice {
     /// By how much the criterion of a curve is above the least of all that may be chosen; `None` of one that may not.
-    pub fn above_least(&self, fit: &FittedModel) -> Option<f64> {
+    pub fn above_min(&self, fit: &FittedModel) -> Option<f64> {
         let possible = possible(&self.fits, self.points).any(|(_, one)| one.model == fit.model);
-        possible.then(|| fit.aicc - least(&self.fits, self.points))
+        possible.then(|| fit.aicc - min_criterion(&self.fits, self.points))
     }
 
     /// The model that suffices.

@@ -72,7 +72,7 @@ fn read(written: &serde_yaml::Value, left: &mut StepOutput<'_>) -> (String, usiz
     let (mut printed, mut reported) = (EpochPosition::default(), ReportedNumbers::of(Some(&metrics)));
     let log = if left.log.is_empty() { Vec::new() } else { fixture(left.log) };
     for (n, line) in log.split(|byte| LINE_ENDS.contains(byte)).enumerate() {
-        printed.hear(&metrics.stdout, [line].into_iter(), n as f64, &mut reported);
+        printed.read_lines(&metrics.stdout, [line].into_iter(), n as f64, &mut reported);
     }
     let problem = read_numbers(&metrics, &printed, left, true, |name| name, &mut reported);
     let gathered = gather(&reported, 0.0, 1e3, None);

@@ -39,7 +39,7 @@ impl Follower {
     /// The file for the messages cannot be created.
     pub(crate) fn of_pipe(folder: &Folder) -> io::Result<Follower> {
         // Kept open from here on: at the end it is renamed to the pipe's name.
-        let lines = Lines::of(folder.open_heard()?, folder.heard(), b"\n");
+        let lines = Lines::of(folder.open_pipe_target()?, folder.pipe_target(), b"\n");
         Ok(Follower { lines, greeted: false, refused: false, ignored: 0 })
     }
 

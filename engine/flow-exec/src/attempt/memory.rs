@@ -23,10 +23,10 @@ const WORDS: &[&str] = &[
 
 /// The last such line, if there is one.
 pub(crate) fn out_of_memory_line<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<&'a str> {
-    lines.rev().find(|line| says_out_of_memory(line)).map(str::trim)
+    lines.rev().find(|line| is_out_of_memory(line)).map(str::trim)
 }
 
-pub(super) fn says_out_of_memory(line: &str) -> bool {
+pub(super) fn is_out_of_memory(line: &str) -> bool {
     WORDS.iter().any(|words| line.contains(words))
         // Python's own, at the end of a traceback; Rust's; a loader killed by the kernel, as PyTorch reports it.
         || line.trim_start().starts_with("MemoryError")

@@ -30,7 +30,7 @@ pub use outcome::{EndFacts, ProgramReport, conclude};
 pub use unlisted::unlisted;
 
 /// Where the program's messages are while `messages.jsonl` is a pipe that hides secrets.
-const HEARD: &str = "heard.jsonl";
+const PIPE_TARGET: &str = "heard.jsonl";
 /// The output of the attempts whose checkpoint this one continues from.
 const EARLIER: &str = "earlier.log";
 /// The variables of the program, for `flow shell`.
@@ -148,16 +148,16 @@ impl Folder {
     }
 
     /// The file behind that pipe, until the attempt has ended.
-    pub(crate) fn heard(&self) -> PathBuf {
-        self.path.join(HEARD)
+    pub(crate) fn pipe_target(&self) -> PathBuf {
+        self.path.join(PIPE_TARGET)
     }
 
     /// Opens the file behind the pipe, and creates it if needed.
     ///
     /// # Errors
     /// It cannot be created.
-    pub(crate) fn open_heard(&self) -> io::Result<fs::File> {
-        fs::File::options().read(true).append(true).create(true).mode(0o600).open(self.heard())
+    pub(crate) fn open_pipe_target(&self) -> io::Result<fs::File> {
+        fs::File::options().read(true).append(true).create(true).mode(0o600).open(self.pipe_target())
     }
 
     /// Writes `request.json`, before the start.

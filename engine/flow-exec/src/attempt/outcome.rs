@@ -28,7 +28,7 @@ pub enum ProgramReport {
 pub struct EndFacts<'a> {
     pub exit: &'a Exit,
     /// The program's own report.
-    pub said: &'a ProgramReport,
+    pub report: &'a ProgramReport,
     /// Set if flow ended it: the resulting outcome.
     pub killed: Option<Outcome>,
     /// Set if it was refused while it ran (another version of the protocol).
@@ -41,9 +41,9 @@ pub struct EndFacts<'a> {
 
 /// The outcome, and the cause if there is one. Ignores outputs.
 pub fn conclude(ended: &EndFacts<'_>) -> (Outcome, Option<Cause>) {
-    let EndFacts { exit, said, killed, refused, log_tail, on_gpus } = *ended;
+    let EndFacts { exit, report: said, killed, refused, log_tail, on_gpus } = *ended;
     if let Some(error) = &exit.spawn_error {
-        return (Outcome::Failed, Some(Cause::NotStarted { error: Some(keeper::told(error)) }));
+        return (Outcome::Failed, Some(Cause::NotStarted { error: Some(keeper::start_fault(error)) }));
     }
     match said {
         ProgramReport::Builtin(Ok(())) => return (Outcome::Ok, None),
@@ -69,7 +69,7 @@ pub fn conclude(ended: &EndFacts<'_>) -> (Outcome, Option<Cause>) {
     match said {
         ProgramReport::Command if clean => return (Outcome::Ok, None),
         ProgramReport::Outcome(protocol::Outcome::OutOfMemory, message) => return out_of_memory(message.as_deref()),
-        ProgramReport::Outcome(protocol::Outcome::Failed, Some(message)) if memory::says_out_of_memory(message) => {
+        ProgramReport::Outcome(protocol::Outcome::Failed, Some(message)) if memory::is_out_of_memory(message) => {
             return out_of_memory(Some(message));
         }
         _ => {}
@@ -171,7 +171,8 @@ mod tests {
             ("plugin failed with exit code 0", &done, said(P::Failed, ""), None, quiet, Failed, Some(Cause::SaidFailed)),
             ("never started", &unborn, ProgramReport::Nothing, None, &[], Failed, Some(Cause::NotStarted { error: Some("`pyton` is not on the PATH".into()) })),
         ];
-        let ended = |exit, said| EndFacts { exit, said, killed: None, refused: None, log_tail: &[], on_gpus: false };
+        let ended =
+            |exit, said| EndFacts { exit, report: said, killed: None, refused: None, log_tail: &[], on_gpus: false };
         for (name, exit, said, killed, log, outcome, cause) in table {
             let log_tail: Vec<String> = log.iter().map(|l| (*l).to_owned()).collect();
             let got = conclude(&EndFacts { killed: *killed, log_tail: &log_tail, ..ended(exit, said) });
@@ -188,7 +189,7 @@ mod tests {
             (false, "CUDA out of memory", Memory::Gpu),
         ] {
             let said = &said(P::OutOfMemory, words);
-            let ended = EndFacts { exit: &one, said, killed: None, refused: None, log_tail: &[], on_gpus };
+            let ended = EndFacts { exit: &one, report: said, killed: None, refused: None, log_tail: &[], on_gpus };
             assert_eq!(conclude(&ended), (OutOfMemory, ran_out(memory, words)));
         }
     }

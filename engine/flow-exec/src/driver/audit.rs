@@ -32,7 +32,7 @@ use super::{
 use crate::{
     ExecError,
     attempt::Folder,
-    audited::{AuditFindings, Places, findings, unread},
+    audit_findings::{AuditFindings, Places, findings, unread},
     clock, keeper, one_cpu,
     search_path::resolve,
     trace::{CALLS, DETAILS, Trace},
@@ -266,7 +266,7 @@ impl AuditedInstance<'_> {
         let AuditedInstance { session, dir, .. } = *self;
         let inputs = inputs_of(session, None, None);
         captures.capture(&inputs, instance.inputs.iter().map(|input| capture::one(session, input)))?;
-        let revision = revision::ask(&session.workspace.root, &[], BTreeSet::new).answer();
+        let revision = revision::query(&session.workspace.root, &[], BTreeSet::new).answer();
         let request = &instance.request;
         let placement =
             Placement { gpus: (0..request.gpus).map(GpuId).collect(), cpus: request.cpus, ..Placement::default() };

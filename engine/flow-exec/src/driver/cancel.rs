@@ -32,7 +32,7 @@ const DEAF: Duration = Duration::from_secs(3);
 /// Waits for a request to end the run. Dropping it ends the thread and removes the folder of a run that has not begun.
 pub(super) struct Cancel {
     run: RunDir,
-    asked: UnboundedReceiver<EndRequest>,
+    requests: UnboundedReceiver<EndRequest>,
     kinds: Vec<SignalKind>,
     signals: Vec<unix::Signal>,
     shared: Arc<CancelState>,
@@ -41,36 +41,36 @@ pub(super) struct Cancel {
 
 /// While it exists, a signal ends this process.
 pub(super) struct SignalGuard {
-    stay: Option<oneshot::Sender<()>>,
+    stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for SignalGuard {
     fn drop(&mut self) {
-        self.stay.take();
+        self.stop.take();
         self.thread.take().map(JoinHandle::join);
     }
 }
 
 #[derive(Default)]
 struct CancelState {
-    heard: AtomicBool,
+    received: AtomicBool,
     /// The loop has not received the last [`EndRequest::Now`].
     pending: AtomicBool,
     stop: AtomicBool,
     /// Attempts of the run survive when this process is killed.
-    outlives: bool,
+    detached: bool,
 }
 
 impl Cancel {
-    /// Starts to look. `outlives`: the run's attempts survive this process.
+    /// Starts to look. `detached`: the run's attempts survive this process.
     pub(super) fn watch(run: RunDir, outlives: bool) -> Result<Cancel, ExecError> {
         let (tell, asked) = unbounded_channel();
-        let shared = Arc::new(CancelState { outlives, ..CancelState::default() });
+        let shared = Arc::new(CancelState { detached: outlives, ..CancelState::default() });
         let (theirs, folder) = (Arc::clone(&shared), run.clone());
         let thread = thread::Builder::new().name("cancel".into()).spawn(move || theirs.look(&folder, &tell));
         let thread = thread.map_err(ExecError::io("start", "the thread that looks for `flow cancel`"))?;
-        Ok(Cancel { run, asked, kinds: Vec::new(), signals: Vec::new(), shared, thread: Some(thread) })
+        Ok(Cancel { run, requests: asked, kinds: Vec::new(), signals: Vec::new(), shared, thread: Some(thread) })
     }
 
     /// From here on the loop ends the run, also on signals. Exception: if the run leaves its jobs to the next run
@@ -82,13 +82,13 @@ impl Cancel {
         self.kinds = if leaves_jobs { Vec::new() } else { heeded() };
         let cannot = |e| ExecError::Fault(format!("signals cannot be received: {e}"));
         self.signals = self.kinds.iter().map(|kind| signal(*kind)).collect::<Result<_, _>>().map_err(cannot)?;
-        self.shared.heard.store(true, Ordering::SeqCst);
+        self.shared.received.store(true, Ordering::SeqCst);
         Ok(())
     }
 
     /// All results are recorded and the loop is over. While the returned value lives, a signal ends this process.
     pub(super) fn loop_is_over(&mut self) -> SignalGuard {
-        self.shared.heard.store(false, Ordering::SeqCst);
+        self.shared.received.store(false, Ordering::SeqCst);
         self.signals.clear();
         let kinds = std::mem::take(&mut self.kinds);
         let (stay, stays) = oneshot::channel();
@@ -104,15 +104,15 @@ impl Cancel {
             });
         };
         // Without such a thread the process ends a bit later, by itself.
-        SignalGuard { stay: Some(stay), thread: thread::Builder::new().name("signals".into()).spawn(wait).ok() }
+        SignalGuard { stop: Some(stay), thread: thread::Builder::new().name("signals".into()).spawn(wait).ok() }
     }
 
     /// Waits for a request to end the run. Dropping the future loses nothing.
-    pub(super) async fn asked(&mut self) -> EndRequest {
+    pub(super) async fn next_request(&mut self) -> EndRequest {
         tokio::select! {
             biased;
             () = first(&mut self.signals) => EndRequest::Soon,
-            Some(end) = self.asked.recv() => {
+            Some(end) = self.requests.recv() => {
                 self.shared.pending.store(false, Ordering::SeqCst);
                 end
             }
@@ -137,7 +137,7 @@ impl CancelState {
         let mut since = None;
         while !self.stop.load(Ordering::SeqCst) {
             if let Some(end) = run.take_end() {
-                if !self.heard.load(Ordering::SeqCst) {
+                if !self.received.load(Ordering::SeqCst) {
                     run.unname();
                     leave();
                 }
@@ -148,9 +148,9 @@ impl CancelState {
                 let _ = tell.send(end);
             }
             if self.pending.load(Ordering::SeqCst) && since.is_some_and(|since| clock::since(since) > DEAF) {
-                if self.outlives {
+                if self.detached {
                     // The supervisor of the running attempts hears of it then.
-                    let _ = run.tell_to_end(EndRequest::Now);
+                    let _ = run.request_end(EndRequest::Now);
                 }
                 // A kill loses no recorded result, and the keeper ends the running programs.
                 let _ = raise(Signal::SIGKILL);

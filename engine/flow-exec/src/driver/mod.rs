@@ -34,9 +34,11 @@ pub use executor::slurm::{
 pub use plan::continued::open;
 pub use plan::forecast::{CheckedSteps, check, forecast, on_each_model, predict};
 pub use plan::present::{PresentInputs, present_inputs};
-pub use plan::unwanted::{UnwantedWork, unwanted};
-pub use plan::{ForgetResult, Knowledge, accept, done_by_others, forget, ignored, listed, parts, plan, plan_elsewhere};
-pub use recover::left::{end_strays, ended_since, going_on, jobs_going_on, jobs_waiting};
+pub use plan::unwanted_work::{UnwantedWork, unwanted};
+pub use plan::{
+    ForgetResult, Knowledge, accept, done_by_others, forget, ignored, listed, parts, plan, plan_at_other_place,
+};
+pub use recover::follow::{end_strays, ended_since, going_on, jobs_going_on, jobs_waiting};
 pub use reports::exports::{Private, carry, input_text_count, input_texts, plugin_digests};
 pub use reports::publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use reports::remake::{RemadeFiles, RemadeStep, remake};

@@ -69,7 +69,9 @@ pub(super) fn save_snapshot(
                 let declared = session.expansion.environment_of(instance);
                 digest_of(instance, declared, folder, inputs).map(|inputs| SnapshotResult::of(result, inputs))
             }
-            None => context.stood.get(instance.id.index()).cloned().flatten().filter(|_| known.is_settled(instance.id)),
+            None => {
+                context.previous.get(instance.id.index()).cloned().flatten().filter(|_| known.is_settled(instance.id))
+            }
         });
     }
     let published: Vec<PathBuf> = end.published.iter().map(|file| file.path.clone()).collect();
@@ -92,7 +94,7 @@ pub(super) fn save_snapshot(
     let projects = projects.flat_map(|declared| project_files(&session.project(declared))).filter(|path| path.exists());
     let looked_at: Vec<PathBuf> = wrote.iter().chain(there).cloned().chain(projects).collect();
     let summary = serde_json::to_string(&summary).unwrap_or_default();
-    let rested = FinishedRun { key, run: &end.run, stood, published: &looked_at, summary };
+    let rested = FinishedRun { key, run: &end.run, results: stood, published: &looked_at, summary };
     Snapshot::of(rested, inputs, clock::system()).save(store.dir(), &session.workspace.snapshot_name())?;
     Ok(())
 }
@@ -122,7 +124,7 @@ pub(super) struct Summary {
 pub(super) fn environments(context: &RunContext) -> BTreeSet<Digest> {
     let of = |id: &InstanceId| match context.known.result(*id) {
         Some(result) => result.circumstances.environment,
-        None => context.stood.get(id.index())?.as_ref()?.environment,
+        None => context.previous.get(id.index())?.as_ref()?.environment,
     };
     context.wanted.iter().filter_map(of).collect()
 }

@@ -73,7 +73,7 @@ pub(crate) fn written(fault: &Fault) -> Value {
 }
 
 /// A start error from the JSON of an exit record.
-pub(crate) fn told(written: &Value) -> Fault {
+pub(crate) fn start_fault(written: &Value) -> Fault {
     serde_json::from_value(written.clone()).unwrap_or_else(|_| written.to_string().into())
 }
 

@@ -58,7 +58,7 @@ impl Outputs {
         let (reads, writes) = io::pipe().map_err(cannot)?;
         let reads = File::from(OwnedFd::from(reads));
         fcntl(&reads, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|e| cannot(e.into()))?;
-        let heard = folder.open_heard().map_err(cannot)?;
+        let heard = folder.open_pipe_target().map_err(cannot)?;
         mkfifo(&folder.messages(), Mode::S_IRUSR | Mode::S_IWUSR).map_err(|e| cannot(e.into()))?;
         // Opened for writing too: programs open it for one line and close it again, which must not end it.
         let mut both = File::options();
@@ -98,7 +98,7 @@ impl Outputs {
             pipe.hiding.end(&mut pipe.out);
             pipe.write();
         }
-        let (heard, messages) = (self.folder.heard(), self.folder.messages());
+        let (heard, messages) = (self.folder.pipe_target(), self.folder.messages());
         // Failures here, if somebody changed the folder, do not affect what was read.
         if fs::metadata(&heard).is_ok_and(|meta| meta.len() > 0) {
             let _ = fs::rename(&heard, &messages);

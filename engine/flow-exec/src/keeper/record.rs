@@ -72,7 +72,7 @@ impl OrphanRecord {
     fn read(path: PathBuf, of: String) -> Option<OrphanRecord> {
         let user = path.symlink_metadata().ok().filter(|meta| meta.is_file())?.uid();
         let Record { engine, keeper } = read(&path)?;
-        let dead = [&engine, &keeper].into_iter().all(|process| process.standing() == Liveness::Dead);
+        let dead = [&engine, &keeper].into_iter().all(|process| process.liveness() == Liveness::Dead);
         // If another keeper happens to have the same number and start bits, its attempts have the same mark.
         let again = ProcessIdentity::of(keeper.pid)
             .is_some_and(|now| now.started != keeper.started && Mark::of(&now) == Mark::of(&keeper));

@@ -69,7 +69,7 @@ struct Server {
     engine: Engine,
     signals: SignalFd,
     /// Signals to end are ignored.
-    stays: bool,
+    ignores_signals: bool,
     children: Children,
     stack: Stack,
     attempts: BTreeMap<AttemptId, Attempt>,
@@ -101,7 +101,7 @@ struct Attempt {
 /// The end of an attempt: all its processes are asked to end, and killed at this time.
 struct Ending {
     kill_at: Instant,
-    asked: BTreeSet<i32>,
+    requested: BTreeSet<i32>,
 }
 
 impl Server {
@@ -127,7 +127,7 @@ impl Server {
             mark: Mark::of(&ProcessIdentity::own()),
             engine,
             signals,
-            stays: false,
+            ignores_signals: false,
             children: Children::new(),
             stack: Stack::new(),
             attempts: BTreeMap::new(),
@@ -148,7 +148,7 @@ impl Server {
                 outputs.turn(&mut self.piece);
             }
             while let Ok(Some(signal)) = self.signals.read_signal() {
-                if signal.ssi_signo != Signal::SIGCHLD as u32 && !self.stays {
+                if signal.ssi_signo != Signal::SIGCHLD as u32 && !self.ignores_signals {
                     self.engine.hang_up();
                 }
             }
@@ -201,7 +201,7 @@ impl Server {
             match request {
                 Request::Start(start) => self.start(&start),
                 Request::Kill { attempt, grace } => self.end(attempt, grace),
-                Request::Stay => self.stays = true,
+                Request::Stay => self.ignores_signals = true,
                 Request::Warn { attempt, grace } => self.warn(attempt, grace),
             }
         }
@@ -287,7 +287,7 @@ impl Server {
     fn end(&mut self, attempt: AttemptId, grace: Duration) {
         let Some(attempt) = self.attempts.get_mut(&attempt) else { return };
         let kill_at = clock::steady() + grace;
-        let ending = attempt.ending.get_or_insert(Ending { kill_at, asked: BTreeSet::new() });
+        let ending = attempt.ending.get_or_insert(Ending { kill_at, requested: BTreeSet::new() });
         ending.kill_at = ending.kill_at.min(kill_at);
     }
 
@@ -372,7 +372,7 @@ impl Server {
             for pid in roots.iter().flat_map(|root| [*root].into_iter().chain(tree.below(*root))) {
                 if now >= ending.kill_at {
                     tree.signal(pid, Signal::SIGKILL);
-                } else if ending.asked.insert(pid) {
+                } else if ending.requested.insert(pid) {
                     tree.signal(pid, Signal::SIGTERM);
                 }
                 if main.is_none() {

@@ -18,7 +18,7 @@
 mod outgoing;
 mod programs;
 mod serve;
-mod stay;
+mod supervisor;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,9 +40,9 @@ use serde::{Deserialize, Serialize};
 use crate::{attempt::write_atomically, keeper};
 
 pub use serve::serve;
-pub(crate) use stay::STAY_ARG;
-pub use stay::stay;
-pub(crate) use stay::{AttemptStart, DaemonEvent, DaemonRequest, Hello, Welcome};
+pub(crate) use supervisor::SUPERVISOR_ARG;
+pub use supervisor::supervise;
+pub(crate) use supervisor::{AttemptStart, DaemonEvent, DaemonRequest, Hello, Welcome};
 
 /// Exit code of the job's script if its folder does not exist.
 pub(crate) const NO_FOLDER: u8 = 97;
@@ -166,7 +166,7 @@ impl NodeFiles {
     }
 
     /// The grace period, if its program was asked to end.
-    pub(crate) fn asked_to_end(&self) -> Option<Duration> {
+    pub(crate) fn end_grace(&self) -> Option<Duration> {
         let seconds = std::fs::read_to_string(self.kill()).ok()?.trim().parse().ok()?;
         Duration::try_from_secs_f64(seconds).ok()
     }
@@ -223,7 +223,7 @@ impl NodeFiles {
     ///
     /// # Errors
     /// The disk is full.
-    pub(crate) fn ask_to_end(&self, grace: Duration) -> io::Result<()> {
+    pub(crate) fn request_end(&self, grace: Duration) -> io::Result<()> {
         write_atomically(&self.kill(), format!("{:.3}", grace.as_secs_f64()).as_bytes())
     }
 }
@@ -240,7 +240,7 @@ impl Notifier {
 
     /// Sends a wake-up for an attempt with new files. Each host has its own file, because on a network file system only
     /// one host can append to a file.
-    fn ring(&self, host: &str, attempt: AttemptId) {
+    fn wake(&self, host: &str, attempt: AttemptId) {
         let name: String = host.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let file = fs::File::options().create(true).append(true).open(self.0.join(name));
         // If the folder is gone, nobody waits for wake-ups any more.
@@ -250,7 +250,7 @@ impl Notifier {
 
 /// The receiver of a run's wake-ups.
 pub(crate) struct WakeUpReader {
-    bells: Notifier,
+    notifier: Notifier,
     /// Offset up to which each host's file was read.
     read: BTreeMap<OsString, u64>,
 }
@@ -259,13 +259,13 @@ impl WakeUpReader {
     /// Makes wake-ups possible. If the disk is full there are none, and the queue shows when to look.
     pub(crate) fn new(bells: Notifier) -> WakeUpReader {
         let _ = fs::create_dir_all(&bells.0);
-        WakeUpReader { bells, read: BTreeMap::new() }
+        WakeUpReader { notifier: bells, read: BTreeMap::new() }
     }
 
     /// The attempts with new wake-ups since the last call, with repetitions.
-    pub(crate) fn rung(&mut self) -> Vec<AttemptId> {
+    pub(crate) fn woken(&mut self) -> Vec<AttemptId> {
         let mut rung = Vec::new();
-        for entry in fs::read_dir(&self.bells.0).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(&self.notifier.0).into_iter().flatten().flatten() {
             let from = self.read.entry(entry.file_name()).or_default();
             let mut lines = String::new();
             let read = fs::File::open(entry.path()).and_then(|mut file| {
@@ -282,7 +282,7 @@ impl WakeUpReader {
 
     /// Ends the wake-ups.
     pub(crate) fn close(&self) {
-        let _ = fs::remove_dir_all(&self.bells.0);
+        let _ = fs::remove_dir_all(&self.notifier.0);
     }
 }
 
@@ -302,21 +302,21 @@ mod tests {
     fn each_ring_is_heard_once() {
         let dir = tempfile::tempdir().unwrap();
         let bells = Notifier(dir.path().join("bells"));
-        bells.ring("n1", AttemptId(0));
+        bells.wake("n1", AttemptId(0));
         let mut ear = WakeUpReader::new(bells.clone());
-        assert_eq!(ear.rung(), [], "nobody had hung them yet");
+        assert_eq!(ear.woken(), [], "nobody had hung them yet");
         for (host, attempt) in [("n1", 7), ("n2/x", 8), ("n1", 7)] {
-            bells.ring(host, AttemptId(attempt));
+            bells.wake(host, AttemptId(attempt));
         }
-        let mut rung = ear.rung();
+        let mut rung = ear.woken();
         rung.sort();
         assert_eq!(rung, [7, 7, 8].map(AttemptId));
         fs::File::options().append(true).open(dir.path().join("bells/n1")).unwrap().write_all(b"1").unwrap();
-        assert_eq!(ear.rung(), [], "half a line");
-        bells.ring("n1", AttemptId(2));
-        assert_eq!(ear.rung(), [AttemptId(12)]);
+        assert_eq!(ear.woken(), [], "half a line");
+        bells.wake("n1", AttemptId(2));
+        assert_eq!(ear.woken(), [AttemptId(12)]);
         ear.close();
-        bells.ring("n1", AttemptId(3));
-        assert_eq!(ear.rung(), []);
+        bells.wake("n1", AttemptId(3));
+        assert_eq!(ear.woken(), []);
     }
 }

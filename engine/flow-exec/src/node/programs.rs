@@ -26,7 +26,7 @@ pub(super) struct Program {
     pub(super) folder: Folder,
     pub(super) facts: NodeFacts,
     /// Its GPUs, as indices among the observed ones.
-    cards: Vec<usize>,
+    gpus: Vec<usize>,
     log: Option<Lines>,
     looks: Looks,
     released: Option<f64>,
@@ -78,7 +78,7 @@ impl Programs {
             log: Some(log),
             folder,
             facts,
-            cards,
+            gpus: cards,
             looks: Looks::default(),
             released: None,
             began: None,
@@ -87,7 +87,7 @@ impl Programs {
             near: BTreeSet::new(),
         };
         for (id, other) in &mut self.running {
-            let near = other.cards.iter().any(|card| program.cards.contains(card));
+            let near = other.gpus.iter().any(|card| program.gpus.contains(card));
             for (to, who) in [(&mut *other, attempt), (&mut program, *id)] {
                 to.beside.insert(who);
                 if near {
@@ -130,7 +130,7 @@ impl Programs {
         let mut program = self.running.remove(&attempt)?;
         read_log(&mut program.log, &mut program.looks, exit.ended_at, Some(exit.code == Some(0)));
         let (host, cost) = self.sampler.untrack(attempt);
-        let gpus = self.gpus.as_ref().filter(|_| !program.cards.is_empty());
+        let gpus = self.gpus.as_ref().filter(|_| !program.gpus.is_empty());
         let (gpus, gpu_cost) = gpus.map(|gpus| gpus.untrack(attempt)).unwrap_or_default();
         let record = Record {
             host: if exit.spawn_error.is_some() { HostSamples::default() } else { host },

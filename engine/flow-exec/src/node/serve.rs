@@ -44,7 +44,7 @@ const PASSED_ON: [&str; 5] = ["SLURM_", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDI
 /// A sentence: the folder cannot be used, or no keeper can be started.
 pub fn serve(folder: &Path) -> Result<ExitCode, String> {
     let files = NodeFiles::of(folder);
-    match once_there_is_room(|| fs::create_dir(files.claim())) {
+    match retry_until_space(|| fs::create_dir(files.claim())) {
         Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(ExitCode::from(CLAIMED)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(ExitCode::from(NO_FOLDER)),
@@ -65,7 +65,7 @@ struct Node {
     programs: Programs,
     warned: Option<bool>,
     beat: Duration,
-    bells: Notifier,
+    notifier: Notifier,
     beats: (u64, Option<Instant>),
     code: u8,
     out: Outgoing,
@@ -79,7 +79,7 @@ impl Node {
         let granted = granted();
         let wants = job.programs.iter().any(|program| program.gpus > 0);
         let machine = if wants { hardware::machine(None)? } else { hardware::without_gpus() };
-        let keeper = once_there_is_room(|| Keeper::spawn(&exe, &folder.join("keeper.json")));
+        let keeper = retry_until_space(|| Keeper::spawn(&exe, &folder.join("keeper.json")));
         let mut keeper = keeper.map_err(|e| format!("the supervisor cannot be started: {e}"))?;
         // The batch system sends the same signals to all processes of a job.
         keeper.send(&Request::Stay);
@@ -97,7 +97,7 @@ impl Node {
             let place = |name: &str| variable(name).filter(|_| PLACES.contains(&name));
             facts.environment = Command::of(&start.argv, &start.cwd, &place).environment(&variable);
             let folder = Folder::at(start.folder.clone());
-            let named = once_there_is_room(|| name_gpus(&folder, &facts.gpus));
+            let named = retry_until_space(|| name_gpus(&folder, &facts.gpus));
             named.map_err(|e| format!("`{}`: {e}", folder.path().display()))?;
             let of = |gpu: &GpuFacts| cards.iter().position(|card| card.uuid == gpu.uuid);
             let cards = facts.gpus.iter().filter_map(of).collect();
@@ -105,7 +105,7 @@ impl Node {
         }
         let (beats, out) = ((0, None), Outgoing::default());
         let Job { beat, bells, .. } = job;
-        Ok(Node { programs, warned: None, beat, bells, beats, code: 0, out, host: host() })
+        Ok(Node { programs, warned: None, beat, notifier: bells, beats, code: 0, out, host: host() })
     }
 
     async fn run(mut self) -> Result<ExitCode, String> {
@@ -175,8 +175,8 @@ impl Node {
 
     /// Writes the files that wait, and sends their wake-ups.
     fn write(&mut self) -> Result<(), String> {
-        let Node { out, bells, host, .. } = self;
-        out.write(|attempt, _| bells.ring(host, attempt))
+        let Node { out, notifier: bells, host, .. } = self;
+        out.write(|attempt, _| bells.wake(host, attempt))
     }
 
     /// The batch system ends the job.
@@ -194,7 +194,7 @@ impl Node {
     /// The looks that an engine next to the program would make twenty times a second.
     fn look(&mut self) {
         self.programs.look();
-        let asked = |(attempt, folder)| Some((attempt, NodeFiles::of(folder).asked_to_end()?));
+        let asked = |(attempt, folder)| Some((attempt, NodeFiles::of(folder).end_grace()?));
         let asked: Vec<_> = self.programs.folders().filter_map(asked).collect();
         asked.into_iter().for_each(|(attempt, grace)| self.programs.end(attempt, grace));
         if self.beats.1.is_none_or(|last| clock::since(last) >= self.beat) {
@@ -209,7 +209,7 @@ impl Node {
 }
 
 /// Retries a necessary action until the disk has room. The batch system may end this process in between.
-fn once_there_is_room<T>(mut what: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+fn retry_until_space<T>(mut what: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match what() {
             Err(e) if is_full(&e) => thread::sleep(TRY_AGAIN),

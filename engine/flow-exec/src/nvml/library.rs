@@ -80,7 +80,7 @@ impl Library {
     }
 
     /// The GPU with an index.
-    pub(crate) fn card(&self, index: u32) -> Result<Handle<'_>, GpuFault> {
+    pub(crate) fn gpu(&self, index: u32) -> Result<Handle<'_>, GpuFault> {
         match self.0.device_by_index(index) {
             Ok(device) => Ok(Handle { library: self, device, index }),
             Err(error) => Err(no_answer(index, &error)),
@@ -114,7 +114,7 @@ impl Handle<'_> {
     }
 
     /// The maximum PCIe generation and width of GPU and slot together.
-    pub(crate) fn largest_link(&self) -> Option<(u32, u32)> {
+    pub(crate) fn max_link(&self) -> Option<(u32, u32)> {
         Some((self.device.max_pcie_link_gen().ok()?, self.device.max_pcie_link_width().ok()?))
     }
 
@@ -123,13 +123,13 @@ impl Handle<'_> {
     /// # Errors
     /// It no longer answers. A call that is missing, or not supported by this GPU, is not an error.
     pub(crate) fn look(&self, ask: Query) -> Result<Look, GpuLost> {
-        let load = told(self.device.utilization_rates())?;
-        let memory = if ask.memory { told(self.memory())? } else { None };
-        let joules = if ask.energy { told(self.device.total_energy_consumption())? } else { None };
+        let load = optional(self.device.utilization_rates())?;
+        let memory = if ask.memory { optional(self.memory())? } else { None };
+        let joules = if ask.energy { optional(self.device.total_energy_consumption())? } else { None };
         // The energy counter is slow (4.4 ms on an H200, a hundred times as long as power), so most looks read power.
-        let watts = told(self.device.power_usage())?;
+        let watts = optional(self.device.power_usage())?;
         let pcie = if ask.link {
-            told(self.device.current_pcie_link_gen())?.zip(told(self.device.current_pcie_link_width())?)
+            optional(self.device.current_pcie_link_gen())?.zip(optional(self.device.current_pcie_link_width())?)
         } else {
             None
         };
@@ -149,7 +149,7 @@ impl Handle<'_> {
     /// # Errors
     /// The GPU no longer answers.
     pub(crate) fn processes(&self, memory: Option<Memory>) -> Result<Option<Vec<Process>>, GpuLost> {
-        told(self.computing(memory))
+        optional(self.computing(memory))
     }
 
     /// Processes that use this GPU for graphics, such as a desktop.
@@ -223,7 +223,7 @@ fn share(percent: u32) -> f64 {
 }
 
 /// A missing or unsupported call returns nothing; a GPU that fell off the bus is lost.
-fn told<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, GpuLost> {
+fn optional<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, GpuLost> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(NvmlError::GpuLost | NvmlError::ResetRequired) => Err(GpuLost),

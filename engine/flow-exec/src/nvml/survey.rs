@@ -47,7 +47,7 @@ pub fn survey() -> Survey {
     let asked = thread::Builder::new().name("nvml".into()).spawn(move || {
         let library = Library::open();
         // After the timeout, nobody receives this.
-        let _ = tell.send(ask(library.as_ref()));
+        let _ = tell.send(query(library.as_ref()));
     });
     let trouble = |fault: GpuFault| Survey { troubles: vec![fault.into()], ..Survey::default() };
     match asked {
@@ -58,7 +58,7 @@ pub fn survey() -> Survey {
     }
 }
 
-fn ask(library: Result<&Library, &NvmlUnavailable>) -> Survey {
+fn query(library: Result<&Library, &NvmlUnavailable>) -> Survey {
     let library = match library {
         Ok(library) => library,
         Err(NvmlUnavailable::Absent) => return Survey::default(),
@@ -80,7 +80,7 @@ fn ask(library: Result<&Library, &NvmlUnavailable>) -> Survey {
     };
     survey.count = count;
     for index in 0..count {
-        match library.card(index).and_then(|handle| card(&handle)) {
+        match library.gpu(index).and_then(|handle| survey_gpu(&handle)) {
             Ok(card) => survey.cards.push(card),
             Err(fault) => survey.troubles.push(fault.into()),
         }
@@ -88,7 +88,7 @@ fn ask(library: Result<&Library, &NvmlUnavailable>) -> Survey {
     survey
 }
 
-fn card(handle: &Handle<'_>) -> Result<GpuSurvey, GpuFault> {
+fn survey_gpu(handle: &Handle<'_>) -> Result<GpuSurvey, GpuFault> {
     let facts = handle.facts()?;
     if handle.is_divided() {
         return Err(GpuFault::Divided { gpu: facts.index, model: facts.name });
@@ -98,5 +98,5 @@ fn card(handle: &Handle<'_>) -> Result<GpuSurvey, GpuFault> {
         Ok(Look { processes, ..now })
     });
     let now = looked.map_err(|_| GpuFault::CardLost { gpu: facts.index })?;
-    Ok(GpuSurvey { facts, now, pcie_largest: handle.largest_link() })
+    Ok(GpuSurvey { facts, now, pcie_largest: handle.max_link() })
 }

@@ -19,7 +19,7 @@ use std::{
 use flow_core::{AttemptId, Usage, measure::HostSamples};
 use flow_protocol::Exit;
 
-pub use gpus::{CardStatus, GpuSampler, SampleRequest};
+pub use gpus::{GpuSampler, GpuStatus, SampleRequest};
 
 use crate::clock;
 use meter::Meter;

@@ -63,7 +63,7 @@ impl HideFault {
 
 /// The number of the first line, from 1, of a text that contains all lines of a value. Some lines of a secret configuration appear in
 /// many texts.
-pub(crate) fn line_that_tells(value: &str, text: &str) -> Option<usize> {
+pub(crate) fn leaking_line(value: &str, text: &str) -> Option<usize> {
     let parts: Vec<Secrets> = lines(value).map(|line| Secrets::new(vec![line.to_owned()])).collect();
     let told = parts.iter().all(|part| part.stand_in(text));
     text.lines().zip(1..).find(|(line, _)| told && parts.iter().any(|part| part.stand_in(line))).map(|(_, n)| n)
@@ -207,10 +207,10 @@ mod tests {
     #[test]
     fn a_text_tells_a_value_by_all_of_its_lines() {
         let key = "name: prod\nMIIEvQ+IBADAN\nab\n";
-        assert_eq!(line_that_tells(key, "env:\n  name: prod\n"), None);
-        assert_eq!(line_that_tells(key, "env:\n  name: prod\n  key: |\n    MIIEvQ+IBADAN\n"), Some(2));
-        assert_eq!(line_that_tells("hunter2-hunter2", "url: \"me:hunter2-hunter2@host\""), Some(1));
-        assert_eq!(line_that_tells("short", "short"), None);
+        assert_eq!(leaking_line(key, "env:\n  name: prod\n"), None);
+        assert_eq!(leaking_line(key, "env:\n  name: prod\n  key: |\n    MIIEvQ+IBADAN\n"), Some(2));
+        assert_eq!(leaking_line("hunter2-hunter2", "url: \"me:hunter2-hunter2@host\""), Some(1));
+        assert_eq!(leaking_line("short", "short"), None);
     }
 
     proptest! {

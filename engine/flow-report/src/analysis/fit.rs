@@ -128,7 +128,7 @@ impl Fits {
 
     pub(super) fn in_short(&self, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Vec<String> {
         let told = |curve: &Fit| {
-            let told = self.told(curve, names, lang);
+            let told = self.shape_sentences(curve, names, lang);
             // If no curve describes the points, their distance from one says nothing.
             let best = curve.choice.as_ref().map(Choice::best).filter(|_| told.len() > 1);
             let off = best.and_then(|best| off(best, &curve.points, |show, off| names.words.figure(lang, show, off)));
@@ -158,11 +158,11 @@ impl Fits {
     }
 
     fn sentence(&self, curve: &Fit, names: &Names<'_>, lang: &str) -> String {
-        names.words.sentences(lang, &self.told(curve, names, lang))
+        names.words.sentences(lang, &self.shape_sentences(curve, names, lang))
     }
 
     /// Its shape, and how well that fits.
-    fn told(&self, curve: &Fit, names: &Names<'_>, lang: &str) -> Vec<String> {
+    fn shape_sentences(&self, curve: &Fit, names: &Names<'_>, lang: &str) -> Vec<String> {
         let say = |key: &str, args: Args| names.words.text(lang, key, &args);
         let about =
             || Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
@@ -423,5 +423,5 @@ fn p_value(p: f64) -> String {
 /// How far its AICc is above the smallest one of the curves that may be chosen.
 fn more(fit: &FittedModel, choice: &Choice) -> Option<String> {
     let show = Format { decimals: 1, factor: 1.0, unit: "AICc".into(), ..Format::default() };
-    choice.above_least(fit).map(|more| show.number(more))
+    choice.above_min(fit).map(|more| show.number(more))
 }

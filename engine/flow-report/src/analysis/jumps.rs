@@ -344,7 +344,7 @@ impl Sweeps {
         let all: Vec<Step> = curves.iter().flat_map(|curve| curve.steps()).collect();
         if all.is_empty() {
             let most = curves.iter().filter_map(|curve| curve.fluctuation()).fold(0.0, f64::max);
-            let times = first.found.as_ref().map_or(0, Jumps::least_told).to_string();
+            let times = first.found.as_ref().map_or(0, Jumps::min_significant).to_string();
             let fluctuation = names.words.figure(lang, &share(most), most);
             return say("jumps-none", about().with("fluctuation", fluctuation).with("times", times));
         }

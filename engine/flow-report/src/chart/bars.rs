@@ -17,7 +17,7 @@ const SHARE: f64 = 0.8;
 /// On narrower bars, values would overlap.
 const NARROWEST: f64 = 9.0;
 /// Factor of free height above bars with vertical values.
-const ROOM: f64 = 1.2;
+const HEADROOM: f64 = 1.2;
 
 /// The kind of a bar, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub(crate) fn bars(groups: &[(String, Vec<Bar>)], series: &[Series], labels: &La
     let widest = bars().filter(|bar| bar.value.is_some()).map(|bar| bar.text.width()).max().unwrap_or(0);
     let upright = (widest + 1) as f64 * SMALL_LETTER > wide;
     let highest = bars().map(Bar::highest).fold(0.0, f64::max);
-    let layout = layout.with_y_axis_max(if upright { top([ROOM * highest].into_iter()) } else { most });
+    let layout = layout.with_y_axis_max(if upright { top([HEADROOM * highest].into_iter()) } else { most });
     drawn(plots, layout, |scene, computed| {
         for (group, (_, bars)) in groups.iter().enumerate() {
             let one = SHARE / bars.len().max(1) as f64;

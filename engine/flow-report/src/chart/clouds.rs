@@ -5,15 +5,15 @@ use kuva::plot::line::LineStyle;
 use kuva::plot::{LinePlot, ScatterPlot};
 use kuva::render::plots::Plot;
 
-use super::foot::XAxis;
 use super::palette::Style;
+use super::x_axis::XAxis;
 use super::{Labels, Scale, drawn, layout, legend, plain, rises};
 use crate::safe;
 
 /// Factor by which a logarithmic axis extends beyond its points on either side.
 const BESIDE: f64 = 1.4;
 /// Maximum number of kinds of points with separate markers.
-const TOLD: usize = 8;
+const MAX_MARKERS: usize = 8;
 /// Maximum number of points with individual labels, if each has its own name.
 const NAMED: usize = 12;
 
@@ -54,7 +54,7 @@ impl Cloud {
                 }
             }
         }
-        let told = parts.len() > 1 && parts.len() <= TOLD && parts.iter().all(|part| !part.name.is_empty());
+        let told = parts.len() > 1 && parts.len() <= MAX_MARKERS && parts.iter().all(|part| !part.name.is_empty());
         if told { parts } else { Vec::new() }
     }
 }

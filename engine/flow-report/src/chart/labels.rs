@@ -23,7 +23,7 @@ pub(super) struct PlacedText<'a> {
 }
 
 /// Places the texts of gaps along an axis, so that none is cut off and none overlap.
-pub(super) fn said(gaps: &[Gap], place: impl Fn(f64) -> f64, from: f64, to: f64) -> Vec<PlacedText<'_>> {
+pub(super) fn place_texts(gaps: &[Gap], place: impl Fn(f64) -> f64, from: f64, to: f64) -> Vec<PlacedText<'_>> {
     let mut said = Vec::new();
     let mut before: Option<&Gap> = None;
     let (mut right, mut level) = (f64::NEG_INFINITY, 0);

@@ -3,13 +3,13 @@
 
 mod bars;
 mod clouds;
-mod ends;
-mod foot;
 mod frame;
 mod labels;
 pub(crate) mod lanes;
+mod line_ends;
 mod palette;
 mod panels;
+mod x_axis;
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ use kuva::render::render::{Scene, render_multiple};
 use crate::safe;
 pub(crate) use bars::{Bar, Kind, Series, bars};
 pub(crate) use clouds::{Cloud, clouds};
-use ends::LineEnds;
-use foot::XAxis;
 pub(crate) use frame::framed;
 pub(crate) use labels::Gap;
-use labels::{PlacedText, broken, said};
+use labels::{PlacedText, broken, place_texts};
+use line_ends::LineEnds;
 use palette::{Style, by_two};
 pub(crate) use panels::{Panel, panels};
+use x_axis::XAxis;
 
 /// Size of text in place of numbers.
 const SMALL: u32 = 10;
@@ -52,7 +52,7 @@ const HOLLOW: f64 = 1.6;
 const DENSE: usize = 600;
 /// Labels of the y axis and the x axis with more terminal columns take a second line.
 const LABEL: usize = 40;
-const FOOT_LABEL: usize = 72;
+const AXIS_LABEL: usize = 72;
 /// Height of a one-line legend, besides its line.
 const AROUND_LEGEND: f64 = 30.0;
 /// Lines that are nowhere further apart than this share of the y axis would cover each other.
@@ -309,7 +309,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         layout = scale.upright(layout);
     }
     let (from, to) = axis.range();
-    let said = said(gaps, place, from, to);
+    let said = place_texts(gaps, place, from, to);
     let share = |y: f64| scale.map_or(0.0, |scale| scale.share(y));
     let points = || lines.iter().flat_map(|line| &line.points).map(|(x, y)| (place(*x), share(*y)));
     let foot = |level: usize| 0.08 + 0.045 * level as f64;
@@ -382,8 +382,8 @@ fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
         lines.join("\n")
     };
     let layout = Layout::auto_from_plots(plots)
-        .with_x_label(lines(&labels.x, FOOT_LABEL))
-        .with_x_label_wrap(2 * FOOT_LABEL)
+        .with_x_label(lines(&labels.x, AXIS_LABEL))
+        .with_x_label_wrap(2 * AXIS_LABEL)
         .with_y_label(lines(&labels.y, LABEL))
         .with_y_label_wrap(2 * LABEL)
         .with_width(WIDTH)

@@ -6,7 +6,9 @@ use flow_core::stats::median;
 use serde::{Deserialize, Serialize};
 
 use super::change::{Change, change_of};
-use super::decided::{ComparedColumn, by_others, mean_change, of_row, only_pair, same_within, undecided, untold_pair};
+use super::compared_columns::{
+    ComparedColumn, by_others, mean_change, of_row, only_pair, same_within, undecided, untold_pair,
+};
 use super::stats::sign_test;
 use super::{Figure, FigureMeaning, Finding, ScopedFinding, SectionFigures, Source, Trainings, TrendEvidence};
 use crate::bounds::SIGNIFICANT;
@@ -103,7 +105,7 @@ pub(crate) fn compare(
         if changes.iter().all(Option::is_none) {
             continue;
         }
-        let nothing = |row: &&Row| row.cells[at_a].had_nothing_to_say() && row.cells[at_b].had_nothing_to_say();
+        let nothing = |row: &&Row| row.cells[at_a].has_no_measurement() && row.cells[at_b].has_no_measurement();
         let unlike = |row: &Row| matches!((row.cells[at_a].gpus, row.cells[at_b].gpus), (Some(a), Some(b)) if a != b);
         unlike_gpus |= table.body.iter().any(unlike);
         let identical = |row: &Row| {
@@ -271,12 +273,12 @@ fn found(
 /// The column if it is learned as well as before or slightly better, and which of the two.
 fn no_worse(finding: &Finding) -> Option<(String, bool)> {
     let Finding::SameLearned { column, low, high, .. } = finding else { return None };
-    let better = is_told(low, high) && (low.value > 0.0) == (column != "error_rate");
-    (better || !is_told(low, high)).then(|| (column.clone(), better))
+    let better = is_significant(low, high) && (low.value > 0.0) == (column != "error_rate");
+    (better || !is_significant(low, high)).then(|| (column.clone(), better))
 }
 
 /// Whether the confidence interval of a change excludes 0.
-pub(super) fn is_told(low: &Figure, high: &Figure) -> bool {
+pub(super) fn is_significant(low: &Figure, high: &Figure) -> bool {
     low.value > 0.0 || high.value < 0.0
 }
 
@@ -321,12 +323,12 @@ fn changed(
     let one_run = ledger.table.rows.iter().any(|axis| axis == EPOCH);
     let median = median(rows.iter().map(|(_, change)| *change).collect())?;
     let pair = only_pair(ledger.table, column, rows);
-    if pair.as_ref().is_some_and(|tested| !tested.is_told(1)) {
+    if pair.as_ref().is_some_and(|tested| !tested.is_significant(1)) {
         return None;
     }
     // Repetitions that do not pair are tested row by row, if every row has some.
     let tested: Option<Vec<TestResult>> = rows.iter().map(|(row, _)| of_row(ledger.table, column, *row)).collect();
-    let untold = tested.is_some_and(|tested| tested.iter().any(|tested| !tested.is_told(rows.len())));
+    let untold = tested.is_some_and(|tested| tested.iter().any(|tested| !tested.is_significant(rows.len())));
     if !significant && column.repetitions.is_empty() && untold {
         return None;
     }

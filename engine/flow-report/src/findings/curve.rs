@@ -68,7 +68,7 @@ pub(crate) fn curves(ledger: &mut SectionFigures<'_>, besides: &RowFacts<'_>) ->
         findings.extend(frontier(ledger, &curve, &axis, memory.as_ref()));
         if let Some((name, points)) = points(table, &curve, "gpu_load") {
             let points: Vec<Point> = points.into_iter().filter(alone).collect();
-            findings.extend(load_goes(ledger, &axis, &name, &points));
+            findings.extend(load_trend(ledger, &axis, &name, &points));
         }
         for (name, points) in [time.filter(|(name, _)| name == "iteration_time"), memory].into_iter().flatten() {
             if !besides.fitted.contains(name.as_str()) {
@@ -245,7 +245,7 @@ fn memory_flat(ledger: &SectionFigures<'_>, axis: &str, memory: &str, points: &[
 }
 
 /// The change of a load along the axis, from its first point to its last.
-fn load_goes(ledger: &SectionFigures<'_>, axis: &str, load: &str, points: &[Point]) -> Option<Finding> {
+fn load_trend(ledger: &SectionFigures<'_>, axis: &str, load: &str, points: &[Point]) -> Option<Finding> {
     let points = comparable(points);
     let [first, .., last] = points else { return None };
     let sign = (last.y - first.y).signum();

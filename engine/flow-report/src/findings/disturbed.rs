@@ -52,15 +52,15 @@ impl ForeignCpu {
 
     /// The caveat for one sentence.
     pub(crate) fn worded(&self, words: &Words, lang: &str) -> String {
-        self.said("finding-foreign", words, lang)
+        self.sentence("finding-foreign", words, lang)
     }
 
     /// The caveat for a whole table.
     pub(crate) fn of_table(&self, words: &Words, lang: &str) -> String {
-        self.said("finding-foreign-table", words, lang)
+        self.sentence("finding-foreign-table", words, lang)
     }
 
-    fn said(&self, key: &str, words: &Words, lang: &str) -> String {
+    fn sentence(&self, key: &str, words: &Words, lang: &str) -> String {
         let args = Args::new().with("label", safe::code(&self.label)).with("used", self.used.text(words, lang));
         if let Some((disturbed, all)) = self.few {
             let args = args.count("disturbed", disturbed).count("all", all);

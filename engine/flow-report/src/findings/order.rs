@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::schedule::{Part, ordered, pairs, parts, told};
+use super::schedule::{Part, direction, ordered, pairs, parts};
 use super::{Figure, Finding, SectionFigures};
 use crate::columns::written;
 use crate::table::{Content, Row, Table};
@@ -32,7 +32,7 @@ pub(crate) fn order_of(own: &Table, name: &str, other: &Table, at: &IndexMap<Str
         let (mut held, mut turned) = (false, Vec::new());
         for (n, first) in both.iter().enumerate() {
             for second in &both[n + 1..] {
-                match told(first, second, pairs(both.len())) {
+                match direction(first, second, pairs(both.len())) {
                     1 => held = true,
                     -1 => turned.push((first.name.clone(), second.name.clone())),
                     _ => {}

@@ -127,7 +127,7 @@ pub(super) fn pairs(parts: usize) -> usize {
 }
 
 /// 1 if `more` takes longer than chance explains, −1 if it takes less time, 0 if that cannot be decided.
-pub(super) fn told(less: &Part, more: &Part, many: usize) -> i8 {
+pub(super) fn direction(less: &Part, more: &Part, many: usize) -> i8 {
     let Interval { mean, half } = difference(less, more, many);
     match half {
         Some(half) if mean > half => 1,
@@ -165,14 +165,14 @@ fn best(ledger: &mut SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&
         let [by, low, high] = ledger.interval(sweep.scope.as_deref(), what, by, &show);
         TiedPart { name: part.name.clone(), value: part.figure.clone(), by, low, high }
     };
-    if told(first, last, many) == 0 {
+    if direction(first, last, many) == 0 {
         let worst = rival(first, last);
         let (split, _) = ledger.table.split.clone()?;
         let best = (first.name.clone(), first.figure.clone());
         return Some(Finding::NoneTold { column, split, axis, at, best, worst });
     }
     let mut side = |own: &Part| {
-        let rivals = sorted.iter().filter(|part| part.name != own.name && told(own, part, many) == 0);
+        let rivals = sorted.iter().filter(|part| part.name != own.name && direction(own, part, many) == 0);
         let rivals = rivals.map(|part| rival(own, part)).collect();
         Side { name: own.name.clone(), value: own.figure.clone(), rivals }
     };
@@ -193,7 +193,7 @@ fn turns(ledger: &SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&str
                 let (a, b) = (of(a)?, of(b)?);
                 // A negligible difference does not count as a crossover.
                 let apart = (a.figure.value - b.figure.value).abs() / a.figure.value.min(b.figure.value);
-                let sign = if apart > SAME { told(a, b, many) } else { 0 };
+                let sign = if apart > SAME { direction(a, b, many) } else { 0 };
                 (sign != 0).then(|| (sign, (*at).to_owned(), a.figure.clone(), b.figure.clone()))
             };
             let told: Vec<_> = rows.iter().filter_map(pair).collect();
@@ -246,7 +246,7 @@ mod tests {
                 };
                 let mut parts: Vec<Part> = (0..6).map(|n| part(n, uniform)).collect();
                 parts.sort_by(|a, b| a.figure.value.total_cmp(&b.figure.value));
-                told(&parts[0], &parts[5], many) != 0
+                direction(&parts[0], &parts[5], many) != 0
             });
             sweeps.count()
         };

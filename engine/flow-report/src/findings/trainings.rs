@@ -19,7 +19,7 @@ const OF_EPOCHS: [&str; 3] = ["error", "loss", "map"];
 /// Results of steps, with the repetitions of their instances.
 pub(crate) struct Trainings<'a> {
     results: Vec<&'a StepResult>,
-    tell_epochs: bool,
+    have_epochs: bool,
 }
 
 impl<'a> Trainings<'a> {
@@ -35,17 +35,17 @@ impl<'a> Trainings<'a> {
                 .any(|series| series.metrics.values().flatten().any(|point| point.key != Key::default()))
         };
         let tells = |step: &StepView| series(step) || step.results.iter().any(|r| r.metrics.iter().any(by_epoch));
-        Trainings { results, tell_epochs: steps().any(tells) }
+        Trainings { results, have_epochs: steps().any(tells) }
     }
 
     /// The same without any repeated training.
     pub(crate) fn once(&self) -> Trainings<'static> {
-        Trainings { results: Vec::new(), tell_epochs: self.tell_epochs }
+        Trainings { results: Vec::new(), have_epochs: self.have_epochs }
     }
 
     /// Whether a model learns this column, judged by a word of its name: `valid_loss`.
     pub(crate) fn teach(&self, column: &str) -> bool {
-        let told = |word: &str| LEARNED.contains(&word) || self.tell_epochs && OF_EPOCHS.contains(&word);
+        let told = |word: &str| LEARNED.contains(&word) || self.have_epochs && OF_EPOCHS.contains(&word);
         column.split('_').any(told)
     }
 

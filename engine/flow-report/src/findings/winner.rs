@@ -3,7 +3,7 @@
 
 use flow_core::Best;
 
-use super::held::topic;
+use super::reproduction::topic;
 use super::{FigureMeaning, Finding, Lead, ScopedFinding, SectionFigures, WinnerTest};
 use crate::columns::{is_usage, point};
 use crate::format::Format;
@@ -68,7 +68,7 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
         return None;
     }
     let tied = rest.iter().zip(&tests).filter(|(other, tested)| match tested {
-        Some(tested) => !tested.is_told(comparisons),
+        Some(tested) => !tested.is_significant(comparisons),
         None => other.value == best.value,
     });
     let tied: Vec<&Point<'_>> = tied.map(|(other, _)| other).collect();
@@ -92,7 +92,7 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
             let p = tested.of_many(comparisons);
             let what = FigureMeaning::new("t_test", [("column", &*column.name), ("at", &*next.name)]);
             let p = ledger.computed(None, what, p, Format::p_value(p));
-            let more = tested.more(comparisons).filter(|_| !tested.is_told(comparisons));
+            let more = tested.more(comparisons).filter(|_| !tested.is_significant(comparisons));
             Some(WinnerTest { paired: tested.paired, runs: tested.runs, p, more })
         }
         None => None,

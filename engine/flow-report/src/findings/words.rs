@@ -3,7 +3,7 @@
 use flow_core::Outcome;
 use serde_json::Value;
 
-use super::compare::is_told;
+use super::compare::is_significant;
 use super::phrases::{Lead, few, named, ratios, sides, span, texts};
 use super::{
     AllPacked, Course, Figure, Finding, PackedPart, ResultCount, ScopedFinding, Side, SpeedLimit, TiedPart,
@@ -126,7 +126,7 @@ impl Finding {
                 say(key, args.with("range", range(least, most)).with("typical", text(typical)))
             }
             Finding::SameLearned { low, high, .. } => {
-                let args = args.with("told", if is_told(low, high) { "yes" } else { "no" });
+                let args = args.with("told", if is_significant(low, high) { "yes" } else { "no" });
                 say(key, args.with("interval", range(low, high)))
             }
             Finding::Undecided { low, high, more, .. } => {
@@ -137,7 +137,7 @@ impl Finding {
                 words.sentences(lang, &[say(key, args.with("interval", range(low, high))), runs])
             }
             Finding::LearnedChange { mean, low, high, .. } => {
-                let args = args.with("told", if is_told(low, high) { "yes" } else { "no" });
+                let args = args.with("told", if is_significant(low, high) { "yes" } else { "no" });
                 let (how, mean) = match mean.show.ratio {
                     true => ("times", ratios([mean, mean], false, words, lang)),
                     false => ("change", text(mean)),
@@ -232,7 +232,7 @@ impl Finding {
             Finding::Best { best, worst, .. } => {
                 let side = |side: &Side| named(&side.name, &side.value, words, lang);
                 let told = say(key, args.with("best", side(best)).with("worst", side(worst)));
-                let rivals = [best, worst].into_iter().filter_map(|side| side.rivals(words, lang));
+                let rivals = [best, worst].into_iter().filter_map(|side| side.ties(words, lang));
                 words.sentences(lang, &std::iter::once(told).chain(rivals).collect::<Vec<_>>())
             }
             Finding::NoneTold { best, worst, .. } => {
@@ -372,7 +372,7 @@ impl Finding {
 
 impl Side {
     /// The parts that cannot be distinguished from it, with how much more they have.
-    fn rivals(&self, words: &Words, lang: &str) -> Option<String> {
+    fn ties(&self, words: &Words, lang: &str) -> Option<String> {
         let rival = |rival: &TiedPart| {
             if [&rival.by, &rival.low, &rival.high].into_iter().all(|figure| figure.show.reads_zero(figure.value)) {
                 return words.text(lang, "rival-alike", &Args::new().with("name", safe::text(&rival.name)));

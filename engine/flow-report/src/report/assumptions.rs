@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use flow_core::StepView;
 
-use crate::assumed::{AssumedKind, AssumedLoad, Assumptions};
+use crate::assumptions::{AssumedKind, AssumedLoad, Assumptions};
 use crate::format::Format;
 use crate::safe;
 use crate::table::Grid;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::bars::{self, unit};
+use super::chart_data::ChartData;
 use super::differences::differences;
-use super::drawn::ChartData;
 use super::load::Load;
 use super::model::Section;
 use super::picture::Picture;
@@ -166,7 +166,9 @@ fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
             });
         }
     }
-    charts.extend(section.drawn.iter().enumerate().filter_map(|(n, drawn)| asked(section, n, drawn, words, lang)));
+    charts.extend(
+        section.drawn.iter().enumerate().filter_map(|(n, drawn)| requested_chart(section, n, drawn, words, lang)),
+    );
     for (step, found) in &section.analyses {
         let Some((clouds, x, y)) = found.clouds().filter(|(clouds, ..)| clouds.iter().any(|c| c.points.len() > 1))
         else {
@@ -201,7 +203,7 @@ fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
 
 /// A chart that the author asked for; `None` if no line has two points. Beside others, a line with one point is a marker.
 /// Its file name has a number, because the name of a metric may not be a valid file name.
-fn asked(section: &Section, n: usize, drawn: &ChartData, words: &Words, lang: &str) -> Option<Chart> {
+fn requested_chart(section: &Section, n: usize, drawn: &ChartData, words: &Words, lang: &str) -> Option<Chart> {
     let names = Names { table: &section.table, words };
     let axis = |axis: &str| names.plain(axis, lang);
     if drawn.lines.iter().all(|line| line.points.len() < 2 && line.gpus.is_none() && line.earlier.is_empty()) {

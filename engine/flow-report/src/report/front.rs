@@ -3,9 +3,9 @@
 
 use super::answer::{Answer, SentencePosition};
 use super::charts::{Chart, ChartContent};
-use super::held::TitledTable;
 use super::judged::{self, limiting, verdict_key, worst};
 use super::model::Section;
+use super::reproduction::TitledTable;
 use super::{brief, gains, together};
 use crate::columns::written;
 use crate::findings::{Finding, ForeignCpu, Reproduction, topic};
@@ -29,13 +29,13 @@ const COMPARED: usize = 5;
 
 /// The sentence, and other programs that may have disturbed its measurements.
 fn sentence<'s>(
-    said: SentencePosition,
+    sentence: SentencePosition,
     section: &'s Section,
     words: &Words,
     lang: &str,
 ) -> (String, Option<&'s ForeignCpu>) {
     let names = Names { table: &section.table, words };
-    match said {
+    match sentence {
         // For several groups, the limit of each is a separate finding.
         SentencePosition::Group(at) if section.together.len() > 1 => {
             (judged::headline(&section.together[at], words, lang), None)
@@ -83,7 +83,7 @@ pub(super) fn lead(section: &Section, answer: &Answer, words: &Words, lang: &str
         return safe::authors(own.of(lang));
     }
     let said = answer.lead.iter().map(|said| sentence(*said, section, words, lang));
-    together_said(said.chain(more_groups(section, &answer.lead, words, lang)), section, words, lang)
+    group_sentence(said.chain(more_groups(section, &answer.lead, words, lang)), section, words, lang)
 }
 
 /// How many groups the answer leaves out.
@@ -113,7 +113,7 @@ pub(super) fn headline(section: &Section, answer: &Answer, words: &Words, lang: 
         (false, true) => 3,
     };
     let said = &answer.lead[..answer.lead.len().min(most)];
-    together_said(said.iter().map(short).chain(more_groups(section, said, words, lang)), section, words, lang)
+    group_sentence(said.iter().map(short).chain(more_groups(section, said, words, lang)), section, words, lang)
 }
 
 /// That results come from different environments or programs, and the limits of each of several groups.
@@ -138,7 +138,7 @@ fn answers_with_programs(section: &Section) -> bool {
     section.with.answer.is_none() && section.with.compares_machines() && section.changes.is_some()
 }
 
-fn together_said<'s>(
+fn group_sentence<'s>(
     said: impl Iterator<Item = (String, Option<&'s ForeignCpu>)>,
     section: &Section,
     words: &Words,
@@ -365,7 +365,7 @@ pub(super) fn compared(section: &Section, words: &Words, lang: &str) -> Option<T
     for now in &section.together {
         let Some(then) = now.earlier.as_deref() else { continue };
         let says = |group: &GroupVerdict| judged::brief(group, words, lang);
-        let holds = super::held::stands(then, now);
+        let holds = super::reproduction::compare_verdicts(then, now);
         rows.push((holds, vec![safe::text(&now.group), says(then), says(now)]));
     }
     for found in &section.held {
@@ -394,7 +394,7 @@ pub(super) fn compared(section: &Section, words: &Words, lang: &str) -> Option<T
     let heads = ["front-finding", "front-then", "front-now", "held-holds"];
     let heads = heads.map(|key| (words.word(lang, key), false)).into();
     let cells = |(holds, mut cells): (Reproduction, Vec<String>)| {
-        cells.push(words.word(lang, super::held::holds_key(holds)));
+        cells.push(words.word(lang, super::reproduction::holds_key(holds)));
         cells
     };
     let grid = Grid { heads, rows: rows.into_iter().map(cells).collect() };

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::assumptions::assumed;
+use super::chart_data::ChartData;
 use super::doubts::{self, Doubts};
-use super::drawn::ChartData;
 use super::guess::{GuessVerdict, judge_guess};
 use super::load::Load;
 use super::picture::Picture;
@@ -22,7 +22,7 @@ use super::setup::{Setup, setup};
 use super::units::Units;
 use super::with::{ChartWith, Guess, Language, LoadWith, ReportWith, SectionWith, StepName};
 use crate::analysis::Analysis;
-use crate::assumed::Assumptions;
+use crate::assumptions::Assumptions;
 use crate::caveats::Caveats;
 use crate::columns::{self, written};
 use crate::findings::{
@@ -382,7 +382,11 @@ fn section<'a>(
             let (now, then) = common(&table, &reference.table);
             let trainings = trainings.once();
             let forced = doubts::limit(source.results.iter()).is_some();
-            held(said(&then, with, BTreeSet::new(), &trainings)?, &said(&now, with, shared, &trainings)?, forced)
+            held(
+                comparable(&then, with, BTreeSet::new(), &trainings)?,
+                &comparable(&now, with, shared, &trainings)?,
+                forced,
+            )
         }
         None => Vec::new(),
     };
@@ -491,7 +495,7 @@ fn beside_theirs(table: &Table) -> impl Iterator<Item = (&String, &Caveats)> {
 }
 
 /// Findings that can be compared with earlier ones, found by the same rules for both.
-fn said(
+fn comparable(
     table: &Table,
     with: &SectionWith,
     shared: BTreeSet<&str>,

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::answer;
 use super::charts::{Chart, charts};
-use super::held::{self, TitledTable};
 use super::labels::named;
 use super::lines::{LabelledValue, cpu_count, setup};
 use super::model::{REPORT_FORMAT, Report, Section};
 use super::picture::Picture;
+use super::reproduction::{self, TitledTable};
 use super::with::{ReportWith, Value};
 use super::{assumptions, front, html, prose, together};
 use crate::format::Format;
@@ -492,7 +492,7 @@ fn section(
     let names = Names { table: &section.table, words };
     let mut more = Vec::new();
     more.extend(changes(section, words, lang));
-    more.extend(held::held(section, words, lang));
+    more.extend(reproduction::held(section, words, lang));
     let analyses = &section.analyses;
     for shown in analyses.iter().flat_map(|(_, found)| found.tables(analyses, &section.table, words, lang)) {
         let text = shown.body(words, lang);
@@ -519,7 +519,7 @@ fn section(
     if let Some(packed) = &section.packed {
         add("packed-members", together::packed(packed, words, lang, &names), &[]);
     }
-    more.extend(held::members(section, words, lang));
+    more.extend(reproduction::members(section, words, lang));
     let key = if said.is_empty() { "assumed-heading" } else { "assumed-heading-other" };
     let assumed = assumptions::worded(&section.assumed, words, lang, said);
     let assumed = assumed.map(|text| TitledTable { title: words.word(lang, key), text });

@@ -145,7 +145,7 @@ fn tabulate(with: &TableWith, results: &[&StepResult], table: &mut Table) -> Res
         refine(table, name, &of);
     }
     beside(table);
-    say(table, results);
+    add_notes(table, results);
     Ok(())
 }
 
@@ -490,7 +490,7 @@ fn beside(table: &mut Table) {
 }
 
 /// Adds the notes on the table as a whole.
-fn say(table: &mut Table, results: &[&StepResult]) {
+fn add_notes(table: &mut Table, results: &[&StepResult]) {
     // Rows of epochs belong to one result, which counts once.
     let mut labels = BTreeSet::new();
     let own: Vec<&StepResult> = results.iter().copied().filter(|result| labels.insert(&result.label)).collect();

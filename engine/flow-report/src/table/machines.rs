@@ -74,7 +74,7 @@ pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Re
     if theirs.is_empty() {
         table.note(Note::NoMachines);
     }
-    say_what_differs(&own, &theirs, name, table);
+    note_differences(&own, &theirs, name, table);
     let theirs = theirs.into_iter().map(|of| on(of.result.clone(), name(of), Some(&of.host)));
     let mut theirs: Vec<StepResult> = theirs.collect();
     table.beside_theirs = Caveats::of_all(&theirs);
@@ -131,7 +131,7 @@ fn param<'r>(result: &'r StepResult, name: &str) -> Option<&'r Value> {
 
 /// Notes parameters that all own results share and that differ on the other machine. Values that name files are
 /// skipped, because they differ on every machine. For plain programs, also notes input files and commands that differ.
-fn say_what_differs(own: &[StepResult], theirs: &[&Foreign], name: impl Fn(&Foreign) -> String, table: &mut Table) {
+fn note_differences(own: &[StepResult], theirs: &[&Foreign], name: impl Fn(&Foreign) -> String, table: &mut Table) {
     let Some(first) = own.iter().find(|result| result.was_tried()) else { return };
     let mut told: BTreeSet<(String, &String)> = BTreeSet::new();
     for foreign in theirs {

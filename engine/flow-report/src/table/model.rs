@@ -402,7 +402,7 @@ impl Cell {
     }
 
     /// Whether nothing could be measured, because memory did not suffice or the attempt never started.
-    pub(crate) fn had_nothing_to_say(&self) -> bool {
+    pub(crate) fn has_no_measurement(&self) -> bool {
         let ended = |outcome| matches!(outcome, Outcome::OutOfMemory | Outcome::DoesNotFit | Outcome::Skipped);
         matches!(self.content, Content::Outcome { outcome, .. } if ended(outcome))
     }

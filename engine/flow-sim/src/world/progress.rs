@@ -5,7 +5,7 @@ use flow_core::{AttemptId, Span};
 
 use super::Simulation;
 use crate::agenda::{Order, WorldEvent};
-use crate::working::WorkInProgress;
+use crate::work_in_progress::WorkInProgress;
 
 impl Simulation {
     /// It is ready, and does what its earlier attempts left of its work.

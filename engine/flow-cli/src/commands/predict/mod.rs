@@ -78,21 +78,22 @@ fn price(text: &str) -> Result<(String, f64), String> {
 impl Predict {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let named = self.about.workflow.as_deref();
-        let (session, knowledge) = match imported::asked(global, self.run.as_deref(), named, &self.selection, output)? {
-            Some(there) => there,
-            None => {
-                let mut request = place::session(global, &self.about, &self.selection, output)?;
-                // For results from other machines, the prediction is the measurement there.
-                request.any_machine = true;
-                let session = place::open(&request, output)?;
-                let knowledge = place::knowledge(&session, output)?;
-                (session, knowledge)
-            }
-        };
+        let (session, knowledge) =
+            match imported::imported_session(global, self.run.as_deref(), named, &self.selection, output)? {
+                Some(there) => there,
+                None => {
+                    let mut request = place::session(global, &self.about, &self.selection, output)?;
+                    // For results from other machines, the prediction is the measurement there.
+                    request.any_machine = true;
+                    let session = place::open(&request, output)?;
+                    let knowledge = place::knowledge(&session, output)?;
+                    (session, knowledge)
+                }
+            };
         if self.check {
             let checked = flow_exec::check(&session, &knowledge, self.point.as_deref())?;
             return match self.json {
-                true => say_checked(&checked.steps, output),
+                true => print_checked(&checked.steps, output),
                 false => show(&render_checked(&checked), output),
             };
         }
@@ -135,7 +136,7 @@ fn show(lines: &[String], output: &mut Output) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn say_checked(checked: &[(String, Vec<HeldOutPoint>)], output: &mut Output) -> CommandResult {
+fn print_checked(checked: &[(String, Vec<HeldOutPoint>)], output: &mut Output) -> CommandResult {
     for (step, checked) in checked {
         for HeldOutPoint { point, quantity, measured, predicted } in checked {
             output.json(&json!({

@@ -80,7 +80,7 @@ pub(crate) struct Simulate {
     /// Send jobs through Slurm, with its limits: default, or queue=500,delay_s=600. The settings
     /// are listed below
     #[arg(long = "slurm", value_name = "LIST", value_parser = SlurmOption::parse)]
-    asked: Option<SlurmOption>,
+    requested: Option<SlurmOption>,
     /// The same, with the settings of this machine's cluster
     #[arg(skip)]
     slurm: Option<Slurm>,
@@ -88,7 +88,7 @@ pub(crate) struct Simulate {
     #[arg(skip)]
     partitions: Option<Vec<String>>,
     /// For a workflow on Slurm: the number of nodes that share the GPUs of --gpus [default: 1]
-    #[arg(long, value_name = "N", requires = "asked", conflicts_with = "trace",
+    #[arg(long, value_name = "N", requires = "requested", conflicts_with = "trace",
         value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
     /// Draw the schedule of the last policy: a lane per GPU, with the CPU below
@@ -125,7 +125,7 @@ impl SlurmOption {
     }
 
     /// The settings, and the partitions if the cluster was queried.
-    fn ask(&self) -> Result<(Slurm, Option<Vec<String>>), CliError> {
+    fn settings(&self) -> Result<(Slurm, Option<Vec<String>>), CliError> {
         let (mut slurm, mut partitions) = (Slurm::default(), None);
         if self.cluster {
             let Rules { limits, partitions: there } = flow_exec::rules()?;
@@ -144,7 +144,7 @@ const FOR_EVER: f64 = 1e7;
 
 impl Simulate {
     pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> CommandResult {
-        if let Some((slurm, partitions)) = self.asked.as_ref().map(SlurmOption::ask).transpose()? {
+        if let Some((slurm, partitions)) = self.requested.as_ref().map(SlurmOption::settings).transpose()? {
             (self.slurm, self.partitions) = (Some(slurm), partitions);
         }
         for name in &self.policy {
@@ -182,7 +182,7 @@ impl Simulate {
     }
 
     /// What the jobs of each policy met in Slurm.
-    fn said_of_slurm(&self, summaries: &[Summary]) -> Vec<String> {
+    fn slurm_notes(&self, summaries: &[Summary]) -> Vec<String> {
         let met = || summaries.iter().filter_map(|summary| Some((&*summary.policy, summary.slurm.as_ref()?)));
         self.slurm.map_or_else(Vec::new, |slurm| self::met(slurm, met()))
     }

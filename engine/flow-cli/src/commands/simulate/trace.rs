@@ -56,7 +56,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         for line in table(&summaries) {
             output.line(line)?;
         }
-        for line in asked.said_of_slurm(&summaries) {
+        for line in asked.slurm_notes(&summaries) {
             output.line(line)?;
         }
     }

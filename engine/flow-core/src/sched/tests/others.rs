@@ -62,14 +62,14 @@ fn what_waits_for_others_is_said_and_is_the_head() {
     assert_eq!((short[0].elsewhere, short[0].ahead), (1, 1), "what is kept for others they do not have");
     let held_up = world.scheduler.held_up().unwrap();
     assert_eq!((held_up.unit, held_up.since, held_up.priority), (world.id("a"), Time(5_000_000), 2));
-    assert_eq!((held_up.asks.cpu_milli, held_up.asks.exclusive), (3_000, false));
+    assert_eq!((held_up.request.cpu_milli, held_up.request.exclusive), (3_000, false));
     assert_eq!(world.happens("7 exit c"), "record c");
     assert_eq!(world.waits("b"), WaitState::OtherRuns(PeerConflict::Running));
     assert_eq!(world.scheduler.held_up().unwrap().since, Time(5_000_000), "it keeps its place");
     assert_eq!(world.happens("8 others cpus=1 attempts=1"), "start a");
     assert_eq!(world.happens("9 exit a"), "record a");
     let held_up = world.scheduler.held_up().unwrap();
-    assert_eq!((held_up.unit, held_up.since, held_up.asks.exclusive), (world.id("b"), Time(8_000_000), true));
+    assert_eq!((held_up.unit, held_up.since, held_up.request.exclusive), (world.id("b"), Time(8_000_000), true));
     world.happens("10 others ahead=1");
     assert_eq!(world.waits("b"), WaitState::OtherRuns(PeerConflict::Ahead));
     world.happens("11 others attempts=1 exclusive");
@@ -101,7 +101,7 @@ fn a_gpu_that_another_flow_holds_is_waited_for_by_who_wants_the_machine_alone() 
     world.happens("0 others gpu=0");
     world.happens("1 strangers 0 12");
     world.happens("2 submit");
-    let asks = world.scheduler.held_up().map(|held_up| held_up.asks);
+    let asks = world.scheduler.held_up().map(|held_up| held_up.request);
     let wanted = MachineShare { gpus: 1, attempts: 1, ..MachineShare::default() };
     assert_eq!(asks, Some(wanted), "CPUs are not kept for it meanwhile");
 }
@@ -116,7 +116,7 @@ fn on_a_gpu_that_is_kept_for_others_nothing_more_starts() {
     let short: Vec<_> = short.iter().map(|one| one.resource).collect();
     assert_eq!(short, [Resource::Gpus, Resource::GpuKept(GpuId(0))]);
     let held_up = world.scheduler.held_up().unwrap();
-    assert_eq!((held_up.unit, held_up.asks.gpus), (world.id("c"), 2));
+    assert_eq!((held_up.unit, held_up.request.gpus), (world.id("c"), 2));
     assert_eq!(world.happens("3 others"), "start c on 0+1");
 }
 
@@ -127,15 +127,15 @@ fn as_many_gpus_are_kept_for_a_head_as_it_asks_for() {
         head: Some(Head {
             since,
             priority: 0,
-            asks: MachineShare { gpus, ..MachineShare::default() },
-            cards: cards.iter().map(|&card| GpuId(card)).collect(),
+            request: MachineShare { gpus, ..MachineShare::default() },
+            gpus: cards.iter().map(|&card| GpuId(card)).collect(),
         }),
         ..PeerRun::default()
     };
     // Of six GPUs we hold the second and the third, and others the first.
     let kept = |heads: &[PeerRun]| {
         let ours = BTreeSet::from([GpuId(1), GpuId(2)]);
-        let cards = CardHolders { ours, theirs: vec![GpuId(0)] };
+        let cards = GpuHolders { ours, theirs: vec![GpuId(0)] };
         let others = PeerLoad::facing(QueuePosition::new(0, 9, 0), heads, &cards);
         others.kept.into_iter().map(|gpu| gpu.0).collect::<Vec<_>>()
     };
@@ -167,10 +167,13 @@ fn turns_go_by_priority_then_by_waiting_then_by_run() {
     ];
     assert_eq!(turns, wanted);
     let asks = MachineShare { cpu_milli: 2_000, attempts: 3, ..MachineShare::default() };
-    let rival =
-        |run, since| PeerRun { run, holds: asks, head: Some(Head { since, priority: 0, asks, cards: Vec::new() }) };
+    let rival = |run, since| PeerRun {
+        run,
+        holds: asks,
+        head: Some(Head { since, priority: 0, request: asks, gpus: Vec::new() }),
+    };
     let rivals = [rival(0, 5), rival(2, 5), rival(3, 1)];
-    let others = PeerLoad::facing(QueuePosition::new(0, 5, 1), &rivals, &CardHolders::default());
+    let others = PeerLoad::facing(QueuePosition::new(0, 5, 1), &rivals, &GpuHolders::default());
     assert_eq!((others.runs, others.holds.cpu_milli, others.holds.attempts), (3, 6_000, 9));
     assert_eq!(
         (others.ahead.cpu_milli, others.ahead.attempts),
@@ -242,7 +245,7 @@ impl SharedMachine {
             .collect();
         let run = &self.runs[i];
         let own = run.published.turn().unwrap_or(QueuePosition::new(run.scheduler.highest_priority(), now.0, i as u32));
-        let holders = CardHolders { ours: cards[i].clone(), theirs: theirs.iter().copied().collect() };
+        let holders = GpuHolders { ours: cards[i].clone(), theirs: theirs.iter().copied().collect() };
         let others = PeerLoad::facing(own, &rivals, &holders);
         let capacity = self.capacity(&theirs);
         let run = &mut self.runs[i];
@@ -254,8 +257,8 @@ impl SharedMachine {
         run.published.head = held_up.map(|held_up| Head {
             since: held_up.since.0,
             priority: held_up.priority,
-            asks: held_up.asks,
-            cards: (0..CARDS).map(GpuId).collect(),
+            request: held_up.request,
+            gpus: (0..CARDS).map(GpuId).collect(),
         });
         // The actual holdings, not the published ones.
         let holding: Vec<MachineShare> = self.runs.iter().map(|run| run.scheduler.holding()).collect();
@@ -336,15 +339,18 @@ fn in_its_shift_a_run_follows_what_ended_by_as_much_of_its_own() {
     let of = |cpus: u64| MachineShare { cpu_milli: cpus * 1_000, attempts: 1, ..MachineShare::default() };
     let ahead = |exclusive: bool| {
         let asks = MachineShare { exclusive, ..of(2) };
-        let rival =
-            |run| PeerRun { run, holds: of(1), head: Some(Head { since: 5, priority: 0, asks, cards: Vec::new() }) };
-        PeerLoad::facing(QueuePosition::new(0, 9, 0), &[rival(1), rival(2)], &CardHolders::default())
+        let rival = |run| PeerRun {
+            run,
+            holds: of(1),
+            head: Some(Head { since: 5, priority: 0, request: asks, gpus: Vec::new() }),
+        };
+        PeerLoad::facing(QueuePosition::new(0, 9, 0), &[rival(1), rival(2)], &GpuHolders::default())
     };
     let at = |millis: u64| Time(millis * 1_000);
     // The room for this run: of four CPUs others hold two.
     let left = |shift: &Shift, now: u64, holds: u64, exclusive: bool| {
         let mut others = ahead(exclusive);
-        others.leave(&shift.room(at(now), &of(holds)), &of(holds), &of(4));
+        others.leave(&shift.available(at(now), &of(holds)), &of(holds), &of(4));
         4_000_u64.saturating_sub(others.cpu_milli()).saturating_sub(of(holds).cpu_milli)
     };
     let mut shift = Shift::default();

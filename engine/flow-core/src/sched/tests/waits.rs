@@ -21,7 +21,7 @@ fn a_short_resource_is_named_with_its_holders() {
         available: 0,
         total: 1,
         held_by: Vec::new(),
-        strangers: 0,
+        foreign: 0,
         elsewhere: 0,
         ahead: 0,
     };
@@ -32,7 +32,7 @@ fn a_short_resource_is_named_with_its_holders() {
         available: 3 * GIB,
         total: 24 * GIB,
         held_by: vec![Holder { instance: world.id("a"), amount: 20 * GIB, until }],
-        strangers: GIB,
+        foreign: GIB,
         elsewhere: 0,
         ahead: 0,
     };

@@ -13,7 +13,7 @@ const CYCLE: f64 = 5.0;
 pub(super) struct Smooth {
     pub(super) columns: Vec<Vec<f64>>,
     /// How often a number was looked for, of which the columns are made.
-    pub(super) sought: usize,
+    pub(super) searches: usize,
 }
 
 /// The curves. Polynomials of the places from −1 to 1. If all places are above 0, a hyperbola and a logarithm, each
@@ -31,7 +31,7 @@ pub(super) fn curves(points: &[(f64, f64)], x: &[f64], least: usize) -> Vec<Smoo
         let column = |first: usize| (0..n).map(|i| b_spline(at(i) + 3.0 - first as f64)).collect();
         all.push((0..pieces + 3).map(column).collect());
     }
-    let mut all: Vec<Smooth> = all.into_iter().map(|columns| Smooth { columns, sought: 0 }).collect();
+    let mut all: Vec<Smooth> = all.into_iter().map(|columns| Smooth { columns, searches: 0 }).collect();
     all.extend(wave(points, x));
     all
 }
@@ -57,5 +57,5 @@ fn wave(points: &[(f64, f64)], x: &[f64]) -> Option<Smooth> {
     let most = x.len() as f64 / CYCLE;
     let near = best(&mut (5..).map(|tenths| f64::from(tenths) / 10.0).take_while(|cycles| *cycles <= most))?;
     let cycles = best(&mut (-5..=5).map(|fiftieths| near + f64::from(fiftieths) / 50.0))?;
-    Some(Smooth { columns: columns(cycles), sought: 1 })
+    Some(Smooth { columns: columns(cycles), searches: 1 })
 }

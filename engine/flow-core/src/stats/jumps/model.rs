@@ -140,7 +140,7 @@ impl Sweep {
     pub(super) fn price_of(&self, correlation: f64, curve: usize) -> f64 {
         let smooth = &self.curves[curve];
         (smooth.columns.len() - LINE) as f64 * self.prices.coefficient
-            + smooth.sought as f64 * self.prices.bend
+            + smooth.searches as f64 * self.prices.bend
             + if correlation > 0.0 { 0.0 } else { self.prices.independent }
     }
 

@@ -17,12 +17,12 @@ use crate::{
             collect::Builtin,
             corunners,
             running::{self, LiveAttempt},
-            state::{AttemptState, UnrecordedAttempt, cards_of, given},
+            state::{AttemptState, UnrecordedAttempt, given, gpus_of},
         },
         begin::fill::{Fill, FilledAttempt, PreparedAttempt},
         decide::outcomes::Outcomes,
         executor::{Executor, Work},
-        machine::cards::RunGpus,
+        machine::run_gpus::RunGpus,
         updates::outbox::Outbox,
     },
 };
@@ -106,7 +106,7 @@ impl<X: Executor> Attempts<X> {
         if let Some(root) = self.executor.root() {
             for attempt in started {
                 let Some(running) = self.states.running(attempt).filter(|running| !running.batch) else { continue };
-                let gpus: Vec<usize> = cards_of(&running.placement).collect();
+                let gpus: Vec<usize> = gpus_of(&running.placement).collect();
                 cards.track(attempt, root, &gpus);
             }
         }
@@ -138,13 +138,13 @@ impl<X: Executor> Attempts<X> {
         let measured = self.context.instance(id).measured;
         let (place, barrier) = (std::mem::take(&mut prepared.place), prepared.launch.barrier.take());
         let (mut running, work) = LiveAttempt::new(attempt, id, prepared, &self.context);
-        out.say(RunEvent::Started {
+        out.report(RunEvent::Started {
             instance: id,
             attempt,
             folder: place,
             why: outcomes.decided(id).map(|decided| decided.why.clone()).unwrap_or_default(),
             gpus: running.circumstances.gpus.clone(),
-            gpus_asked: running::gpus_asked(self.context.instance(id)),
+            gpus_asked: running::gpus_requested(self.context.instance(id)),
             cpus: running.circumstances.cpus,
             queued: running.queued.is_some(),
         });
@@ -165,7 +165,7 @@ impl<X: Executor> Attempts<X> {
                 },
             );
         }
-        if let Some(stays) = work.stays.as_ref().filter(|stays| stays.joined) {
+        if let Some(stays) = work.detached.as_ref().filter(|stays| stays.joined) {
             let run = &stays.intent.run;
             out.notice(
                 Some(id),
@@ -209,6 +209,6 @@ impl<X: Executor> Attempts<X> {
 fn not_started(instance: InstanceId, attempt: AttemptId, cause: Cause, outcomes: &mut Outcomes, out: &mut Outbox) {
     let (outcome, cause) = (Outcome::Failed, Some(cause));
     outcomes.unstarted(attempt, outcome, cause.clone());
-    out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled: Vec::new() });
+    out.report(RunEvent::Ended { instance, attempt, outcome, cause, spoiled: Vec::new() });
     out.tell(Event::SpawnFailed { attempt });
 }

@@ -59,15 +59,15 @@ pub(crate) struct Collect {
     /// When the window of its group closed.
     pub(crate) closed: Option<f64>,
     /// Its last output, once that is read.
-    pub(crate) news: Option<News>,
+    pub(crate) output: Option<News>,
 }
 
 impl Collect {
     /// Reads the rest of its output, once.
-    fn hear(&mut self) {
-        if self.news.is_none() && self.running.process {
+    fn read_output(&mut self) {
+        if self.output.is_none() && self.running.process {
             let is_good = self.exit.code == Some(0);
-            self.news = Some(self.running.listener.listen_to_the_end(self.exit.ended_at, is_good));
+            self.output = Some(self.running.listener.listen_to_the_end(self.exit.ended_at, is_good));
         }
     }
 
@@ -78,7 +78,7 @@ impl Collect {
     /// Writes down its end, for the next run in case that this process is killed while it stores the outputs. A group is
     /// written when all its members have ended.
     pub(crate) fn note(&mut self, dir: &StoreDir) {
-        self.hear();
+        self.read_output();
         let Collect { running, exit, seen, closed, corunners, .. } = self;
         let Some(intent) = running.intent.as_ref().filter(|_| running.is_noted(exit)) else { return };
         let near = corunners.iter().filter(|(_, corunner)| !corunner.gpus.is_empty());
@@ -119,8 +119,8 @@ pub(crate) struct CollectedAttempt {
     pub(crate) is_noted: bool,
     pub(crate) corunners: BTreeMap<AttemptId, CoRunner>,
     /// The last output of its program.
-    pub(crate) news: News,
-    /// Notices for the user, shown after `news`.
+    pub(crate) output: News,
+    /// Notices for the user, shown after `output`.
     pub(crate) notices: Vec<String>,
     /// Whether and how to try again.
     pub(crate) again: RetryAdvice,
@@ -148,7 +148,7 @@ pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> CollectedAt
     };
     let code = Some(i32::from(done.is_err()));
     let exit = Exit { code, started_at: began, ended_at: clock::unix_seconds(), ..Exit::default() };
-    running.listener.said = ProgramReport::Builtin(done.as_ref().map(drop).map_err(Fault::clone));
+    running.listener.report = ProgramReport::Builtin(done.as_ref().map(drop).map_err(Fault::clone));
     let ended = Collect {
         attempt,
         running,
@@ -162,7 +162,7 @@ pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> CollectedAt
         there: None,
         instead: None,
         closed: None,
-        news: None,
+        output: None,
     };
     let mut collected = collect(context, ended);
     if let Ok(output) = done {
@@ -175,19 +175,19 @@ pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> CollectedAt
 }
 
 pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAttempt {
-    ended.hear();
+    ended.read_output();
     let is_noted = ended.is_noted();
     let Collect { attempt, mut running, exit, fingerprint, attempt_fingerprint, window, corunners, lost, .. } = ended;
-    let Collect { seen, there, instead, news, .. } = ended;
+    let Collect { seen, there, instead, output: news, .. } = ended;
     let news = news.unwrap_or_default();
     let (session, id) = (&context.session, running.instance);
     let expansion = &session.expansion;
     let instance = &expansion.instances[id.index()];
     if let Some(RemoteObservation { looks, released, .. }) = there {
-        running.listener.was_heard(&running.folder, exit.started_at, released, looks);
+        running.listener.apply_record(&running.folder, exit.started_at, released, looks);
     }
     let finished =
-        exit.code == Some(0) && matches!(running.listener.said, ProgramReport::Outcome(protocol::Outcome::Ok, _));
+        exit.code == Some(0) && matches!(running.listener.report, ProgramReport::Outcome(protocol::Outcome::Ok, _));
     // A program that was warned of the time limit and says that it finished has finished.
     let instead = instead.filter(|instead| !(finished && instead.is_time_limit()));
     let instead = instead.filter(|_| running.killed.is_none());
@@ -286,7 +286,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
             checkpoint.is_left();
         }
     }
-    CollectedAttempt { attempt, instance: id, running, is_noted, corunners, news, notices, again, result }
+    CollectedAttempt { attempt, instance: id, running, is_noted, corunners, output: news, notices, again, result }
 }
 
 /// Whether a result resumed from attempts in another software environment.

@@ -9,7 +9,7 @@ use flow_core::{
 use super::{
     Attempts,
     collect::CollectedAttempt,
-    hearing,
+    output,
     running::LiveAttempt,
     state::{AttemptState, UnrecordedAttempt},
 };
@@ -62,8 +62,17 @@ impl<X: Executor> Attempts<X> {
         history: &mut History<'_>,
         out: &mut Outbox,
     ) -> Option<(StepResult, bool)> {
-        let CollectedAttempt { attempt, instance, running, is_noted, corunners, news, notices, again, mut result } =
-            collected;
+        let CollectedAttempt {
+            attempt,
+            instance,
+            running,
+            is_noted,
+            corunners,
+            output: news,
+            notices,
+            again,
+            mut result,
+        } = collected;
         if !matches!(self.states.get(attempt), Some(AttemptState::Collecting(_))) {
             return None;
         }
@@ -81,11 +90,11 @@ impl<X: Executor> Attempts<X> {
             // Nothing starts any more; the next run continues.
             (result.outcome, result.cause) = (Outcome::Cancelled, None);
         }
-        hearing::tell(attempt, instance, news, &running.listener, out);
+        output::forward(attempt, instance, news, &running.listener, out);
         notices.into_iter().for_each(|text| out.notice(Some(instance), text));
         let (outcome, cause, spoiled) = (result.outcome, result.cause.clone(), result.spoiled.clone());
         let missed = matches!(cause, Some(Cause::NoMetrics { .. }));
-        out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
+        out.report(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
         // The outputs of a good attempt are in the store.
         let needed = needed(&running, outcome == Outcome::Ok && !missed, is_noted);
         let is_written = is_noted || running.is_detached();

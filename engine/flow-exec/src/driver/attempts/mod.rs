@@ -6,7 +6,7 @@ mod beginning;
 pub(super) mod collect;
 pub(super) mod corunners;
 pub(super) mod ends;
-pub(super) mod hearing;
+pub(super) mod output;
 pub(super) mod polling;
 pub(super) mod running;
 pub(super) mod state;
@@ -20,7 +20,7 @@ use crate::{
         begin::context::RunContext,
         decide::outcomes::Outcomes,
         executor::{AttemptEnd, Executor, intents::Intent},
-        machine::{cards::RunGpus, peers::OtherRuns},
+        machine::{peers::OtherRuns, run_gpus::RunGpus},
         results::{cleanup::FolderRemover, listener::Listener},
         updates::outbox::Outbox,
     },
@@ -35,10 +35,10 @@ use flow_core::{
 };
 use {
     collect::Collect,
-    hearing::AttemptOutput,
+    output::AttemptOutput,
     polling::{LISTEN, LISTEN_AFAR, PollSchedule},
     running::LiveAttempt,
-    state::{AttemptState, AttemptStates, EndedProgram, cards_of},
+    state::{AttemptState, AttemptStates, EndedProgram, gpus_of},
     windows::CorunWindows,
 };
 
@@ -140,7 +140,7 @@ impl<X: Executor> Attempts<X> {
             since: clock::unix_seconds(),
             is_kept: running.joinable && running.killed.is_none(),
             intent: running.intent.clone().filter(|_| !running.joinable),
-            is_told: false,
+            is_reported: false,
         };
         match self.states.set(attempt, AttemptState::Collecting(Box::new(ended)))? {
             AttemptState::Running(running) => Some(*running),
@@ -185,7 +185,7 @@ impl<X: Executor> Attempts<X> {
                         "its program has ended; the next `flow run` collects its outputs and does not run it again";
                     out.notice(Some(instance), text.to_owned());
                 }
-                out.say(RunEvent::Ended { instance, attempt, outcome, cause: None, spoiled: Vec::new() });
+                out.report(RunEvent::Ended { instance, attempt, outcome, cause: None, spoiled: Vec::new() });
             }
             outcomes.unstarted(attempt, outcome, Some(Cause::RunCancelled));
             out.tell(Event::Exited { attempt, outcome, spoiled: false });
@@ -245,7 +245,7 @@ impl<X: Executor> Attempts<X> {
     /// The GPUs of this machine that an attempt holds.
     pub(crate) fn gpus_of(&self, attempt: AttemptId) -> Vec<usize> {
         let running = self.states.running(attempt).filter(|running| !running.batch);
-        running.map(|running| cards_of(&running.placement).collect()).unwrap_or_default()
+        running.map(|running| gpus_of(&running.placement).collect()).unwrap_or_default()
     }
 
     /// The program and all its descendants are gone: its outputs can be collected.
@@ -276,7 +276,7 @@ impl<X: Executor> Attempts<X> {
             seen.gpus = gpus;
             seen.cost += cost;
         }
-        let gpu_ids: Vec<usize> = cards_of(&running.placement).collect();
+        let gpu_ids: Vec<usize> = gpus_of(&running.placement).collect();
         // The scheduler must know of a lost GPU before it hears of the end.
         let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids).cloned() };
         // A failure is collected at once, and nothing starts in its place before its cause is known.
@@ -298,7 +298,7 @@ impl<X: Executor> Attempts<X> {
             instead,
             seen,
             closed,
-            news: None,
+            output: None,
         })
     }
 
@@ -313,7 +313,7 @@ impl<X: Executor> Attempts<X> {
         let mut gpus = flow_core::CorunGpus::Own;
         for &attempt in &attempts {
             let told = self.executor.release(attempt, at);
-            self.check_told(attempt, told);
+            self.check_written(attempt, told);
             let Some(running) = self.states.running_mut(attempt) else { continue };
             running.listener.released(at);
             if let Some(corun) = &self.context.instance(running.instance).corun {
@@ -321,14 +321,14 @@ impl<X: Executor> Attempts<X> {
                 self.windows.released(corun.group, at);
             }
         }
-        out.say(RunEvent::Released { attempts, gpus });
+        out.report(RunEvent::Released { attempts, gpus });
     }
 
     /// Stops members of a group that nobody needs any more.
     pub(crate) fn stop(&mut self, attempts: &[AttemptId]) {
         for &attempt in attempts {
             let told = self.executor.stop(attempt);
-            self.check_told(attempt, told);
+            self.check_written(attempt, told);
             let Some(running) = self.states.running(attempt) else { continue };
             if let Some(corun) = &self.context.instance(running.instance).corun {
                 self.windows.close(corun.group, clock::unix_seconds(), None);
@@ -337,7 +337,7 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// Kills a program that could not be told something, because it would wait forever.
-    fn check_told(&mut self, attempt: AttemptId, told: io::Result<()>) {
+    fn check_written(&mut self, attempt: AttemptId, told: io::Result<()>) {
         if let (Err(e), Some(running)) = (told, self.states.running_mut(attempt)) {
             let folder = running.folder.path().display().to_string();
             running.listener.refused = Some(Refusal::NotReached { folder, error: e.into() });
@@ -361,14 +361,14 @@ impl<X: Executor> Attempts<X> {
 
     /// Lends the listeners that are due to a background job, because a program may print much.
     pub(crate) fn lend_listeners(&mut self, now: f64) -> Vec<(AttemptId, Listener)> {
-        let due = self.due.hear_now(now, |attempt| self.states.running(attempt).is_some());
+        let due = self.due.due(now, |attempt| self.states.running(attempt).is_some());
         due.into_iter().filter_map(|id| Some((id, self.states.running_mut(id)?.listener.lend()))).collect()
     }
 
     /// Applies what programs have printed since the last time.
-    pub(crate) fn heard(&mut self, heard: Vec<AttemptOutput>, out: &mut Outbox) {
+    pub(crate) fn apply_output(&mut self, heard: Vec<AttemptOutput>, out: &mut Outbox) {
         let mut refused = Vec::new();
-        for AttemptOutput { attempt, listener, news } in heard {
+        for AttemptOutput { attempt, listener, output: news } in heard {
             // An attempt that could not be started has no output.
             let Some(running) = self.states.running_mut(attempt) else { continue };
             running.listener.take_back(listener);
@@ -385,13 +385,13 @@ impl<X: Executor> Attempts<X> {
             if let Some((fraction, text)) = &news.progress {
                 (running.fraction, running.text) = (fraction.or(running.fraction), text.clone());
             }
-            hearing::tell(attempt, running.instance, news, &running.listener, out);
+            output::forward(attempt, running.instance, news, &running.listener, out);
         }
         refused.into_iter().for_each(|attempt| self.kill(attempt, Span(0), Outcome::Failed));
     }
 }
 
 fn ready(attempt: AttemptId, out: &mut Outbox) {
-    out.say(RunEvent::Ready { attempt });
+    out.report(RunEvent::Ready { attempt });
     out.tell(Event::Ready { attempt });
 }

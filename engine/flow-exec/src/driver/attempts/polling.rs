@@ -41,7 +41,7 @@ impl PollSchedule {
     }
 
     /// The attempts to listen to now. `there` tells whether one elsewhere still runs.
-    pub(crate) fn hear_now(&mut self, now: f64, there: impl Fn(AttemptId) -> bool) -> Vec<AttemptId> {
+    pub(crate) fn due(&mut self, now: f64, there: impl Fn(AttemptId) -> bool) -> Vec<AttemptId> {
         let now = micros(now);
         let mut due: Vec<AttemptId> = self.here.iter().copied().collect();
         let ours = due.len();
@@ -69,12 +69,12 @@ mod tests {
         due.runs_here(here);
         due.began_afar(afar, 10.0);
         due.began_afar(ended, 10.0);
-        let mut hear = |now| due.hear_now(now, |attempt| attempt != ended);
+        let mut hear = |now| due.due(now, |attempt| attempt != ended);
         assert_eq!(hear(10.0), [here, afar]);
         assert_eq!(hear(10.4), [here]);
         assert_eq!(hear(10.5), [here, afar]);
         due.ended(here);
-        assert_eq!(due.hear_now(20.0, |_| true), [afar]);
+        assert_eq!(due.due(20.0, |_| true), [afar]);
         assert_eq!(due.afar.len(), 1);
     }
 }

@@ -82,7 +82,7 @@ impl LiveAttempt {
             began,
             piped,
             job,
-            stays,
+            detached: stays,
             intent,
             ..
         } = prepared;
@@ -130,7 +130,7 @@ impl LiveAttempt {
             folder: folder.path().to_owned(),
             secrets: if piped { context.secrets.values().to_vec() } else { Vec::new() },
         };
-        (running, Work { program, job, stays })
+        (running, Work { program, job, detached: stays })
     }
 
     /// The attempt as the status file shows it.
@@ -148,7 +148,7 @@ impl LiveAttempt {
             job: fact("slurm_job"),
             node: fact("node"),
             gpus: self.circumstances.gpus.clone(),
-            gpus_asked: gpus_asked(instance),
+            gpus_asked: gpus_requested(instance),
             cpus: self.placement.cpus,
         }
     }
@@ -188,6 +188,6 @@ impl LiveAttempt {
 }
 
 /// How many GPUs its job requests, if a batch system runs it.
-pub(crate) fn gpus_asked(instance: &Instance) -> u32 {
+pub(crate) fn gpus_requested(instance: &Instance) -> u32 {
     instance.slurm.as_ref().map_or(0, |_| instance.request.gpus)
 }

@@ -36,7 +36,7 @@ pub(crate) struct EndedProgram {
     /// The same, if it is written.
     pub(crate) intent: Option<Arc<Intent>>,
     /// The user was told that it takes long.
-    pub(crate) is_told: bool,
+    pub(crate) is_reported: bool,
 }
 
 /// What the next run would need if this one died before the result is recorded.
@@ -94,7 +94,7 @@ impl AttemptStates {
         }
         self.last.insert(instance, attempt);
         if !placement.gpus.is_empty() {
-            self.gpus.insert(attempt, cards_of(placement).collect());
+            self.gpus.insert(attempt, gpus_of(placement).collect());
         }
     }
 
@@ -191,9 +191,9 @@ impl AttemptStates {
     /// Collections that take long, with their instance and current file. Each is returned once.
     pub(crate) fn slow(&mut self, now: f64) -> Vec<(InstanceId, String)> {
         let slow = self.all.values_mut().filter_map(|(instance, state)| match state {
-            AttemptState::Collecting(ended) if !ended.is_told => {
+            AttemptState::Collecting(ended) if !ended.is_reported => {
                 let text = ended.slow(now)?;
-                ended.is_told = true;
+                ended.is_reported = true;
                 Some((*instance, text))
             }
             _ => None,
@@ -272,7 +272,7 @@ pub(crate) fn given(instance: &Instance, placement: Placement) -> Placement {
 }
 
 /// The GPUs of a placement, as indices among the machine's.
-pub(crate) fn cards_of(placement: &Placement) -> impl Iterator<Item = usize> {
+pub(crate) fn gpus_of(placement: &Placement) -> impl Iterator<Item = usize> {
     placement.gpus.iter().map(|gpu| gpu.index())
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Capture<'a> {
     pub(crate) wanted: &'a [InstanceId],
     pub(crate) force: &'a Force,
     /// The result of each instance in the previous run, if it can be relied on.
-    pub(crate) stood: &'a [Option<SnapshotResult>],
+    pub(crate) previous: &'a [Option<SnapshotResult>],
     /// The work of dead runs.
     pub(crate) left: &'a OrphanedWork,
     pub(crate) activity: &'a Activity,
@@ -101,7 +101,7 @@ impl Capture<'_> {
             recorded: Some(self.recorded),
             objects: Some(store.objects().doing(self.activity.clone())),
             keep: true,
-            stood: self.stood,
+            previous: self.previous,
             environments: Some(&session.expansion.environments),
             followed: &|fingerprint| self.left.followed(fingerprint),
             ..StoreLookup::of_inputs(workflow, folder, inputs)

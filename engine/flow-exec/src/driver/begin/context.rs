@@ -41,7 +41,7 @@ pub(crate) struct RunContext {
     pub(crate) known: RunResults,
     pub(crate) claimed: RunClaims,
     /// The result of each instance in the previous run, if it can be relied on.
-    pub(crate) stood: Vec<Option<SnapshotResult>>,
+    pub(crate) previous: Vec<Option<SnapshotResult>>,
     pub(crate) secrets: Secrets,
     /// Instances that may reveal a secret: their steps have one, or they read the output of such a step.
     pub(crate) tellers: BTreeSet<InstanceId>,
@@ -57,7 +57,7 @@ pub(crate) struct RunContext {
     /// Attempts of dead runs that still run.
     pub(crate) left: OrphanedWork,
     /// Attempts on this machine survive when this process is killed.
-    pub(crate) outlives: bool,
+    pub(crate) detached: bool,
     /// Jobs survive this process, however it ends.
     pub(crate) leaves_jobs: bool,
     /// The highest `priority` of the Slurm steps, because a job's priority can only be lowered.
@@ -94,7 +94,7 @@ impl RunContext {
 /// Results by instance. Each is set once and never changes, so that jobs can read it during the run.
 pub(crate) struct RunResults {
     results: Vec<OnceLock<KnownResult>>,
-    asked: AskedResults,
+    requested: AskedResults,
 }
 
 enum KnownResult {
@@ -105,7 +105,7 @@ enum KnownResult {
 
 impl RunResults {
     pub(crate) fn of_nothing(instances: usize) -> RunResults {
-        RunResults { results: (0..instances).map(|_| OnceLock::new()).collect(), asked: AskedResults::default() }
+        RunResults { results: (0..instances).map(|_| OnceLock::new()).collect(), requested: AskedResults::default() }
     }
 
     /// Sets the result of an instance. The first one wins.
@@ -114,7 +114,7 @@ impl RunResults {
     }
 
     /// Sets an instance to its earlier result, under this fingerprint.
-    pub(crate) fn set_standing(&self, id: InstanceId, fingerprint: Digest) {
+    pub(crate) fn set_unchanged(&self, id: InstanceId, fingerprint: Digest) {
         self.find(id, KnownResult::Stands(fingerprint, OnceLock::new()));
     }
 
@@ -150,14 +150,14 @@ impl KnownResult {
 impl SettledResults for RunResults {
     fn result(&self, id: InstanceId) -> Option<&StepResult> {
         if self.unread(id).is_some() {
-            self.asked.ask(id);
+            self.requested.request(id);
         }
         self.of(id)?.result().map(|result| &**result)
     }
 
     fn late(&self, id: InstanceId) -> LateResult {
         match self.unread(id) {
-            Some(_) => LateResult::Unread(id, self.asked.clone()),
+            Some(_) => LateResult::Unread(id, self.requested.clone()),
             None => LateResult::Read(self.of(id).and_then(KnownResult::result).cloned()),
         }
     }
@@ -169,8 +169,8 @@ impl SettledResults for RunResults {
         }
     }
 
-    fn asked(&self) -> BTreeSet<InstanceId> {
-        self.asked.take()
+    fn requested(&self) -> BTreeSet<InstanceId> {
+        self.requested.take()
     }
 
     fn read(&self, id: InstanceId, result: StepResult) {

@@ -271,17 +271,17 @@ impl PresentEnvironment {
         plan: &Plan,
     ) -> IndexMap<EnvironmentChange, Vec<InstanceId>> {
         /// An older instance of a step need not have a result.
-        const ASKED: usize = 8;
+        const MAX_LOOKUPS: usize = 8;
         let mut changes: IndexMap<EnvironmentChange, Vec<InstanceId>> = IndexMap::new();
         let mut asked: BTreeMap<_, usize> = BTreeMap::new();
         for item in plan.items.iter().filter(|item| matches!(item.state, State::Run(_))) {
             let asked = asked.entry(session.expansion.instances[item.id.index()].step).or_default();
             *asked += 1;
-            if *asked > ASKED {
+            if *asked > MAX_LOOKUPS {
                 continue;
             }
             if let Some(since) = self.since_last(session, knowledge, item.id) {
-                *asked = ASKED;
+                *asked = MAX_LOOKUPS;
                 if since != EnvironmentChange::default() {
                     changes.entry(since).or_default().push(item.id);
                 }

@@ -85,7 +85,7 @@ pub(crate) struct PreparedAttempt {
     /// The request to a batch system.
     pub(crate) job: Option<BatchWork>,
     /// Present if it survives this run, or has survived an earlier one.
-    pub(crate) stays: Option<DetachedAttempt>,
+    pub(crate) detached: Option<DetachedAttempt>,
     /// The record of its unit for the next run: of a detached run from its start, of a foreground run while its outputs
     /// are stored, if it took a while.
     pub(crate) intent: Option<Arc<Intent>>,
@@ -122,7 +122,7 @@ pub(crate) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>
         for prepared in all.iter_mut().filter_map(|filled| filled.prepared.as_mut().ok()) {
             if let Some(job) = &mut prepared.job {
                 job.intent.clone_from(&intent);
-            } else if let Some(stays) = &mut prepared.stays {
+            } else if let Some(stays) = &mut prepared.detached {
                 stays.intent.clone_from(&intent);
                 prepared.intent = Some(Arc::clone(&detached));
             } else if over.members.len() == unit.len() {
@@ -214,7 +214,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<PreparedAttempt, Cause> 
     let mut listener = Listener::new(&folder, plugin, metrics);
     listener.hide(&context.secrets);
     if piped {
-        listener.hear_through_pipe(&folder).map_err(|e| not_made(folder.path(), e))?;
+        listener.read_through_pipe(&folder).map_err(|e| not_made(folder.path(), e))?;
     }
     let mut circumstances = finish::circumstances(expansion, instance, placement);
     circumstances.revision.clone_from(&context.revision);
@@ -239,8 +239,8 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<PreparedAttempt, Cause> 
     let place = format!("runs/{}/attempts/{}", context.run, fill.attempt.0);
     let label = context.secrets.hide(instance.label.to_string());
     let job = batch_work(context, instance);
-    let stays = (context.outlives && process && job.is_none() && fill.claim.is_some())
-        .then(|| stays(instance, placement, unwritten(context), false));
+    let stays = (context.detached && process && job.is_none() && fill.claim.is_some())
+        .then(|| detached_attempt(instance, placement, unwritten(context), false));
     let began = 0.0;
     if job.is_some() || stays.is_some() {
         // This run may not live to write them when it fails.
@@ -256,7 +256,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<PreparedAttempt, Cause> 
         began,
         piped,
         job,
-        stays,
+        detached: stays,
         intent: None,
         label,
         place,
@@ -264,11 +264,11 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<PreparedAttempt, Cause> 
 }
 
 /// The record of an attempt on this machine, for the supervisor that survives its run.
-fn stays(instance: &Instance, placement: &Placement, intent: Intent, joined: bool) -> DetachedAttempt {
+fn detached_attempt(instance: &Instance, placement: &Placement, intent: Intent, joined: bool) -> DetachedAttempt {
     DetachedAttempt {
         intent,
         joined,
-        cards: placement.gpus.iter().map(|gpu| gpu.index()).collect(),
+        gpus: placement.gpus.iter().map(|gpu| gpu.index()).collect(),
         timeout: instance.timeout,
         holds: MachineShare {
             cpu_milli: u64::from(placement.cpus) * 1_000,
@@ -313,13 +313,13 @@ fn member(context: &RunContext, filled: &FilledAttempt, fill: &Fill) -> Option<M
     let outputs = context.instance(fill.instance).outputs.iter();
     let outputs = outputs.map(|output| output.path.to_string());
     let given = || LocalAllocation { placement: fill.placement.clone(), circumstances: prepared.circumstances.clone() };
-    let (fingerprint, given) = match (&prepared.job, &prepared.stays) {
+    let (fingerprint, given) = match (&prepared.job, &prepared.detached) {
         (Some(_), _) => (fill.fingerprint?, None),
         (None, Some(_)) => (fill.claim?, Some(Box::new(given()))),
         (None, None) if matches!(prepared.resolved.body, Body::Builtin { .. }) => return None,
         (None, None) => (fill.claim?, Some(Box::new(given()))),
     };
-    let is_here = prepared.job.is_none() && prepared.stays.is_none();
+    let is_here = prepared.job.is_none() && prepared.detached.is_none();
     Some(Member {
         attempt: fill.attempt,
         fingerprint,
@@ -356,9 +356,9 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
     let mut listener = Listener::new(&folder, plugin, expansion.steps[instance.step.index()].metrics.as_deref());
     listener.hide(&context.secrets);
     // After its end, the file of its piped output has this name.
-    if member.piped && folder.heard().exists() {
+    if member.piped && folder.pipe_target().exists() {
         let unheard = |e: io::Error| Cause::NotFilled { what: start::not_made(folder.path(), &e) };
-        listener.hear_through_pipe(&folder).map_err(unheard)?;
+        listener.read_through_pipe(&folder).map_err(unheard)?;
     }
     listener.begins(member.began);
     let mut circumstances = finish::circumstances(expansion, instance, &fill.placement);
@@ -366,7 +366,7 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
     if let Some(given) = &member.given {
         circumstances.clone_from(&given.circumstances);
         placement.cpus = circumstances.cpus;
-        stays = Some(self::stays(instance, &given.placement, intent.clone(), true));
+        stays = Some(self::detached_attempt(instance, &given.placement, intent.clone(), true));
     }
     circumstances.revision.clone_from(&context.revision);
     let job = batch_work(context, instance).map(|job| BatchWork { intent: intent.clone(), joined: true, ..job });
@@ -398,7 +398,7 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
         began: member.began,
         piped: member.piped,
         job,
-        stays,
+        detached: stays,
         intent: None,
         label: member.label.clone(),
         place: format!("runs/{}/attempts/{}", intent.run, member.attempt.0),

@@ -31,7 +31,7 @@ pub(crate) struct RevisionQuery(Option<Receiver<Option<Revision>>>, Instant);
 /// count, because a run does not measure what it publishes. A file `read` by the run that is not in the repository
 /// counts. If the repository ignores it or it is elsewhere, it is no change, but the commit lacks it. Without a
 /// repository no process is started, and `read` is not called.
-pub(crate) fn ask(folder: &Path, written: &[PathBuf], read: impl FnOnce() -> BTreeSet<PathBuf>) -> RevisionQuery {
+pub(crate) fn query(folder: &Path, written: &[PathBuf], read: impl FnOnce() -> BTreeSet<PathBuf>) -> RevisionQuery {
     let asked = clock::steady();
     let Some(top) = folder.ancestors().find(|above| above.join(".git").exists()) else {
         return RevisionQuery(None, asked);
@@ -81,7 +81,7 @@ fn look(folder: &Path, written: &[PathBuf], read: &[PathBuf]) -> Option<Revision
     let mut status = git(folder);
     status.args(["status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=dirty"]);
     status.args(["--", ":(top)"]).args(written.iter().map(named(":(exclude,top,literal)")));
-    let revision = answer(status, told, |told| told.as_ref().is_some_and(|told| told.dirty))??;
+    let revision = answer(status, parse, |told| told.as_ref().is_some_and(|told| told.dirty))??;
     if read.is_empty() {
         return Some(revision);
     }
@@ -122,7 +122,7 @@ fn git(folder: &Path) -> Command {
 }
 
 /// Reads the output up to the first change. Header lines begin with `#`.
-fn told(answer: impl BufRead) -> Option<Revision> {
+fn parse(answer: impl BufRead) -> Option<Revision> {
     let mut commit = None;
     for line in answer.split(b'\n') {
         let line = line.ok()?;
@@ -148,7 +148,7 @@ mod tests {
         let commit = "1a2b3c4d".repeat(5);
         let clean = format!("# branch.oid {commit}\n# branch.head main\n");
         let dirty = format!("{clean}1 .M N... 100644 100644 100644 0 0 a.sh\n");
-        let told = |text: &str| told(text.as_bytes()).map(|told| (told.commit, told.dirty));
+        let told = |text: &str| parse(text.as_bytes()).map(|told| (told.commit, told.dirty));
         assert_eq!(told(&clean), Some((commit.clone(), false)));
         assert_eq!(told(&dirty), Some((commit, true)));
         let wrong = ["", "# branch.oid (initial)\n", "# branch.oid \x1b[31m\n", "1 .M\n", "fatal: no\n"];

@@ -46,7 +46,7 @@ impl RunClaims {
 
     /// The other run that executes one of these attempts, if any.
     pub(crate) fn by_others(&self, dir: &StoreDir, attempts: &[Digest]) -> Result<Option<Waits>, StoreError> {
-        let lasting = attempts.iter().map(Claims::lasting);
+        let lasting = attempts.iter().map(Claims::detached_claim);
         let Some(claimant) = self.claims.taken(attempts.iter().copied().chain(lasting))? else { return Ok(None) };
         let run = match claimant.pid {
             Some(pid) => {
@@ -67,7 +67,7 @@ impl RunClaims {
 
     /// The process that supervises one of these attempts after its run died.
     pub(crate) fn kept(&self, attempts: &[Digest]) -> Result<Option<Claimant>, StoreError> {
-        self.claims.taken(attempts.iter().map(Claims::lasting))
+        self.claims.taken(attempts.iter().map(Claims::detached_claim))
     }
 
     /// Claims a unit that is about to start in `run`. `false` if another run executes it, or has finished it since the

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use flow_core::{
     Digest, InstanceId, StepResult,
-    plan::{Decision, decide, standing_for, unfit},
+    plan::{Decision, decide, reused_as, unfit},
 };
 use flow_store::{Results, StoreError};
 
@@ -18,7 +18,7 @@ pub(crate) struct LookedUp {
     /// First instances of units that still run since an earlier run.
     pub(crate) going_on: BTreeSet<InstanceId>,
     /// Units to run that other runs execute.
-    pub(crate) elsewhere: Vec<DeferredUnit>,
+    pub(crate) deferred: Vec<DeferredUnit>,
     /// Labels of attempts and jobs of earlier runs that were ended.
     pub(crate) useless: BTreeSet<String>,
     /// Damaged results that would have been reused, and the damage.
@@ -32,7 +32,7 @@ pub(crate) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
     let mut looked_up = LookedUp {
         units: Vec::new(),
         going_on: BTreeSet::new(),
-        elsewhere: Vec::new(),
+        deferred: Vec::new(),
         useless: BTreeSet::new(),
         damaged: Vec::new(),
         error: None,
@@ -56,7 +56,7 @@ pub(crate) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
             looked_up.error = error;
             break;
         }
-        if !nothing_left && goes_on(context, &ids, &decisions, &mut looked_up.useless) {
+        if !nothing_left && continuing(context, &ids, &decisions, &mut looked_up.useless) {
             looked_up.going_on.extend(ids.first());
             looked_up.units.push((ids, decisions));
             continue;
@@ -68,7 +68,7 @@ pub(crate) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
         let attempts: Vec<Digest> = to_run.collect();
         match context.claimed.by_others(context.store.dir(), &attempts) {
             Ok(Some(who)) => {
-                looked_up.elsewhere.push(DeferredUnit { instances: ids, attempts, who });
+                looked_up.deferred.push(DeferredUnit { instances: ids, attempts, who });
                 continue;
             }
             Ok(None) => {}
@@ -124,7 +124,12 @@ pub(crate) fn end_reused<'i>(
 
 /// True if the work of a unit still runs or ended since an earlier run. Attempts with these labels but other work are
 /// ended, and are then `useless`.
-fn goes_on(context: &RunContext, ids: &[InstanceId], decisions: &[Decision], useless: &mut BTreeSet<String>) -> bool {
+fn continuing(
+    context: &RunContext,
+    ids: &[InstanceId],
+    decisions: &[Decision],
+    useless: &mut BTreeSet<String>,
+) -> bool {
     let instances = &context.session.expansion.instances;
     let here = ids.iter().all(|id| !instances[id.index()].is_batch());
     let to_run = |decision: &Decision| match decision {
@@ -132,7 +137,7 @@ fn goes_on(context: &RunContext, ids: &[InstanceId], decisions: &[Decision], use
         _ => None,
     };
     let attempts: Option<Vec<Digest>> = decisions.iter().map(to_run).collect();
-    if attempts.is_some_and(|attempts| context.left.goes_on(&attempts)) {
+    if attempts.is_some_and(|attempts| context.left.are_here(&attempts)) {
         return true;
     }
     let labels = ids.iter().map(|id| context.secrets.hide(instances[id.index()].label.to_string()));
@@ -159,7 +164,7 @@ pub(crate) fn earlier(
         let good = |result: &StepResult| unfit(result, instance).is_none() && whole(result);
         let Some(result) = context.store.result(fingerprint)?.filter(good) else { return Ok(None) };
         if *id == of {
-            earlier = Some(Box::new(standing_for(result, instance)));
+            earlier = Some(Box::new(reused_as(result, instance)));
         }
     }
     Ok(earlier)

@@ -36,21 +36,21 @@ pub(crate) struct DeferredUnits {
     claimed: BTreeMap<InstanceId, Digest>,
     looked_at: Time,
     /// Waits that were shown to the user.
-    told: Vec<Waits>,
+    shown: Vec<Waits>,
 }
 
 impl DeferredUnits {
     /// Defers units until the other runs have finished them.
     pub(crate) fn wait_for(&mut self, units: Vec<DeferredUnit>, out: &mut Outbox) {
         for unit in units {
-            self.tell(&unit.who, out);
+            self.show(&unit.who, out);
             self.waiting.push(unit);
         }
     }
 
-    fn tell(&mut self, who: &Waits, out: &mut Outbox) {
-        if !self.told.contains(who) {
-            self.told.push(who.clone());
+    fn show(&mut self, who: &Waits, out: &mut Outbox) {
+        if !self.shown.contains(who) {
+            self.shown.push(who.clone());
             let text = format!("{} does some of the same steps: each runs once, for both runs", name(who));
             out.notice(None, text);
         }
@@ -98,7 +98,7 @@ impl DeferredUnits {
             }
             let claimant = match taken {
                 // An attempt whose run died is joined.
-                None if !context.left.goes_on(&unit.attempts) => claimed.kept(&unit.attempts)?,
+                None if !context.left.are_here(&unit.attempts) => claimed.kept(&unit.attempts)?,
                 taken => taken,
             };
             let Some(claimant) = claimant else {
@@ -110,7 +110,7 @@ impl DeferredUnits {
             if claimant.pid != before
                 && let Some(who) = claimed.by_others(context.store.dir(), &unit.attempts)?
             {
-                self.tell(&who, out);
+                self.show(&who, out);
                 unit.who = who;
             }
             self.waiting.push(unit);

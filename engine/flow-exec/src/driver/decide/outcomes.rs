@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::{decisions::LookedUp, recorder::Recorder};
 use crate::{
     ExecError, clock,
-    driver::{begin::context::RunContext, recover::left, updates::outbox::Outbox},
+    driver::{begin::context::RunContext, recover::follow, updates::outbox::Outbox},
 };
 
 /// The key that counts instances whose verdict did not need them.
@@ -110,7 +110,7 @@ impl Outcomes {
         if let Some(error) = answers.error {
             return Err(error.into());
         }
-        left::notice(&answers.useless).into_iter().for_each(|text| out.notice(None, text));
+        follow::notice(&answers.useless).into_iter().for_each(|text| out.notice(None, text));
         for (instance, fingerprint, damage) in answers.damaged {
             recorder.batch.forget(&fingerprint);
             out.notice(Some(instance), format!("a stored result cannot be used: {damage}"));
@@ -139,12 +139,12 @@ impl Outcomes {
                 if result.workflow != *workflow {
                     // It is also the latest try of this workflow, with which the next change is compared.
                     let parts = serde_json::to_value(&parts).unwrap_or_default();
-                    out.say(self.tried(&result, parts));
+                    out.report(self.tried(&result, parts));
                 }
                 self.reuse(instance, result, out);
                 Answer::Hit(outcome)
             }
-            Decision::Stands { standing, result } => {
+            Decision::Stands { reusable: standing, result } => {
                 let outcome = standing.outcome;
                 match result {
                     Some(result) => self.reuse(instance, result, out),
@@ -202,17 +202,17 @@ impl Outcomes {
 
     fn reuse(&mut self, instance: InstanceId, result: Arc<StepResult>, out: &mut Outbox) {
         let (fingerprint, outcome, from) = (result.fingerprint, result.outcome, result.run.clone());
-        out.say(RunEvent::Cached { instance, fingerprint, outcome, from });
+        out.report(RunEvent::Cached { instance, fingerprint, outcome, from });
         self.count("cached");
         self.know(instance, result);
     }
 
     fn reuse_unread(&mut self, instance: InstanceId, standing: ReusableResult, out: &mut Outbox) {
         let ReusableResult { fingerprint, outcome, from } = standing;
-        out.say(RunEvent::Cached { instance, fingerprint, outcome, from });
+        out.report(RunEvent::Cached { instance, fingerprint, outcome, from });
         self.count("cached");
         self.want_gpus.remove(&instance);
-        self.context.known.set_standing(instance, fingerprint);
+        self.context.known.set_unchanged(instance, fingerprint);
     }
 
     /// Records a finished attempt's metrics after a new reading, as if they had always been read that way.
@@ -234,7 +234,7 @@ impl Outcomes {
         self.count("cached");
         self.know(instance, (*result).clone());
         let (outcome, parts) = (result.outcome, serde_json::to_value(parts).unwrap_or_default());
-        out.say(RunEvent::Recorded { instance, result, parts, read_again: true });
+        out.report(RunEvent::Recorded { instance, result, parts, read_again: true });
         Answer::Hit(outcome)
     }
 
@@ -278,7 +278,7 @@ impl Outcomes {
         let kept = result.outcome == Outcome::Ok || recorded;
         self.failed |= kept && result.spoiled.iter().any(Disturbance::is_of_content);
         if let Some(earlier) = earlier.filter(|_| kept) {
-            out.say(RunEvent::Observed { result: result.clone() });
+            out.report(RunEvent::Observed { result: result.clone() });
             let whose = if result.spoiled.is_empty() { "a measurement of its group" } else { "this measurement" };
             let text = format!("{whose} was disturbed and is dropped; the earlier one, of run {}, stays", earlier.run);
             out.notice(Some(instance), text);
@@ -287,20 +287,20 @@ impl Outcomes {
             self.warn_of_others(instance, &result, out);
             self.count(&result.outcome.to_string());
             self.know(instance, (*result).clone());
-            out.say(RunEvent::Recorded { instance, result, parts, read_again: false });
+            out.report(RunEvent::Recorded { instance, result, parts, read_again: false });
         } else {
             // A cancelled attempt does not count as tried: the next run compares with the one before.
             if result.outcome != Outcome::Cancelled {
-                out.say(self.tried(&result, parts.clone()));
+                out.report(self.tried(&result, parts.clone()));
             }
             let done = unread(&result, decided.attempt).or_else(|| uncollected(&result, &decided.parts));
             match done.map(Box::new) {
                 Some(done) => {
                     // The attempt has the outputs, not the failure.
                     result.outputs.clear();
-                    out.say(RunEvent::Recorded { instance, result: done, parts, read_again: false });
+                    out.report(RunEvent::Recorded { instance, result: done, parts, read_again: false });
                 }
-                None => out.say(RunEvent::Observed { result: result.clone() }),
+                None => out.report(RunEvent::Observed { result: result.clone() }),
             }
             let blame = || {
                 let cancelled = result.outcome == Outcome::Cancelled;
@@ -393,7 +393,7 @@ impl Outcomes {
             Some(UndecidedEnd::Unstarted(_, cause)) => Repeat::Failed { cause, goes_on: false },
             None => Repeat::Failed { cause: None, goes_on: false },
         };
-        out.say(RunEvent::Again { instance, because });
+        out.report(RunEvent::Again { instance, because });
     }
 
     /// Settles an instance without a stored result.
@@ -447,7 +447,7 @@ impl Outcomes {
             let now = clock::unix_millis();
             self.know(instance, without_attempt(expansion, instance, outcome, cause.clone(), &context.run, now));
         }
-        out.say(RunEvent::Settled { instance, outcome, cause });
+        out.report(RunEvent::Settled { instance, outcome, cause });
     }
 }
 

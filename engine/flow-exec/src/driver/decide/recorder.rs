@@ -28,7 +28,7 @@ pub(crate) struct Recorder {
     /// Changes for which the journal had no room. They are written before everything else.
     unwritten: Option<Commit>,
     committed_at: Time,
-    said_unwritten: bool,
+    warned_unwritten: bool,
 }
 
 /// A batch that is being written, and the instances that it records.
@@ -57,7 +57,7 @@ impl Recorder {
             committing: None,
             unwritten: None,
             committed_at: Time(0),
-            said_unwritten: false,
+            warned_unwritten: false,
         }
     }
 
@@ -154,6 +154,6 @@ impl Recorder {
 
     /// The message that a file of the run cannot be written; only the first time.
     pub(crate) fn trouble(&mut self, error: &StoreError) -> Option<String> {
-        (!std::mem::replace(&mut self.said_unwritten, true)).then(|| format!("running steps continue: {error}"))
+        (!std::mem::replace(&mut self.warned_unwritten, true)).then(|| format!("running steps continue: {error}"))
     }
 }

@@ -13,7 +13,7 @@ use flow_core::{
 };
 use flow_slurm::OptionFault;
 
-use super::slurm::{Cluster, Impossible, asked_time, longest_of, unknown_partition};
+use super::slurm::{Cluster, Impossible, longest_of, requested_time, unknown_partition};
 use crate::Workspace;
 
 /// All errors in the steps that are to run on Slurm.
@@ -99,7 +99,7 @@ pub(crate) fn job_limits(cluster: Option<&Cluster>, expansion: &mut Expansion) {
             of_jobs.insert(job.clone(), cluster.map(known).unwrap_or_default());
         }
         let [longest, unasked] = of_jobs[job];
-        Some((asked_time(job.time, of.timeout, longest), unasked))
+        Some((requested_time(job.time, of.timeout, longest), unasked))
     };
     let limits: Vec<Option<Duration>> = expansion
         .instances

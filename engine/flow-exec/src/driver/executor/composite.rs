@@ -39,7 +39,7 @@ impl Executor for CompositeExecutor {
         }
         match here.first() {
             None => Ok(()),
-            Some(first) if first.stays.is_some() || self.detached.is_on() => self.detached.start(here),
+            Some(first) if first.detached.is_some() || self.detached.is_on() => self.detached.start(here),
             Some(_) => self.local.start(here),
         }
     }

@@ -19,7 +19,7 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use crate::{
     ExecError,
     channel::Channel,
-    node::{AttemptStart, DaemonEvent, DaemonRequest, Hello, STAY_ARG, Welcome},
+    node::{AttemptStart, DaemonEvent, DaemonRequest, Hello, SUPERVISOR_ARG, Welcome},
 };
 
 /// How long it may take to start.
@@ -36,7 +36,7 @@ pub(crate) struct Settings {
     /// None of these values is a secret.
     pub(crate) environment: BTreeMap<String, String>,
     /// The GPUs that its programs may use, if any of them requests one.
-    pub(crate) cards: Vec<GpuFacts>,
+    pub(crate) gpus: Vec<GpuFacts>,
 }
 
 /// A supervisor process. Dropping the handle ends no attempt.
@@ -61,12 +61,12 @@ impl DaemonHandle {
             store: settings.dir.path().to_owned(),
             run: settings.run.clone(),
             workflow: settings.workflow.clone(),
-            cards: settings.cards.clone(),
+            gpus: settings.gpus.clone(),
             locks: locks.iter().map(|lock| lock.as_ref().map(AsRawFd::as_raw_fd)).collect(),
             ledger: life.as_ref().map(|(file, slot)| (file.as_raw_fd(), *slot)),
         };
         let mut command = Command::new(&settings.exe);
-        command.arg(STAY_ARG).arg(&settings.folder).env_clear().envs(&settings.environment);
+        command.arg(SUPERVISOR_ARG).arg(&settings.folder).env_clear().envs(&settings.environment);
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
         for open in locks.iter().flatten().chain(life.as_ref().map(|(file, _)| file)) {
             fcntl(open, FcntlArg::F_SETFD(FdFlag::empty()))?;
@@ -108,7 +108,7 @@ impl DaemonHandle {
     ///
     /// # Errors
     /// It is gone, and every attempt with it.
-    pub(crate) async fn next_news(&mut self) -> Result<DaemonEvent, ExecError> {
+    pub(crate) async fn next_event(&mut self) -> Result<DaemonEvent, ExecError> {
         let gone = |why: String| {
             ExecError::Fault(format!(
                 "the supervisor of the running steps has ended ({why}), and the steps with it; run again to continue"

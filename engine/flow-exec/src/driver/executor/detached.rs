@@ -19,7 +19,7 @@ use super::{
     AttemptEnd, Event, Executor, LocalObservation, OutcomeOverride, RecordedCoRunners, RemoteObservation, RetryAdvice,
     Work,
     daemon::{DaemonHandle, Settings},
-    intents::{Intent, Member, OrphanState},
+    intents::{Intent, Member},
 };
 use crate::{
     ExecError,
@@ -38,7 +38,7 @@ struct FollowedAttempt {
     run: RunId,
     is_own: bool,
     is_grouped: bool,
-    is_told: bool,
+    is_reported: bool,
     /// Its group was released by this run.
     is_released: bool,
     /// This run told it to end.
@@ -99,23 +99,16 @@ impl DetachedAttempts {
             }
         };
         let begin = |(work, member): (Work, &Member)| {
-            let stays = work.stays?;
+            let stays = work.detached?;
             let timeout = stays.timeout.map(|span| Duration::from_micros(span.0));
             let (unit, fingerprint) = (intent.key.clone(), member.fingerprint);
-            Some(AttemptStart {
-                start: work.program,
-                unit,
-                fingerprint,
-                cards: stays.cards,
-                timeout,
-                holds: stays.holds,
-            })
+            Some(AttemptStart { start: work.program, unit, fingerprint, gpus: stays.gpus, timeout, holds: stays.holds })
         };
         let unit = unit.into_iter().zip(&intent.members).filter_map(begin).collect();
         Ok(intent.note(&self.dir).and_then(|()| daemon.begin(unit)))
     }
 
-    fn tell(&self, attempt: AttemptId, tell: impl FnOnce(&Folder) -> io::Result<()>) -> io::Result<()> {
+    fn write(&self, attempt: AttemptId, tell: impl FnOnce(&Folder) -> io::Result<()>) -> io::Result<()> {
         self.followed.get(&attempt).map_or(Ok(()), |followed| tell(&followed.folder))
     }
 
@@ -143,7 +136,7 @@ impl DetachedAttempts {
         let followed = self.followed.get(&attempt)?;
         match record {
             // Its program may have ended well, because it was told to end before its work was done.
-            Some(record) if record.warned.is_some() || !followed.is_killed && files.asked_to_end().is_some() => {
+            Some(record) if record.warned.is_some() || !followed.is_killed && files.end_grace().is_some() => {
                 Some(lost())
             }
             // It ended after the barrier: the scheduler must hear of the barrier first.
@@ -154,7 +147,7 @@ impl DetachedAttempts {
     }
 
     /// The daemon of this run has news.
-    fn hear(&mut self, news: DaemonEvent) {
+    fn apply(&mut self, news: DaemonEvent) {
         let (attempt, record) = match news {
             DaemonEvent::Started(attempt) => return self.started(attempt),
             DaemonEvent::Ended(attempt, record) => (attempt, record),
@@ -163,12 +156,13 @@ impl DetachedAttempts {
         let record = record.map(|record| *record).or_else(|| NodeFiles::of(followed.folder.path()).read_ended());
         if let Some(reason) = record.as_ref().and_then(|record| record.exit.spawn_error.as_ref()) {
             self.followed.remove(&attempt);
-            return self.events.push_back(Event::SpawnFailed { attempt, reason: keeper::told(reason) });
+            return self.events.push_back(Event::SpawnFailed { attempt, reason: keeper::start_fault(reason) });
         }
         self.started(attempt);
         self.ended(
             attempt,
-            match record.filter(|record| record.warned.is_none()) {
+            match record {
+                Some(record) if record.warned.is_some() => lost(),
                 Some(Record { exit, host, gpus, cost, .. }) => {
                     AttemptEnd::here(exit, LocalObservation { samples: host, gpus, cost })
                 }
@@ -178,8 +172,8 @@ impl DetachedAttempts {
     }
 
     fn started(&mut self, attempt: AttemptId) {
-        if let Some(followed) = self.followed.get_mut(&attempt).filter(|followed| !followed.is_told) {
-            followed.is_told = true;
+        if let Some(followed) = self.followed.get_mut(&attempt).filter(|followed| !followed.is_reported) {
+            followed.is_reported = true;
             self.events.push_back(Event::Started { attempt, node: None });
         }
     }
@@ -202,7 +196,7 @@ fn ended(record: Record) -> AttemptEnd {
         seen: LocalObservation { samples: host, gpus, cost },
         there: Some(RemoteObservation { looks, released, closed }),
         instead,
-        beside: Some(RecordedCoRunners { attempts: beside, near, elsewhere, unwatched }),
+        beside: Some(RecordedCoRunners { attempts: beside, near, other_runs: elsewhere, unwatched }),
     }
 }
 
@@ -220,7 +214,7 @@ impl Executor for DetachedAttempts {
         let refused = |reason: Fault| {
             attempts.clone().into_iter().map(move |attempt| Event::SpawnFailed { attempt, reason: reason.clone() })
         };
-        let stays = unit.first().and_then(|work| work.stays.as_ref());
+        let stays = unit.first().and_then(|work| work.detached.as_ref());
         let Some((intent, is_own)) = stays.map(|stays| (stays.intent.clone(), !stays.joined)) else {
             self.events.extend(refused(StartFault::NotWrittenDown.into()));
             return Ok(());
@@ -228,7 +222,8 @@ impl Executor for DetachedAttempts {
         for work in &unit {
             let (folder, run) = (Folder::at(work.program.folder.clone()), intent.run.clone());
             let (is_grouped, is_told, is_released, is_killed) = (unit.len() > 1, false, false, false);
-            let followed = FollowedAttempt { folder, run, is_own, is_grouped, is_told, is_released, is_killed };
+            let followed =
+                FollowedAttempt { folder, run, is_own, is_grouped, is_reported: is_told, is_released, is_killed };
             self.followed.insert(work.program.attempt, followed);
         }
         if is_own && let Err(error) = self.begin(&intent, unit)? {
@@ -246,16 +241,16 @@ impl Executor for DetachedAttempts {
         if let Some(followed) = self.followed.get_mut(&attempt) {
             followed.is_released = true;
         }
-        self.tell(attempt, |folder| if folder.is_released() { Ok(()) } else { folder.go(at) })
+        self.write(attempt, |folder| if folder.is_released() { Ok(()) } else { folder.go(at) })
     }
 
     fn stop(&mut self, attempt: AttemptId) -> io::Result<()> {
-        self.tell(attempt, Folder::stop)
+        self.write(attempt, Folder::stop)
     }
 
     fn kill(&mut self, attempt: AttemptId, grace: Duration) {
         // If the file cannot be written, an attempt of an earlier run continues, and flow waits for it.
-        let _ = self.tell(attempt, |folder| NodeFiles::of(folder.path()).ask_to_end(grace));
+        let _ = self.write(attempt, |folder| NodeFiles::of(folder.path()).request_end(grace));
         if let Some(followed) = self.followed.get_mut(&attempt) {
             (followed.is_released, followed.is_killed) = (true, true);
             self.daemon.iter_mut().filter(|_| followed.is_own).for_each(|daemon| daemon.kill(attempt, grace));
@@ -298,7 +293,7 @@ impl Executor for DetachedAttempts {
             let pause = self.looked_at.map_or(Duration::ZERO, |at| LOOK.saturating_sub(clock::since(at)));
             tokio::select! {
                 biased;
-                news = next_news(&mut self.daemon) => self.hear(news?),
+                news = next_news(&mut self.daemon) => self.apply(news?),
                 () = tokio::time::sleep(pause), if follows => {
                     self.looked_at = Some(clock::steady());
                     self.look();
@@ -310,12 +305,7 @@ impl Executor for DetachedAttempts {
 
 async fn next_news(daemon: &mut Option<DaemonHandle>) -> Result<DaemonEvent, ExecError> {
     match daemon {
-        Some(daemon) => daemon.next_news().await,
+        Some(daemon) => daemon.next_event().await,
         None => std::future::pending().await,
     }
-}
-
-/// True if the whole unit can be joined: each attempt still runs or ended by itself.
-pub(crate) fn is_sound(intent: &Intent, dir: &StoreDir) -> bool {
-    intent.standing(dir) == OrphanState::Sound
 }

@@ -113,7 +113,7 @@ pub(crate) struct LocalAllocation {
 /// The state of an attempt of a dead run on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrphanState {
-    /// It still runs, or has ended by itself.
+    /// It still runs, or has ended by itself: the whole unit can be joined.
     Sound,
     /// It was told to end, or not all of it has started; it will be gone soon.
     Ends,
@@ -132,7 +132,7 @@ impl Intent {
     }
 
     /// The state of an attempt on this machine.
-    pub(crate) fn standing(&self, dir: &StoreDir) -> OrphanState {
+    pub(crate) fn state(&self, dir: &StoreDir) -> OrphanState {
         let is_whole = |member: &Member| {
             let work = Folder::at(member.folder.clone()).work();
             member.outputs.iter().all(|output| work.join(output).exists())
@@ -148,11 +148,11 @@ impl Intent {
         if !goes && ends.iter().any(Option::is_none) {
             // Its supervisor may have ended between the two looks.
             let again = files().all(|files| ended(&files).is_some());
-            return if again { self.standing(dir) } else { OrphanState::Lost };
+            return if again { self.state(dir) } else { OrphanState::Lost };
         }
         let begun = |(files, ended): (NodeFiles, &Option<bool>)| ended.is_some() || files.read_started().is_some();
         let sound = files().zip(&ends).all(begun)
-            && files().all(|files| files.asked_to_end().is_none())
+            && files().all(|files| files.end_grace().is_none())
             && ends.iter().flatten().all(|by_itself| *by_itself);
         match (sound, ends.iter().all(Option::is_some)) {
             (true, _) => OrphanState::Sound,
@@ -170,7 +170,7 @@ impl Intent {
             return false;
         }
         // Only once: an earlier request may have had less grace.
-        going.iter().filter(|files| files.asked_to_end().is_none()).for_each(|files| _ = files.ask_to_end(GRACE));
+        going.iter().filter(|files| files.end_grace().is_none()).for_each(|files| _ = files.request_end(GRACE));
         true
     }
 
@@ -178,12 +178,12 @@ impl Intent {
     pub(crate) fn mark(&self) {
         let going = self.members.iter().map(|member| NodeFiles::of(&member.folder)).filter(|files| !files.has_ended());
         // A folder that is gone needs no mark.
-        going.filter(|files| files.asked_to_end().is_none()).for_each(|files| _ = files.ask_to_end(GRACE));
+        going.filter(|files| files.end_grace().is_none()).for_each(|files| _ = files.request_end(GRACE));
     }
 
     /// One of its attempts was told to end.
-    pub(crate) fn is_told_to_end(&self) -> bool {
-        self.members.iter().any(|member| NodeFiles::of(&member.folder).asked_to_end().is_some())
+    pub(crate) fn should_end(&self) -> bool {
+        self.members.iter().any(|member| NodeFiles::of(&member.folder).end_grace().is_some())
     }
 
     /// The job will not start: removes its program description, which holds secrets.
@@ -213,7 +213,7 @@ impl Intent {
         let by_itself = |files: &NodeFiles| {
             files.read_ended().is_some_and(|record| record.warned.is_none() && record.exit.code == Some(0))
         };
-        let told = |files: NodeFiles| files.asked_to_end().is_some() && !by_itself(&files);
+        let told = |files: NodeFiles| files.end_grace().is_some() && !by_itself(&files);
         self.here.is_none() && self.members.iter().any(|member| told(NodeFiles::of(&member.folder)))
     }
 

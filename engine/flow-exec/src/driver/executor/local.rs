@@ -28,11 +28,11 @@ impl Local {
         Local { exe, record, keeper: None, sampler: None, life: None, folders: BTreeMap::new() }
     }
 
-    fn tell(&self, attempt: AttemptId, tell: impl FnOnce(&Folder) -> io::Result<()>) -> io::Result<()> {
+    fn write(&self, attempt: AttemptId, tell: impl FnOnce(&Folder) -> io::Result<()>) -> io::Result<()> {
         self.folders.get(&attempt).map_or(Ok(()), tell)
     }
 
-    fn told(&mut self, event: keeper::Event) -> Result<Event, ExecError> {
+    fn from_keeper(&mut self, event: keeper::Event) -> Result<Event, ExecError> {
         Ok(match event {
             keeper::Event::Started { attempt, pid } => {
                 if let (None, Some(keeper)) = (&self.sampler, &self.keeper) {
@@ -84,11 +84,11 @@ impl Executor for Local {
     }
 
     fn release(&mut self, attempt: AttemptId, at: f64) -> io::Result<()> {
-        self.tell(attempt, |folder| folder.go(at))
+        self.write(attempt, |folder| folder.go(at))
     }
 
     fn stop(&mut self, attempt: AttemptId) -> io::Result<()> {
-        self.tell(attempt, Folder::stop)
+        self.write(attempt, Folder::stop)
     }
 
     fn kill(&mut self, attempt: AttemptId, grace: Duration) {
@@ -112,6 +112,6 @@ impl Executor for Local {
     async fn next_event(&mut self) -> Result<Event, ExecError> {
         let Some(keeper) = &mut self.keeper else { return std::future::pending().await };
         let event = keeper.next_event().await?;
-        self.told(event)
+        self.from_keeper(event)
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Work {
     /// The request to a batch system. Without it the attempt runs on this machine.
     pub(crate) job: Option<BatchWork>,
     /// For an attempt on this machine that survives its run, or has survived an earlier one.
-    pub(crate) stays: Option<DetachedAttempt>,
+    pub(crate) detached: Option<DetachedAttempt>,
 }
 
 /// An attempt on this machine that survives its run.
@@ -43,7 +43,7 @@ pub(crate) struct DetachedAttempt {
     /// An earlier run started it.
     pub(crate) joined: bool,
     /// Its GPUs, as indices among the machine's.
-    pub(crate) cards: Vec<usize>,
+    pub(crate) gpus: Vec<usize>,
     pub(crate) timeout: Option<Span>,
     pub(crate) holds: MachineShare,
 }
@@ -108,7 +108,7 @@ pub(crate) struct RecordedCoRunners {
     /// Those of them on the same GPUs.
     pub(crate) near: BTreeSet<AttemptId>,
     /// The number of attempts of other runs; `unwatched` if some could not be seen.
-    pub(crate) elsewhere: u32,
+    pub(crate) other_runs: u32,
     pub(crate) unwatched: bool,
 }
 

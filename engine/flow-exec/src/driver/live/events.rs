@@ -3,7 +3,7 @@
 use flow_core::{RunEvent, Span, sched::Event};
 use flow_store::EndRequest;
 
-use super::{EventLoop, GRACE, LAST, aside::JobAnswer};
+use super::{EventLoop, GRACE, LAST, background::JobAnswer};
 use crate::{
     ExecError,
     driver::executor::{self, Executor},
@@ -23,9 +23,9 @@ impl<X: Executor> EventLoop<'_, X> {
             executor::Event::Waits { attempt, queued } => attempts.waits(attempt, queued),
             executor::Event::Notice(text) => out.notice(None, text),
             executor::Event::Ended { attempt, end } => {
-                attempts.closes(attempt, &end, &mut self.cards, out);
+                attempts.closes(attempt, &end, &mut self.gpus, out);
                 if end.exit.code != Some(0) {
-                    self.cards.doubt(attempt, &attempts.gpus_of(attempt));
+                    self.gpus.doubt(attempt, &attempts.gpus_of(attempt));
                 }
                 self.ended.push((attempt, end));
             }
@@ -34,18 +34,18 @@ impl<X: Executor> EventLoop<'_, X> {
 
     /// Starts to collect ended attempts.
     pub(super) fn see_to_ends(&mut self) {
-        if self.aside.is_listening() {
+        if self.background.is_listening() {
             return;
         }
         for (attempt, end) in std::mem::take(&mut self.ended) {
-            if !self.cards.is_sure(attempt) {
+            if !self.gpus.is_sure(attempt) {
                 self.ended.push((attempt, end));
                 continue;
             }
-            let (outcomes, cards, out) = (&self.outcomes, &mut self.cards, &mut self.out);
+            let (outcomes, cards, out) = (&self.outcomes, &mut self.gpus, &mut self.out);
             if let Some(ended) = self.attempts.on_exited(attempt, *end, outcomes, cards, out) {
-                self.tell_gpus();
-                self.aside.note_and_collect(ended);
+                self.report_gpus();
+                self.background.note_and_collect(ended);
             }
         }
     }
@@ -56,23 +56,23 @@ impl<X: Executor> EventLoop<'_, X> {
             // The scheduler does not wait for it any more.
             JobAnswer::LookedUp(_) | JobAnswer::Elsewhere(_) | JobAnswer::NotClaimed(_) if given_up => {}
             JobAnswer::LookedUp(mut answers) => {
-                self.elsewhere.wait_for(std::mem::take(&mut answers.elsewhere), &mut self.out);
+                self.deferred.wait_for(std::mem::take(&mut answers.deferred), &mut self.out);
                 self.outcomes.looked_up(answers, &mut self.recorder, &mut self.out)?;
             }
             JobAnswer::Filled(filled) => {
                 let (outcomes, history) = (&mut self.outcomes, &self.history);
-                let builtins = self.attempts.start(filled, outcomes, &mut self.cards, history, &mut self.out)?;
-                builtins.into_iter().for_each(|builtin| self.aside.run_builtin(builtin));
+                let builtins = self.attempts.start(filled, outcomes, &mut self.gpus, history, &mut self.out)?;
+                builtins.into_iter().for_each(|builtin| self.background.run_builtin(builtin));
             }
             JobAnswer::Elsewhere(attempts) => {
                 let instances = attempts.iter().filter_map(|attempt| self.attempts.take_back(*attempt));
-                instances.for_each(|instance| self.elsewhere.taken_back(instance));
+                instances.for_each(|instance| self.deferred.taken_back(instance));
                 // The first attempt represents its unit.
                 self.out.events.extend(attempts.first().map(|&attempt| Event::Elsewhere { attempt }));
             }
             JobAnswer::NotClaimed(error) => return Err(error.into()),
             JobAnswer::Noted(_) if given_up => {}
-            JobAnswer::Noted(all) => all.into_iter().for_each(|ended| self.aside.collect(ended)),
+            JobAnswer::Noted(all) => all.into_iter().for_each(|ended| self.background.collect(ended)),
             JobAnswer::Collected(collected) => {
                 // The scheduler decides what happens to it next.
                 let (attempt, ending) = (collected.attempt, self.scheduler.is_ending());
@@ -82,10 +82,10 @@ impl<X: Executor> EventLoop<'_, X> {
                     self.outcomes.ended(attempt, result, goes_on);
                 }
             }
-            JobAnswer::Heard(heard) => self.attempts.heard(heard, &mut self.out),
+            JobAnswer::Heard(heard) => self.attempts.apply_output(heard, &mut self.out),
             JobAnswer::Learned(of, refits) => {
                 refits.into_iter().for_each(|refit| self.history.take_in(refit));
-                self.out.events.extend(self.history.tell(of, self.outcomes.want_gpus()));
+                self.out.events.extend(self.history.update(of, self.outcomes.want_gpus()));
             }
             JobAnswer::Unjoined(text) => text.into_iter().for_each(|text| self.out.notice(None, text)),
             JobAnswer::Earlier(to_record, earlier) => self.record(to_record, earlier?)?,
@@ -100,9 +100,9 @@ impl<X: Executor> EventLoop<'_, X> {
         let grace = if again || end == EndRequest::Now { Span(0) } else { GRACE };
         self.attempts.executor.hurry();
         if !again && self.context.left.has_jobs() {
-            self.aside.end_jobs(None);
+            self.background.end_jobs(None);
         }
-        self.out.say(RunEvent::Interrupted { grace: Some(grace).filter(|grace| grace.0 > 0), again });
+        self.out.report(RunEvent::Interrupted { grace: Some(grace).filter(|grace| grace.0 > 0), again });
         self.out.tell(Event::Cancel { grace });
         let up = self.clock.now() + grace + LAST;
         self.gives_up_at = Some(self.gives_up_at.map_or(up, |at| at.min(up)));

@@ -4,7 +4,7 @@
 //! One turn: all events of an instant, one `Tick`, the actions, one write of the journal, and a background commit to
 //! the database if results are recorded. The scheduler is told only after that commit.
 
-pub(super) mod aside;
+pub(super) mod background;
 mod events;
 mod forecast;
 mod tidy;
@@ -37,14 +37,14 @@ use crate::{
         },
         executor::{self, Executor},
         machine::{
-            cards::RunGpus,
             peers::{LedgerAccess, PeerRuns},
+            run_gpus::RunGpus,
         },
         updates::{Update, outbox::Outbox, screen::Screen},
     },
 };
-pub(super) use aside::THREADS;
-use aside::{BackgroundJobs, JobAnswer, ToRecord};
+pub(super) use background::THREADS;
+use background::{BackgroundJobs, JobAnswer, ToRecord};
 
 /// How long a step may take to end when it is asked to.
 pub(crate) const GRACE: Span = Span::from_millis(10_000);
@@ -59,13 +59,13 @@ pub(crate) struct EventLoop<'a, X> {
     out: Outbox,
     pub(crate) outcomes: Outcomes,
     attempts: Attempts<X>,
-    cards: RunGpus,
-    rivals: PeerRuns,
+    gpus: RunGpus,
+    peers: PeerRuns,
     recorder: Recorder,
     screen: Screen<'a>,
     history: History<'a>,
-    elsewhere: DeferredUnits,
-    aside: BackgroundJobs,
+    deferred: DeferredUnits,
+    background: BackgroundJobs,
     cancel: Cancel,
     pub(crate) interrupted: bool,
     /// From then on nobody waits for filling or collecting.
@@ -105,7 +105,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let (workflow, shared) = (&context.session.expansion.workflow, from.executor.shares_this_machine());
         EventLoop {
             scheduler: from.scheduler,
-            rivals: PeerRuns::new(
+            peers: PeerRuns::new(
                 &context.run.0,
                 workflow,
                 &context.session.expansion.machine.gpus,
@@ -116,12 +116,12 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             out: Outbox::new(context.secrets.clone()),
             outcomes: Outcomes::new(Arc::clone(&context)),
             attempts: Attempts::new(Arc::clone(&context), from.executor),
-            cards: RunGpus::new(&context.session.expansion.machine, from.capacity),
+            gpus: RunGpus::new(&context.session.expansion.machine, from.capacity),
             recorder: Recorder::new(Arc::clone(&context), from.journal),
             screen: Screen::new(from.observe, context.run_dir.clone(), from.status),
             history: from.history,
-            elsewhere: DeferredUnits::default(),
-            aside: BackgroundJobs::new(Arc::clone(&context)),
+            deferred: DeferredUnits::default(),
+            background: BackgroundJobs::new(Arc::clone(&context)),
             cancel: from.cancel,
             interrupted: false,
             gives_up_at: None,
@@ -148,8 +148,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// The store cannot be written, the keeper is gone, or a state is impossible.
     pub(crate) async fn run(&mut self, first: Event) -> Result<(), ExecError> {
         self.cancel.listen(self.context.leaves_jobs)?;
-        if self.context.outlives && !self.outcomes.want_gpus().is_empty() {
-            let locks = self.cards.lent();
+        if self.context.detached && !self.outcomes.want_gpus().is_empty() {
+            let locks = self.gpus.lent();
             self.attempts.executor.lend_locks(locks);
         }
         self.out.tell(first);
@@ -169,7 +169,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                     }
                     LoopEvent::Job(done) => {
                         self.on_done(done)?;
-                        while let Some(done) = self.aside.next_now() {
+                        while let Some(done) = self.background.next_now() {
                             self.on_done(done?)?;
                         }
                     }
@@ -183,9 +183,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 self.see_to_ends();
                 let now = self.clock.now();
                 self.give_up(now);
-                if !self.aside.is_listening() && now - self.listened_at >= LISTEN {
+                if !self.background.is_listening() && now - self.listened_at >= LISTEN {
                     self.listened_at = now;
-                    self.aside.listen(self.attempts.lend_listeners(clock::unix_seconds()));
+                    self.background.listen(self.attempts.lend_listeners(clock::unix_seconds()));
                 }
             }
         }
@@ -195,7 +195,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             self.written(written)?;
         }
         while self.end_unjoined() {
-            if let done @ JobAnswer::Unjoined(_) = self.aside.next().await? {
+            if let done @ JobAnswer::Unjoined(_) = self.background.next().await? {
                 self.on_done(done)?;
             }
         }
@@ -206,10 +206,10 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// Ends jobs of earlier runs that this run was about to join when it was told to end. All together, because each
     /// call to Slurm is slow. Returns whether this is still in progress.
     fn end_unjoined(&mut self) -> bool {
-        if !self.aside.is_ending_jobs() && !self.attempts.unjoined.is_empty() {
-            self.aside.end_jobs(Some(std::mem::take(&mut self.attempts.unjoined)));
+        if !self.background.is_ending_jobs() && !self.attempts.unjoined.is_empty() {
+            self.background.end_jobs(Some(std::mem::take(&mut self.attempts.unjoined)));
         }
-        self.aside.is_ending_jobs()
+        self.background.is_ending_jobs()
     }
 
     /// Everything is settled and recorded.
@@ -224,12 +224,12 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
         self.context.activity.end();
         for (attempt, end) in std::mem::take(&mut self.ended) {
-            let (outcomes, cards, out) = (&self.outcomes, &mut self.cards, &mut self.out);
+            let (outcomes, cards, out) = (&self.outcomes, &mut self.gpus, &mut self.out);
             if let Some(mut ended) = self.attempts.on_exited(attempt, *end, outcomes, cards, out) {
                 ended.note(self.context.store.dir());
             }
         }
-        self.aside.note_now();
+        self.background.note_now();
         self.attempts.give_up(&mut self.outcomes, &mut self.out);
     }
 
@@ -256,21 +256,21 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
         self.fill(starts);
         if self.scheduler.is_ending() {
-            self.elsewhere.give_up(&mut self.out);
+            self.deferred.give_up(&mut self.out);
         }
         self.end_unjoined();
-        self.aside.look_up(self.elsewhere.free(&self.context, now, &mut self.out)?);
-        self.aside.begin_look_up();
-        self.cards.close(self.attempts.gpus().collect());
+        self.background.look_up(self.deferred.free(&self.context, now, &mut self.out)?);
+        self.background.begin_look_up();
+        self.gpus.close(self.attempts.gpus().collect());
         let written = self.recorder.commit(&mut self.out.lines, self.attempts.is_empty(), now)?;
         self.written(written)?;
         for update in std::mem::take(&mut self.out.updates) {
             self.screen.show(update);
         }
         if self.screen.is_due(now) {
-            self.tell_gpu_memory();
-            self.cards.keep();
-            self.rivals.keep();
+            self.report_gpu_memory();
+            self.gpus.keep();
+            self.peers.keep();
             self.watch(false);
             self.show_status(None);
         }
@@ -279,22 +279,22 @@ impl<'a, X: Executor> EventLoop<'a, X> {
 
     /// One decision, if it is due: reads what other runs hold before it, and publishes what this run holds after it.
     fn decide(&mut self, now: Time, actions: &mut Vec<Action>) {
-        let due = self.scheduler.next_wake().is_some_and(|at| at <= now) || self.rivals.is_due(now, &self.scheduler);
+        let due = self.scheduler.next_wake().is_some_and(|at| at <= now) || self.peers.is_due(now, &self.scheduler);
         if !due {
             return;
         }
         let ours = self.attempts.gpus().map(|card| GpuId(card as u32)).collect();
-        let (opened, say) = self.rivals.open(now, &self.scheduler, &self.cards.holders(ours));
+        let (opened, say) = self.peers.open(now, &self.scheduler, &self.gpus.holders(ours));
         say.into_iter().for_each(|text| self.out.notice(None, text));
         let LedgerAccess::Decide(others) = opened else { return };
-        self.attempts.beside(self.rivals.others());
+        self.attempts.beside(self.peers.others());
         self.scheduler.handle(now, Event::Others(others), actions);
         self.scheduler.handle(now, Event::Tick, actions);
         let context = &self.context;
         let instances = &context.session.expansion.instances;
         let label = |id: InstanceId| context.secrets.hide(instances[id.index()].label.to_string());
         let started = actions.iter().any(|action| matches!(action, Action::Start { .. }));
-        if let Some((life, place)) = self.rivals.close(now, &self.scheduler, started, label) {
+        if let Some((life, place)) = self.peers.close(now, &self.scheduler, started, label) {
             self.attempts.executor.lend(life, place);
         }
     }
@@ -302,15 +302,15 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// Checks that measured attempts are as alone as they should be.
     fn watch(&mut self, at_once: bool) {
         if self.attempts.are_measured() {
-            self.rivals.watch(self.clock.now(), at_once);
-            self.attempts.beside(self.rivals.others());
+            self.peers.watch(self.clock.now(), at_once);
+            self.attempts.beside(self.peers.others());
         }
     }
 
     fn perform(&mut self, action: Action) -> Result<(), ExecError> {
         let out = &mut self.out;
         match action {
-            Action::LookUp { instances } => self.aside.look_up([instances]),
+            Action::LookUp { instances } => self.background.look_up([instances]),
             Action::Start { attempt, instance, placement } => self.fill(vec![(attempt, instance, placement)]),
             Action::Release { attempts } => self.attempts.release(attempts, out),
             Action::Stop { attempts } => self.attempts.stop(&attempts),
@@ -318,7 +318,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             Action::Record { instance, attempt } => {
                 let to_record = ToRecord { instance, attempt, closed_by: self.attempts.closed_by(instance) };
                 match self.outcomes.spoiled_unit(instance, attempt) {
-                    Some(unit) => self.aside.look_for_earlier(unit, to_record),
+                    Some(unit) => self.background.look_for_earlier(unit, to_record),
                     None => self.record(to_record, None)?,
                 }
             }
@@ -328,7 +328,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             }
             Action::Settle { instance, outcome, because } => {
                 self.outcomes.settle(instance, outcome, because, out);
-                self.elsewhere.settled(&self.context.claimed, instance)?;
+                self.deferred.settled(&self.context.claimed, instance)?;
             }
             Action::Preempt { .. } => return Err(ExecError::Fault("a live run cannot preempt".to_owned())),
             Action::Finish => self.finished = true,
@@ -343,9 +343,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         // Its usage is known to those of its step that still wait for a GPU.
         let refits = self.history.refits(instance, self.outcomes.want_gpus());
         if refits.is_empty() {
-            self.out.events.extend(self.history.tell(instance, self.outcomes.want_gpus()));
+            self.out.events.extend(self.history.update(instance, self.outcomes.want_gpus()));
         } else {
-            self.aside.learn(instance, refits);
+            self.background.learn(instance, refits);
         }
         Ok(())
     }
@@ -354,8 +354,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         for unit in self.attempts.fill(starts, &self.outcomes) {
             let copies = fill::large_copies(&self.context, &unit);
             copies.into_iter().for_each(|(instance, text)| self.out.notice(Some(instance), text));
-            let to_claim = self.elsewhere.starts(&unit);
-            self.aside.fill(unit, to_claim);
+            let to_claim = self.deferred.starts(&unit);
+            self.background.fill(unit, to_claim);
         }
     }
 
@@ -364,7 +364,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         written.lines.into_iter().for_each(|line: JournalLine| self.screen.show(Update::Event(line)));
         for instance in written.recorded {
             self.attempts.recorded(instance);
-            self.elsewhere.settled(&self.context.claimed, instance)?;
+            self.deferred.settled(&self.context.claimed, instance)?;
             self.out.tell(Event::Recorded { instance });
         }
         if let Some(trouble) = written.trouble {
@@ -379,11 +379,11 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             self.screen.notice(text);
         }
         let (session, known) = (&self.context.session, &self.context.known);
-        let others = (&self.cards, &self.rivals, &self.elsewhere);
+        let others = (&self.gpus, &self.peers, &self.deferred);
         let waiting = waiting::of(&self.scheduler, self.clock.now(), session, known, others);
         let (mut running, counts) = (self.attempts.status(), self.outcomes.counts.clone());
         forecast::set_ends(&self.scheduler, &mut running, clock::unix_millis());
-        self.rivals.tell(self.attempts.jobs(), self.elsewhere.follows(&self.context));
+        self.peers.publish(self.attempts.jobs(), self.deferred.follows(&self.context));
         let written = self.screen.status(|status| {
             (status.running, status.waiting, status.counts, status.ended) = (running, waiting, counts, ended);
         });
@@ -400,7 +400,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// # Errors
     /// The journal cannot be written.
     pub(crate) fn end(mut self, events: Vec<RunEvent>, exit: i32) -> Result<(), ExecError> {
-        events.into_iter().for_each(|event| self.out.say(event));
+        events.into_iter().for_each(|event| self.out.report(event));
         let written = self.recorder.commit_last(&mut self.out.lines)?;
         self.written(written)?;
         self.show_status(Some(exit));
@@ -411,21 +411,21 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// Before a decision, and before other events: reports the state of the GPUs to the scheduler.
     fn open_gpus(&mut self) {
         let wanted = self.wants_gpus();
-        for text in self.cards.open(wanted) {
+        for text in self.gpus.open(wanted) {
             self.out.notice(None, text);
         }
-        self.tell_gpus();
+        self.report_gpus();
     }
 
-    fn tell_gpus(&mut self) {
-        if let Some(capacity) = self.cards.changed() {
+    fn report_gpus(&mut self) {
+        if let Some(capacity) = self.gpus.changed() {
             self.out.events.push_front(Event::Capacity(capacity));
         }
     }
 
     /// Reports the GPU memory of running attempts to the scheduler.
-    fn tell_gpu_memory(&mut self) {
-        for (attempt, gpu_memory) in self.cards.used_now(self.attempts.ids()) {
+    fn report_gpu_memory(&mut self) {
+        for (attempt, gpu_memory) in self.gpus.used_now(self.attempts.ids()) {
             self.out.tell(Event::Sampled { attempt, gpu_memory });
         }
     }

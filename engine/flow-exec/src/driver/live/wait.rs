@@ -23,17 +23,17 @@ impl<X: Executor> EventLoop<'_, X> {
     pub(super) async fn wait(&mut self) -> Result<LoopEvent, ExecError> {
         let now = self.clock.now();
         let span = |at: Time| Duration::from_micros((at - now).0);
-        let until_wake = self.scheduler.next_wake().filter(|_| !self.rivals.is_busy()).map(span);
-        let until_room = self.rivals.sleep(now, &self.scheduler);
-        let listening = self.attempts.listen_in().filter(|_| !self.aside.is_listening());
+        let until_wake = self.scheduler.next_wake().filter(|_| !self.peers.is_busy()).map(span);
+        let until_room = self.peers.sleep(now, &self.scheduler);
+        let listening = self.attempts.listen_in().filter(|_| !self.background.is_listening());
         let listening = listening.map(|pause| span(self.listened_at + pause));
-        let watching = (self.cards.is_watching() && self.wants_gpus()).then_some(WATCH);
+        let watching = (self.gpus.is_watching() && self.wants_gpus()).then_some(WATCH);
         // Pending work wakes the loop by itself. The interval is for the notice that it waits for the holder of the
         // store.
-        let aside = (self.recorder.is_committing() || !self.aside.is_idle()).then_some(SILENT);
+        let aside = (self.recorder.is_committing() || !self.background.is_idle()).then_some(SILENT);
         let alone = self.attempts.is_empty();
         let gathering = self.recorder.gather_until(alone).filter(|_| !self.recorder.is_committing()).map(span);
-        let theirs = self.elsewhere.due().map(span);
+        let theirs = self.deferred.due().map(span);
         let giving_up = self.gives_up_at.filter(|at| now < *at).map(span);
         let dues = [until_wake, until_room, gathering, listening, watching, aside, theirs, giving_up];
         let Some(pause) = dues.into_iter().flatten().min() else {
@@ -41,11 +41,11 @@ impl<X: Executor> EventLoop<'_, X> {
         };
         tokio::select! {
             biased;
-            end = self.cancel.asked() => Ok(LoopEvent::Interrupt(end)),
+            end = self.cancel.next_request() => Ok(LoopEvent::Interrupt(end)),
             done = self.recorder.committed() => Ok(LoopEvent::Committed(done)),
             event = self.attempts.executor.next_event() => Ok(LoopEvent::Executor(event?)),
-            done = self.aside.next() => Ok(LoopEvent::Job(done?)),
-            () = self.cards.looked(), if !self.aside.is_listening() => Ok(LoopEvent::Looked),
+            done = self.background.next() => Ok(LoopEvent::Job(done?)),
+            () = self.gpus.looked(), if !self.background.is_listening() => Ok(LoopEvent::Looked),
             () = tokio::time::sleep(pause) => Ok(LoopEvent::Time),
         }
     }

@@ -12,13 +12,13 @@ use crate::{
     driver::{
         begin::context::RunResults,
         decide::deferred::DeferredUnits,
-        machine::{cards::RunGpus, peers::PeerRuns},
+        machine::{peers::PeerRuns, run_gpus::RunGpus},
         session::Session,
     },
 };
 
 /// Limit of reported instances: `flow why` finds its step among them, the screen shows a few.
-const TOLD: usize = 100;
+const MAX_REPORTED: usize = 100;
 /// Limit of unsettled instances that are examined.
 const LOOKED_AT: usize = 500;
 
@@ -30,7 +30,7 @@ pub(crate) fn of(
     known: &RunResults,
     (cards, rivals, elsewhere): (&RunGpus, &PeerRuns, &DeferredUnits),
 ) -> Vec<Told> {
-    let asker = Asker { session, cards, rivals, now, unix: clock::unix_millis() };
+    let asker = Asker { session, gpus: cards, peers: rivals, now, unix: clock::unix_millis() };
     let unsettled = session.expansion.instances.iter().filter(|instance| !known.is_settled(instance.id));
     unsettled
         .take(LOOKED_AT)
@@ -41,14 +41,14 @@ pub(crate) fn of(
             };
             Some(Told { label: instance.label.to_string(), reason })
         })
-        .take(TOLD)
+        .take(MAX_REPORTED)
         .collect()
 }
 
 struct Asker<'a> {
     session: &'a Session,
-    cards: &'a RunGpus,
-    rivals: &'a PeerRuns,
+    gpus: &'a RunGpus,
+    peers: &'a PeerRuns,
     now: Time,
     /// The same time in milliseconds since 1970.
     unix: u64,
@@ -63,7 +63,7 @@ impl Asker<'_> {
             }
             WaitState::Others(ids) => Waits::Others { running: self.labels(ids)? },
             WaitState::Exclusive(ids) => Waits::Exclusive { running: self.labels(ids)? },
-            WaitState::OtherRuns(how) => Waits::OtherRuns { how: *how, runs: self.rivals.who(*how) },
+            WaitState::OtherRuns(how) => Waits::OtherRuns { how: *how, runs: self.peers.who(*how) },
             WaitState::Reserved(id) => Waits::Reserved { label: self.label(*id) },
             WaitState::Turn(Some(id)) => Waits::Turn { label: self.label(*id) },
             WaitState::Retry { at, failures } => Waits::Retry { at: self.unix(*at), failures: *failures },
@@ -75,7 +75,7 @@ impl Asker<'_> {
     fn scarce(&self, shortage: &Shortage) -> ResourceShortage {
         let gpus = &self.session.expansion.machine.gpus;
         let occupant = match shortage.resource {
-            Resource::GpuMemory(gpu) if shortage.strangers > 0 => self.cards.occupant(gpu.index()),
+            Resource::GpuMemory(gpu) if shortage.foreign > 0 => self.gpus.occupant(gpu.index()),
             _ => None,
         };
         // The first holder to end releases first.
@@ -86,11 +86,11 @@ impl Asker<'_> {
             available: shortage.available,
             held_by: Labels::of(shortage.held_by.iter().map(|holder| self.label(holder.instance))),
             until: until.map(|until| self.unix(until)),
-            strangers: shortage.strangers,
+            strangers: shortage.foreign,
             occupant,
             elsewhere: shortage.elsewhere,
             ahead: shortage.ahead,
-            runs: self.rivals.holders().filter(|_| shortage.elsewhere > 0 || shortage.ahead > 0),
+            runs: self.peers.holders().filter(|_| shortage.elsewhere > 0 || shortage.ahead > 0),
         }
     }
 

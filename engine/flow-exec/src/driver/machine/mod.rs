@@ -1,4 +1,4 @@
 //! The machine's GPUs and its other runs.
 
-pub(super) mod cards;
 pub(super) mod peers;
+pub(super) mod run_gpus;

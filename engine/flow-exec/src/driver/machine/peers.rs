@@ -14,7 +14,7 @@ use std::{
 use flow_core::{
     Circumstances, GpuFacts, GpuId, InstanceId, Span, Time,
     reason::{Labels, PeerConflict},
-    sched::{BlockedUnit, CardHolders, Head, PeerLoad, PeerRun, QueuePosition, Scheduler, Shift},
+    sched::{BlockedUnit, GpuHolders, Head, PeerLoad, PeerRun, QueuePosition, Scheduler, Shift},
 };
 use flow_store::ProcessIdentity;
 
@@ -22,7 +22,7 @@ use crate::{
     clock,
     hardware::{
         self,
-        ledger::{FollowingUnit, Jobs, Ledger, LedgerView, MutexResult, Slot, Waiter, card},
+        ledger::{FollowingUnit, Jobs, Ledger, LedgerView, MutexResult, Slot, Waiter, ledger_name},
     },
 };
 
@@ -68,11 +68,11 @@ pub(crate) struct PeerRuns {
     blind: bool,
     own: Slot,
     /// The names of our GPUs.
-    cards: Vec<String>,
+    gpu_names: Vec<String>,
     /// When the run's clock began, milliseconds since 1970.
     zero: u64,
     seen: LedgerView,
-    told: PeerLoad,
+    reported: PeerLoad,
     shift: Shift,
     /// When each that waits was first seen to have said so, by slot.
     beats: BTreeMap<u32, (u32, Time)>,
@@ -83,7 +83,7 @@ pub(crate) struct PeerRuns {
     watched_at: Time,
     beat_at: Time,
     lent: bool,
-    said: BTreeSet<String>,
+    shown: BTreeSet<String>,
 }
 
 /// What comes of opening the ledger.
@@ -109,10 +109,10 @@ impl PeerRuns {
                 process_start: process.started,
                 ..Slot::default()
             },
-            cards: gpus.iter().map(|gpu| card(&gpu.uuid)).collect(),
+            gpu_names: gpus.iter().map(|gpu| ledger_name(&gpu.uuid)).collect(),
             zero: clock::unix_millis().saturating_sub(now.0 / 1_000),
             seen: LedgerView::default(),
-            told: PeerLoad::default(),
+            reported: PeerLoad::default(),
             shift: Shift::default(),
             beats: BTreeMap::new(),
             busy_since: None,
@@ -121,23 +121,23 @@ impl PeerRuns {
             watched_at: Time(0),
             beat_at: Time(0),
             lent: false,
-            said: BTreeSet::new(),
+            shown: BTreeSet::new(),
         }
     }
 
     /// Whether a decision is due, though nothing happened that calls for one.
     pub(crate) fn is_due(&self, now: Time, scheduler: &Scheduler) -> bool {
-        scheduler.wants_room() && now - self.decided_at >= self.pause(now, scheduler)
+        scheduler.could_start() && now - self.decided_at >= self.pause(now, scheduler)
     }
 
     fn pause(&self, now: Time, scheduler: &Scheduler) -> Span {
         match scheduler.held_up() {
             Some(held_up) => {
                 // Who is first in order is waited for by everybody.
-                let patience = if self.told.is_first() { 8 * PATIENCE } else { PATIENCE };
+                let patience = if self.reported.is_first() { 8 * PATIENCE } else { PATIENCE };
                 Span(((now - held_up.since).0 / patience).clamp(FIRST_LOOK.0, LOOK.0))
             }
-            None if self.told.runs > 0 => LOOK,
+            None if self.reported.runs > 0 => LOOK,
             None => ALONE,
         }
     }
@@ -148,7 +148,7 @@ impl PeerRuns {
             return Some(AGAIN);
         }
         let next = self.decided_at + self.pause(now, scheduler);
-        (self.told.runs > 0 && scheduler.wants_room()).then(|| Duration::from_micros((next - now).0))
+        (self.reported.runs > 0 && scheduler.could_start()).then(|| Duration::from_micros((next - now).0))
     }
 
     /// Somebody else decides, and a decision of ours waits for that.
@@ -157,12 +157,7 @@ impl PeerRuns {
     }
 
     /// Before a decision: who else is there, and who has GPUs. What there is to say comes with it.
-    pub(crate) fn open(
-        &mut self,
-        now: Time,
-        scheduler: &Scheduler,
-        cards: &CardHolders,
-    ) -> (LedgerAccess, Vec<String>) {
+    pub(crate) fn open(&mut self, now: Time, scheduler: &Scheduler, cards: &GpuHolders) -> (LedgerAccess, Vec<String>) {
         let mut say = Vec::new();
         let mut without = None;
         match self.ledger.as_mut().map(Ledger::enter) {
@@ -202,17 +197,17 @@ impl PeerRuns {
             );
         }
         self.decided_at = now;
-        let rivals = self.rivals(now);
-        let mut others = if rivals.is_empty() {
+        let peers = self.peer_runs(now);
+        let mut others = if peers.is_empty() {
             // Nobody is to be told apart from us, and our own place takes a look at all that waits.
             PeerLoad::on(cards)
         } else {
-            PeerLoad::facing(self.turn(now, scheduler), &rivals, cards)
+            PeerLoad::facing(self.turn(now, scheduler), &peers, cards)
         };
         let holds = scheduler.holding();
-        others.leave(&self.shift.room(now, &holds), &holds, &scheduler.all());
-        self.told.clone_from(&others);
-        say.retain(|text| self.said.insert(text.clone()));
+        others.leave(&self.shift.available(now, &holds), &holds, &scheduler.all());
+        self.reported.clone_from(&others);
+        say.retain(|text| self.shown.insert(text.clone()));
         (LedgerAccess::Decide(others), say)
     }
 
@@ -226,9 +221,9 @@ impl PeerRuns {
     }
 
     /// The others, without the places of those that do not look any more whether there is room.
-    fn rivals(&mut self, now: Time) -> Vec<PeerRun> {
+    fn peer_runs(&mut self, now: Time) -> Vec<PeerRun> {
         let mut beats = BTreeMap::new();
-        let mut rivals = Vec::new();
+        let mut peers = Vec::new();
         for (run, slot) in &self.seen.runs {
             let head = slot.waits.as_ref().filter(|waits| {
                 let before = self.beats.get(run).filter(|(beat, _)| *beat == waits.beat);
@@ -237,19 +232,19 @@ impl PeerRuns {
                 now - at < STALE
             });
             let ours = |waits: &Waiter| {
-                let named = (0..).map(GpuId).zip(&self.cards).filter(|(_, card)| waits.cards.contains(card));
+                let named = (0..).map(GpuId).zip(&self.gpu_names).filter(|(_, name)| waits.cards.contains(name));
                 named.map(|(id, _)| id).collect()
             };
             let head = head.map(|waits| Head {
                 since: waits.since,
                 priority: waits.priority,
-                asks: waits.asks,
-                cards: ours(waits),
+                request: waits.asks,
+                gpus: ours(waits),
             });
-            rivals.push(PeerRun { run: *run, holds: slot.holds, head });
+            peers.push(PeerRun { run: *run, holds: slot.holds, head });
         }
         self.beats = beats;
-        rivals
+        peers
     }
 
     /// What others have beside ours, as last seen.
@@ -278,8 +273,8 @@ impl PeerRuns {
             label: label(held_up.unit),
             since: self.unix(held_up.since),
             priority: held_up.priority,
-            asks: held_up.asks,
-            cards: if held_up.asks.gpus > 0 { self.cards.clone() } else { Vec::new() },
+            asks: held_up.request,
+            cards: if held_up.request.gpus > 0 { self.gpu_names.clone() } else { Vec::new() },
             beat,
         });
         let holds = scheduler.holding();
@@ -295,7 +290,7 @@ impl PeerRuns {
     }
 
     /// Says how much of ours a batch system has, and what another run does, which is news for people alone.
-    pub(crate) fn tell(&mut self, jobs: Jobs, follows: Option<FollowingUnit>) {
+    pub(crate) fn publish(&mut self, jobs: Jobs, follows: Option<FollowingUnit>) {
         let Some(ledger) = &mut self.ledger else { return };
         let is_new = (self.own.jobs, &self.own.follows) != (jobs, &follows);
         // Who has nothing to decide yet has no place either; another one decides for a moment only.

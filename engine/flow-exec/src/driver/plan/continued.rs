@@ -13,7 +13,7 @@ use crate::{
     ExecError,
     driver::{
         plan,
-        recover::left,
+        recover::follow,
         session::{Basis, Session, SessionRequest},
     },
     hardware,
@@ -33,7 +33,7 @@ pub fn open(request: &SessionRequest, builtins: &dyn Builtins) -> Result<Session
 pub(crate) fn places_left(basis: &Basis) -> Result<BTreeMap<String, Place>, ExecError> {
     let workspace = &basis.workspace;
     let existing = workspace.existing_store()?;
-    Ok(existing.map(|dir| left::places(&dir, &workspace.name(&workspace.file))).unwrap_or_default())
+    Ok(existing.map(|dir| follow::places(&dir, &workspace.name(&workspace.file))).unwrap_or_default())
 }
 
 /// The same, from data that was read already. Opens the store only if an attempt was `left` at another place.

@@ -19,7 +19,7 @@ use flow_store::{EarlierData, EntryKind, Inputs, Objects, Results, Snapshot, Sna
 use crate::{
     clock, declared,
     driver::{
-        recover::left::AttemptToFollow,
+        recover::follow::AttemptToFollow,
         results::{
             checkpoint::Checkpoint,
             reading::{collect_again, read_again},
@@ -44,8 +44,8 @@ pub(crate) struct StoreLookup<'a> {
     /// What is read again is to be recorded: its series is kept.
     pub(crate) keep: bool,
     /// What stood for each instance in an earlier run, if that is to be relied on.
-    pub(crate) stood: &'a [Option<SnapshotResult>],
-    /// The declared environments by name, if `stood` is to be relied on.
+    pub(crate) previous: &'a [Option<SnapshotResult>],
+    /// The declared environments by name, if `previous` is to be relied on.
     pub(crate) environments: Option<&'a BTreeMap<String, DeclaredEnvironment>>,
     /// The attempt of a dead run under this fingerprint, if it is followed.
     pub(crate) followed: &'a dyn Fn(&Digest) -> Option<AttemptToFollow>,
@@ -69,7 +69,7 @@ impl<'a> StoreLookup<'a> {
             objects: None,
             inputs,
             keep: false,
-            stood: &[],
+            previous: &[],
             environments: None,
             followed: &|_| None,
             ahead: VecDeque::new(),
@@ -277,8 +277,8 @@ impl Lookup for StoreLookup<'_> {
         }
     }
 
-    fn stands(&mut self, instance: &Instance) -> Option<ReusableResult> {
-        let stood = self.stood.get(instance.id.index())?.as_ref()?;
+    fn unchanged_result(&mut self, instance: &Instance) -> Option<ReusableResult> {
+        let stood = self.previous.get(instance.id.index())?.as_ref()?;
         let declared = instance.environment.as_ref().and_then(|name| self.environments?.get(&**name));
         let inputs = digest_of(instance, declared, &self.folder, self.inputs)?;
         (inputs == stood.inputs).then(|| ReusableResult {
@@ -321,7 +321,7 @@ impl Lookup for StoreLookup<'_> {
         }
     }
 
-    fn stood(&mut self, of: &[Digest]) -> Vec<Option<StepResult>> {
+    fn previous_results(&mut self, of: &[Digest]) -> Vec<Option<StepResult>> {
         let found = self.results().map(|results| results.results_of(of).map(Some));
         found.and_then(|found| self.kept(found)).unwrap_or_else(|| vec![None; of.len()])
     }
@@ -370,7 +370,7 @@ impl Lookup for StoreLookup<'_> {
         }))
     }
 
-    fn goes_on(&mut self, instance: &Instance, fingerprint: &Digest, attempt: &Digest) -> Option<RunId> {
+    fn running_in(&mut self, instance: &Instance, fingerprint: &Digest, attempt: &Digest) -> Option<RunId> {
         let followed = (self.followed)(if instance.is_batch() { fingerprint } else { attempt })?;
         let stored = || {
             let results = self.results()?;

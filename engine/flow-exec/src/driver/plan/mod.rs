@@ -5,7 +5,7 @@ pub(super) mod continued;
 pub(super) mod forecast;
 pub(super) mod lookup;
 pub(super) mod present;
-pub(super) mod unwanted;
+pub(super) mod unwanted_work;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +29,7 @@ use flow_store::{
 use crate::{
     ExecError, clock,
     driver::{
-        recover::left,
+        recover::follow,
         session::{
             Session,
             identity::{holder, new_run_id},
@@ -93,7 +93,7 @@ impl Knowledge {
         // Only a process that uses the store writes lists of input folders into it.
         let keep = objects.clone().filter(|_| self.store().is_some_and(|store| !store.is_read_only()));
         let inputs = inputs_of(session, keep, snapshot.as_ref()).doing(activity.clone());
-        let to_follow = self.dir().map(|dir| left::to_follow(dir, &left::seen(dir))).unwrap_or_default();
+        let to_follow = self.dir().map(|dir| follow::to_follow(dir, &follow::seen(dir))).unwrap_or_default();
         let recorded = self.dir().map(|dir| recorded(dir, &session.expansion.workflow));
         let (workflow, folder) = (&*session.expansion.workflow, &session.workspace.folder);
         let mut world = StoreLookup {
@@ -131,7 +131,7 @@ pub fn done_by_others(
     plan: &Plan,
 ) -> Result<BTreeMap<(RunId, String), Vec<String>>, ExecError> {
     let mut found: BTreeMap<_, Vec<String>> = BTreeMap::new();
-    let jobs = knowledge.dir().map(left::of_others).unwrap_or_default();
+    let jobs = knowledge.dir().map(follow::of_others).unwrap_or_default();
     if jobs.is_empty() {
         return Ok(found);
     }
@@ -155,7 +155,7 @@ pub fn done_by_others(
 
 /// The plan of such a run on another machine, without earlier results but with all inputs. Inputs that are missing here
 /// are taken from the last run.
-pub fn plan_elsewhere(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId]) -> Plan {
+pub fn plan_at_other_place(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId]) -> Plan {
     let expansion = &session.expansion;
     let mut recorded = BTreeMap::new();
     for instance in &expansion.instances {

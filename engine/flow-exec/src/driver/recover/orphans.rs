@@ -10,12 +10,11 @@ use std::{
 use flow_core::{AttemptId, Digest, RunEvent, RunId};
 use flow_store::{LivingRuns, Store, StoreDir, StoreError};
 
-use super::left::{self, AttemptToFollow};
+use super::follow::{self, AttemptToFollow};
 use crate::{
     clock,
     driver::executor::{
-        detached::is_sound,
-        intents::{self, Intent, Member},
+        intents::{self, Intent, Member, OrphanState},
         slurm,
     },
 };
@@ -40,7 +39,7 @@ struct OrphanScan {
     /// The workflow files of runs that left jobs.
     files: BTreeMap<RunId, Option<String>>,
     /// When it changes, dead runs are searched again.
-    news: Option<SystemTime>,
+    changed_at: Option<SystemTime>,
     /// The other living runs, to notice deaths.
     living: LivingRuns,
     dead: BTreeSet<RunId>,
@@ -51,12 +50,12 @@ struct OrphanScan {
 impl OrphanedWork {
     /// Looks for all of it, on behalf of the run `own`.
     pub(crate) fn look(store: &Store, own: &RunId) -> OrphanedWork {
-        let (dir, news) = (store.dir(), store.dir().news());
+        let (dir, news) = (store.dir(), store.dir().jobs_changed_at());
         // First, so that every death from here on is noticed.
         let mut living = LivingRuns::beside(dir, own);
         let _ = living.ended(clock::system(), |_| false);
         let (marked, intents): (Vec<Intent>, Vec<Intent>) =
-            left::still_needed(store, left::all(dir)).into_iter().partition(Intent::is_marked);
+            follow::still_needed(store, follow::all(dir)).into_iter().partition(Intent::is_marked);
         slurm::end_unwanted(dir, &marked);
         let mut jobs: BTreeMap<String, BTreeSet<Digest>> = BTreeMap::new();
         for member in intents.iter().filter(|intent| intent.here.is_none()).flat_map(|intent| &intent.members) {
@@ -65,7 +64,8 @@ impl OrphanedWork {
         let (labels, files, dead) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         // Runs that died before are not imported yet.
         let (promised, joined) = (Vec::new(), BTreeMap::new());
-        let found = OrphanScan { intents, promised, labels, jobs, joined, files, news, living, dead, looks: 1 };
+        let found =
+            OrphanScan { intents, promised, labels, jobs, joined, files, changed_at: news, living, dead, looks: 1 };
         OrphanedWork { dir: dir.clone(), found: Mutex::new(found), taken_in: Mutex::new(0) }
     }
 
@@ -75,7 +75,7 @@ impl OrphanedWork {
             let each = found.promised.iter().chain(&found.intents);
             let mut each = each.flat_map(|intent| intent.members.iter().map(move |member| (intent, member)));
             let fits = |(intent, member): &(&Intent, &Member)| {
-                member.fingerprint == *fingerprint && left::is_followed(dir, intent)
+                member.fingerprint == *fingerprint && follow::is_followed(dir, intent)
             };
             each.find(fits).map(|(intent, member)| AttemptToFollow::of(intent, member))
         })
@@ -104,7 +104,7 @@ impl OrphanedWork {
         if let Some(ended) = found.living.ended(clock::system(), live) {
             found.looks += 1;
             let before = found.dead.len();
-            found.dead.extend(ended.into_iter().filter(|run| left::may_have_left(&self.dir.run(run))));
+            found.dead.extend(ended.into_iter().filter(|run| follow::may_have_left(&self.dir.run(run))));
             if found.dead.len() > before {
                 self.look_again(&mut found, true);
             }
@@ -127,13 +127,13 @@ impl OrphanedWork {
     }
 
     fn look_again(&self, found: &mut OrphanScan, is_needed: bool) {
-        let news = self.dir.news();
-        if is_needed || news != found.news {
+        let news = self.dir.jobs_changed_at();
+        if is_needed || news != found.changed_at {
             let kept = |intent: &Intent| intent.here.is_none() || found.promised.contains(intent);
             let before: Vec<Intent> = found.intents.iter().filter(|intent| kept(intent)).cloned().collect();
-            let here = left::all(&self.dir).into_iter().filter(|intent| intent.here.is_some());
+            let here = follow::all(&self.dir).into_iter().filter(|intent| intent.here.is_some());
             found.intents = here.filter(|intent| !found.promised.contains(intent)).chain(before).collect();
-            found.news = news;
+            found.changed_at = news;
         }
     }
 
@@ -148,13 +148,15 @@ impl OrphanedWork {
     }
 
     /// True if these attempts run on this machine or have ended there. If so, they are reserved for this run.
-    pub(crate) fn goes_on(&self, attempts: &[Digest]) -> bool {
+    pub(crate) fn are_here(&self, attempts: &[Digest]) -> bool {
         self.with(|found, dir| {
             if found.promised.iter().any(|intent| does(intent, attempts)) {
                 return true;
             }
             let fits = |intent: &Intent| intent.here.is_some() && does(intent, attempts);
-            let Some(at) = found.intents.iter().position(|intent| fits(intent) && is_sound(intent, dir)) else {
+            let Some(at) =
+                found.intents.iter().position(|intent| fits(intent) && intent.state(dir) == OrphanState::Sound)
+            else {
                 // Attempts that cannot be joined block a new start, so they are ended.
                 found.intents.retain(|intent| !fits(intent) || intent.end(dir));
                 return false;
@@ -167,7 +169,7 @@ impl OrphanedWork {
 
     /// Takes the intent of these attempts: they belong to this run from here on.
     pub(crate) fn take(&self, attempts: &[Digest]) -> Option<Intent> {
-        if !self.goes_on(attempts) {
+        if !self.are_here(attempts) {
             return None;
         }
         self.with(|found, _| {
@@ -224,7 +226,7 @@ impl OrphanedWork {
                 let followed = || intent.members.iter().any(|member| is_followed(&member.fingerprint));
                 let over = intent.here.as_deref() == Some(file) && is_over(intent) && !followed();
                 // An attempt that has not ended yet is checked again with the next decision about its label.
-                let (is_new, stays) = (over && !intent.is_told_to_end(), !over || intent.end(dir));
+                let (is_new, stays) = (over && !intent.should_end(), !over || intent.end(dir));
                 if is_new && stays {
                     ended.extend(labels_of(intent));
                 }

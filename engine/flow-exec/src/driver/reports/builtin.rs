@@ -14,10 +14,10 @@ use flow_store::{Objects, StoreError};
 use crate::driver::begin::environments;
 
 /// Larger files are rejected: they are not tables of figures.
-pub(crate) const LARGEST: u64 = 16 << 20;
+pub(crate) const MAX_BYTES: u64 = 16 << 20;
 /// Extensions of pictures, and the largest size that a report may embed.
 const PICTURES: [&str; 4] = [".png", ".jpg", ".jpeg", ".webp"];
-const LARGEST_PICTURE: u64 = 4 << 20;
+const MAX_PICTURE: u64 = 4 << 20;
 
 /// The input of a built-in: series and files from the store, and the author's files, including the `late` ones. `lies`
 /// maps an input to its path.
@@ -70,15 +70,15 @@ pub(crate) fn environments(input: &BuiltinInput, objects: &Objects) -> BTreeMap<
 fn is_picture(result: &StepResult, name: &str, artifact: &Artifact) -> bool {
     let path = result.paths.get(name).map_or(name, String::as_str).to_ascii_lowercase();
     let ends = PICTURES.iter().any(|end| path.ends_with(end));
-    ends && artifact.kind == ArtifactKind::File && artifact.bytes <= LARGEST_PICTURE
+    ends && artifact.kind == ArtifactKind::File && artifact.bytes <= MAX_PICTURE
 }
 
 fn read(from: &Path, written: &str) -> Result<Vec<u8>, BuiltinFault> {
     let path = || written.to_owned();
     let unread = |e: io::Error| BuiltinFault::InputUnread { path: path(), error: Box::new(e.into()) };
     let size = fs::metadata(from).map_err(unread)?.len();
-    if size > LARGEST {
-        return Err(BuiltinFault::InputTooLarge { path: path(), most: LARGEST >> 20 });
+    if size > MAX_BYTES {
+        return Err(BuiltinFault::InputTooLarge { path: path(), most: MAX_BYTES >> 20 });
     }
     fs::read(from).map_err(unread)
 }

@@ -113,7 +113,7 @@ fn input(
     for named in expansion.instances[id.index()].inputs.iter().filter(|input| input.in_place) {
         let unread =
             |e: std::io::Error| BuiltinFault::InputUnread { path: named.path.clone(), error: Box::new(e.into()) };
-        let bytes = text::read_bytes(&session.path(&named.path), builtin::LARGEST).map_err(unread)?;
+        let bytes = text::read_bytes(&session.path(&named.path), builtin::MAX_BYTES).map_err(unread)?;
         input.files.insert(expansion.lies_at(named), bytes);
     }
     Ok(input)

@@ -73,7 +73,7 @@ pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepRes
         Some(OutcomeOverride { outcome, cause, .. }) => (outcome, cause),
         None => conclude(&EndFacts {
             exit,
-            said: &listener.said,
+            report: &listener.report,
             killed: end.killed,
             refused: listener.refused.as_ref(),
             log_tail: &tail,
@@ -177,7 +177,7 @@ pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepRes
     }
     result.spoiled = spoiled(end.machine, instance, &result.circumstances, &seen.gpus.holes());
     let mut unkept = None;
-    if let Some(attempt) = end.attempt.filter(|_| done && !listener.told) {
+    if let Some(attempt) = end.attempt.filter(|_| done && !listener.sent_numbers) {
         let record = Record {
             began: listener.began,
             released: listener.released,

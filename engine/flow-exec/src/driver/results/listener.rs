@@ -50,7 +50,7 @@ pub(crate) struct Listener {
     /// Secrets are hidden again after parsing, because JSON can escape a letter in more ways than the search covers.
     secrets: Secrets,
     pub(crate) reported: ReportedNumbers,
-    pub(crate) said: ProgramReport,
+    pub(crate) report: ProgramReport,
     pub(crate) facts: BTreeMap<String, String>,
     pub(crate) refused: Option<Refusal>,
     pub(crate) began: f64,
@@ -59,7 +59,7 @@ pub(crate) struct Listener {
     /// When each part of the log was read.
     pub(crate) looks: Looks,
     /// It sent numbers or epochs as messages.
-    pub(crate) told: bool,
+    pub(crate) sent_numbers: bool,
     printed: EpochPosition,
 }
 
@@ -74,11 +74,11 @@ impl Listener {
             prints_metrics: metrics.is_some_and(|metrics| !metrics.stdout.is_empty()),
             following: metrics.map(|metrics| MetricsFollower::new(metrics, &folder.work())),
             reported: ReportedNumbers::of(metrics),
-            said: if plugin { ProgramReport::Nothing } else { ProgramReport::Command },
+            report: if plugin { ProgramReport::Nothing } else { ProgramReport::Command },
             ..Listener::deaf(folder.log())
         };
         if let Some(metrics) = metrics.filter(|_| listener.prints_metrics) {
-            listener.printed.goes_on_from(&metrics.stdout, &earlier(folder), &mut listener.reported);
+            listener.printed.resume_from(&metrics.stdout, &earlier(folder), &mut listener.reported);
         }
         listener
     }
@@ -94,13 +94,13 @@ impl Listener {
             following: None,
             secrets: Secrets::default(),
             reported: ReportedNumbers::default(),
-            said: ProgramReport::Nothing,
+            report: ProgramReport::Nothing,
             facts: BTreeMap::new(),
             refused: None,
             began: 0.0,
             released: None,
             looks: Looks::default(),
-            told: false,
+            sent_numbers: false,
             printed: EpochPosition::default(),
         }
     }
@@ -128,7 +128,7 @@ impl Listener {
     ///
     /// # Errors
     /// The file for the messages cannot be created.
-    pub(crate) fn hear_through_pipe(&mut self, folder: &Folder) -> io::Result<()> {
+    pub(crate) fn read_through_pipe(&mut self, folder: &Folder) -> io::Result<()> {
         self.follower = Some(Follower::of_pipe(folder)?);
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Listener {
         passed_over("log", log.filter(|_| self.prints_metrics));
         while self.look(ended, &mut news) {}
         if let Some(line) = self.log.as_mut().and_then(Lines::unfinished).filter(|_| by_itself) {
-            self.hear_lines(&[line], ended, &mut news);
+            self.apply_lines(&[line], ended, &mut news);
         }
         news.epochs.extend(self.printed.end(&self.reported));
         news.epochs.extend(self.following.as_mut().and_then(MetricsFollower::end));
@@ -200,7 +200,7 @@ impl Listener {
         match self.follower.as_mut().map(|follower| follower.poll(now)) {
             Some(Ok(polled)) => {
                 more = polled.more;
-                polled.lines.into_iter().for_each(|line| self.hear(line.message, now, news));
+                polled.lines.into_iter().for_each(|line| self.apply(line.message, now, news));
                 if let Some(refused) = polled.refused {
                     self.refuse(refused, news);
                 }
@@ -212,7 +212,7 @@ impl Listener {
         match polled {
             Some((Ok(Some(lines)), at)) => {
                 more = true;
-                self.hear_lines(&lines, at, news);
+                self.apply_lines(&lines, at, news);
             }
             Some((Err(e), _)) => {
                 self.log = None;
@@ -242,15 +242,15 @@ impl Listener {
 
     /// The program ran on another machine, which noted when parts of the log were there. The log is read again with
     /// these times, as if the listener had been there.
-    pub(crate) fn was_heard(&mut self, folder: &Folder, began: f64, released: Option<f64>, looks: Looks) {
+    pub(crate) fn apply_record(&mut self, folder: &Folder, began: f64, released: Option<f64>, looks: Looks) {
         self.began = kept_time(began);
         self.released = released.map(kept_time);
         let record = Record { looks, ..Record::default() };
-        let metrics = self.metrics.as_ref().filter(|_| self.prints_metrics && !self.told);
+        let metrics = self.metrics.as_ref().filter(|_| self.prints_metrics && !self.sent_numbers);
         if let (Some(metrics), Ok(log)) = (metrics, fs::read(folder.log())) {
             self.reported = ReportedNumbers::of(Some(metrics));
             self.printed = EpochPosition::default();
-            self.printed.goes_on_from(&metrics.stdout, &earlier(folder), &mut self.reported);
+            self.printed.resume_from(&metrics.stdout, &earlier(folder), &mut self.reported);
             self.printed.begins(self.began);
             let mut released = self.released;
             for (at, lines) in record.lines(&log) {
@@ -258,7 +258,7 @@ impl Listener {
                 if let Some(release) = released.take_if(|release| *release < at) {
                     self.printed.is_released(release);
                 }
-                self.printed.hear(&metrics.stdout, lines.into_iter(), at, &mut self.reported);
+                self.printed.read_lines(&metrics.stdout, lines.into_iter(), at, &mut self.reported);
             }
             self.printed.end(&self.reported);
         }
@@ -273,7 +273,7 @@ impl Listener {
         read_numbers(self.metrics.as_ref()?, &self.printed, files, by_itself, hide, &mut self.reported)
     }
 
-    fn hear(&mut self, message: Message, now: f64, news: &mut News) {
+    fn apply(&mut self, message: Message, now: f64, news: &mut News) {
         match message {
             Message::Hello { plugin, version, facts, .. } => {
                 let plugin = format!("{plugin} plugin");
@@ -286,7 +286,7 @@ impl Listener {
             Message::Epoch { epoch, started_at, ended_at } => {
                 // Times from its own clock are limited to the attempt's start and now.
                 let within = |time: f64| time.min(now).max(self.began);
-                self.told = true;
+                self.sent_numbers = true;
                 let (began, ended) = (within(started_at), within(ended_at));
                 if self.reported.epoch(TimedEpoch { part: 0, epoch, began, ended }) {
                     news.epochs.push((epoch, self.reported.of_epoch(0, epoch)));
@@ -294,25 +294,25 @@ impl Listener {
             }
             Message::Metric { name, value, unit, epoch, summary } => {
                 let (name, unit) = (self.secrets.hide(name), self.secrets.hide(unit));
-                self.told = true;
+                self.sent_numbers = true;
                 let key = epoch.map(Key::of_epoch).unwrap_or_default();
                 self.reported.number(Row { name, value, unit, key, part: 0, mean: summary == Summary::Mean });
             }
             Message::Ready => news.ready = true,
             Message::Sufficed => news.sufficed = true,
-            Message::Outcome { outcome, message } => self.said = ProgramReport::Outcome(outcome, message),
+            Message::Outcome { outcome, message } => self.report = ProgramReport::Outcome(outcome, message),
         }
     }
 
     /// Handles lines written since the last look, read at this time.
-    fn hear_lines(&mut self, lines: &[Vec<u8>], at: f64, news: &mut News) {
+    fn apply_lines(&mut self, lines: &[Vec<u8>], at: f64, news: &mut News) {
         let (false, Some(log)) = (lines.is_empty(), &self.log) else { return };
         let (at, (from, to)) = (kept_time(at), log.found());
         self.looks.push(from, to, at);
         self.comes_after(at);
         let Some(metrics) = self.metrics.as_ref().filter(|_| self.prints_metrics) else { return };
         let texts = lines.iter().map(Vec::as_slice);
-        news.epochs.extend(self.printed.hear(&metrics.stdout, texts, at, &mut self.reported));
+        news.epochs.extend(self.printed.read_lines(&metrics.stdout, texts, at, &mut self.reported));
         news.progress = how_far(&self.printed, &self.reported).map(|text| (None, text)).or(news.progress.take());
     }
 }

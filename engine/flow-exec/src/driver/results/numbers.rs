@@ -92,7 +92,7 @@ pub(crate) struct MetricsFollower {
     printed: EpochPosition,
     reported: ReportedNumbers,
     /// Its log has its epochs.
-    told_elsewhere: bool,
+    has_log_epochs: bool,
 }
 
 struct FollowedFile {
@@ -114,7 +114,7 @@ impl MetricsFollower {
             folders: metrics.files.iter().filter_map(folder).collect(),
             printed: EpochPosition::default(),
             reported: ReportedNumbers::default(),
-            told_elsewhere: metrics.stdout.iter().any(flow_core::Pattern::tells_epochs),
+            has_log_epochs: metrics.stdout.iter().any(flow_core::Pattern::has_epochs),
         }
     }
 
@@ -135,7 +135,7 @@ impl MetricsFollower {
         let mut steps = Vec::new();
         let of_events = if tells { &mut ended } else { &mut steps };
         self.printed.take(logged.into_iter(), now, &mut self.reported, of_events);
-        if self.told_elsewhere {
+        if self.has_log_epochs {
             return (Vec::new(), None);
         }
         (ended, how_far(&self.printed, &self.reported))
@@ -143,7 +143,7 @@ impl MetricsFollower {
 
     /// The last epoch, after the program has ended.
     pub(crate) fn end(&mut self) -> Option<EndedEpoch> {
-        self.printed.end(&self.reported).filter(|_| !self.told_elsewhere)
+        self.printed.end(&self.reported).filter(|_| !self.has_log_epochs)
     }
 }
 
@@ -197,7 +197,7 @@ impl EventFolder {
             }
         }
         self.files.iter_mut().for_each(|(path, logged)| _ = logged.read_on(&self.path.join(path), rows));
-        self.files.values().all(|logged| logged.file.tells_epochs())
+        self.files.values().all(|logged| logged.file.has_epochs())
     }
 }
 

@@ -1,7 +1,7 @@
 //! `flow run`, from the file to the published report, in phases: open, prepare, begin, drive. The loop in between is in
 //! `live`.
 
-mod begun;
+mod active;
 mod drive;
 mod open;
 mod prepare;
@@ -16,7 +16,7 @@ use flow_core::{
 use flow_store::{Snapshot, Store, StoreDir};
 
 use self::{
-    begun::ActiveRun,
+    active::ActiveRun,
     drive::{CompletedRun, drive},
     open::{OpenedRun, nothing_to_do},
     prepare::PreparedRun,
@@ -51,7 +51,7 @@ pub fn run(
 ) -> Result<RunEnd, ExecError> {
     run_on(options, builtins, observe, |context| {
         let local = Local::new(context.exe.clone(), record::of_run(context.run_dir.path()));
-        let daemon = context.outlives.then(|| daemon(context));
+        let daemon = context.detached.then(|| daemon(context));
         let detached = DetachedAttempts::new(context.store.dir().clone(), daemon);
         CompositeExecutor::new(local, detached, context.session.expansion.has_batch().then(|| slurm(context)))
     })
@@ -73,7 +73,7 @@ fn daemon(context: &RunContext) -> daemon::Settings {
         folder: context.run_dir.path().to_owned(),
         workflow: expansion.workflow.clone(),
         environment: context.environment.inherited().clone(),
-        cards: machine.map(|machine| machine.gpus.clone()).unwrap_or_default(),
+        gpus: machine.map(|machine| machine.gpus.clone()).unwrap_or_default(),
     }
 }
 

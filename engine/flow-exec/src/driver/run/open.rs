@@ -101,7 +101,7 @@ impl OpenedRun {
         let policy_name = policy_name.to_owned();
         let policy = policy(&policy_name, &session)?;
         let key = key(options, basis, builtins, &session);
-        let revision = revision::ask(&session.workspace.root, &targets(&session), || revision::read(&session));
+        let revision = revision::query(&session.workspace.root, &targets(&session), || revision::read(&session));
         if previous.is_none() {
             session.check_inputs(&wanted)?;
         }

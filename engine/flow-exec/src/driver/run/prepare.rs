@@ -7,7 +7,7 @@ use flow_core::plan::Plan;
 use flow_store::{Journal, SnapshotResult};
 use nix::fcntl::Flock;
 
-use super::{event_loop, open::OpenedRun, progress::aside};
+use super::{event_loop, open::OpenedRun, progress::with_progress};
 use crate::{
     ExecError,
     driver::{
@@ -17,7 +17,7 @@ use crate::{
             work_place::{self, WorkPlace},
         },
         plan::forecast::{self, EarlierObservations},
-        recover::{left, orphans::OrphanedWork},
+        recover::{follow, orphans::OrphanedWork},
         updates::Update,
     },
 };
@@ -27,7 +27,7 @@ pub(super) struct PreparedRun {
     pub(super) left: OrphanedWork,
     /// Processes of dead runs that were ended, in words.
     pub(super) strays: Option<String>,
-    pub(super) stood: Vec<Option<SnapshotResult>>,
+    pub(super) previous: Vec<Option<SnapshotResult>>,
     pub(super) taken: CapturedPlan,
     pub(super) observed: EarlierObservations,
     pub(super) work: WorkPlace,
@@ -47,10 +47,10 @@ impl PreparedRun {
         let previous = opened.previous.as_ref();
         let prepare = |observe: &mut dyn FnMut(Update)| {
             let left = OrphanedWork::look(store, run);
-            let strays = left::end_strays(store.dir()).map(|text| secrets.hide(text));
-            let stood = previous.map_or(Ok(Vec::new()), |snapshot| snapshot.stood(store, key))?;
+            let strays = follow::end_strays(store.dir()).map(|text| secrets.hide(text));
+            let stood = previous.map_or(Ok(Vec::new()), |snapshot| snapshot.results(store, key))?;
             let capture =
-                Capture { session, store, recorded, run, wanted, force, stood: &stood, left: &left, activity };
+                Capture { session, store, recorded, run, wanted, force, previous: &stood, left: &left, activity };
             let made = session.environments_of(wanted);
             let environments = match made.is_empty() {
                 true => Vec::new(),
@@ -62,8 +62,17 @@ impl PreparedRun {
             let observed = forecast::observed(&session.expansion, wanted, may_run, &taken.plan, store)?;
             let work = work_place::choose(session, store.dir())?;
             let journal = store.begin(run)?;
-            Ok::<_, ExecError>(PreparedRun { left, strays, stood, taken, observed, work, journal, environments })
+            Ok::<_, ExecError>(PreparedRun {
+                left,
+                strays,
+                previous: stood,
+                taken,
+                observed,
+                work,
+                journal,
+                environments,
+            })
         };
-        aside(activity, observe, prepare)
+        with_progress(activity, observe, prepare)
     }
 }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Runs `work` on another thread while this one shows its progress. Before the loop exists, nothing else could show it.
-pub(super) fn aside<T: Send>(
+pub(super) fn with_progress<T: Send>(
     activity: &Activity,
     observe: &mut dyn FnMut(Update),
     work: impl FnOnce(&mut dyn FnMut(Update)) -> Result<T, ExecError> + Send,

@@ -197,7 +197,7 @@ impl Basis {
             set,
             cluster,
             unasked,
-            told_by,
+            cluster_from: told_by,
             left,
             activity,
         })

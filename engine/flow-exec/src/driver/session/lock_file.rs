@@ -72,7 +72,7 @@ fn normal(name: &str) -> String {
 /// What the project itself needs, as written when it was locked; none if the file does not say it.
 fn of_lock(text: &str) -> Option<Requirements> {
     // A source other than an index has no version range.
-    const ELSEWHERE: [&str; 6] = ["url", "git", "editable", "directory", "path", "virtual"];
+    const OTHER_SOURCES: [&str; 6] = ["url", "git", "editable", "directory", "path", "virtual"];
     let file: DocumentMut = text.parse().ok()?;
     let text_of = |table: &dyn TableLike, key: &str| Some(table.get(key)?.as_str()?.to_owned());
     let mut packages = file.get("package")?.as_array_of_tables()?.iter();
@@ -93,7 +93,7 @@ fn of_lock(text: &str) -> Option<Requirements> {
             continue;
         }
         let ranges = all.entry(normal(&text_of(entry, "name")?)).or_default();
-        if !ELSEWHERE.iter().any(|source| entry.contains_key(source)) {
+        if !OTHER_SOURCES.iter().any(|source| entry.contains_key(source)) {
             ranges.insert(range(&text_of(entry, "specifier").unwrap_or_default()));
         }
     }

@@ -31,7 +31,7 @@ use crate::{
         slurm::{Cluster, ClusterUnavailable},
     },
     hardware, plugins,
-    secrets::{HideFault, Secrets, line_that_tells},
+    secrets::{HideFault, Secrets, leaking_line},
 };
 
 /// The options that determine the expansion of a workflow.
@@ -75,7 +75,7 @@ pub struct Session {
     /// Set if it did not answer.
     pub unasked: Option<ClusterUnavailable>,
     /// Set if the cluster was not queried, because this living run has its data.
-    pub told_by: Option<RunId>,
+    pub cluster_from: Option<RunId>,
     /// Where instances run that a killed run left running, by label.
     pub(crate) left: BTreeMap<String, Place>,
     /// The hashing and copying that planning does.
@@ -213,13 +213,13 @@ impl Session {
         for name in self.secrets() {
             let Ok(value) = env::var(name) else { continue };
             let mut params = self.expansion.params.iter();
-            let told = |source: &Source| Some((line_that_tells(&value, &source.text)?, source.path.clone()));
+            let told = |source: &Source| Some((leaking_line(&value, &source.text)?, source.path.clone()));
             let place = if self.workflow.shell_variables().contains(name) {
                 Some("`env:` of a step".to_owned())
             } else if let Some((line, path)) = self.workflow.sources().find_map(told) {
                 Some(format!("line {line} of `{path}`"))
             } else {
-                let param = params.find(|(_, set)| line_that_tells(&value, &set.to_string()).is_some());
+                let param = params.find(|(_, set)| leaking_line(&value, &set.to_string()).is_some());
                 param.map(|(param, _)| format!("the parameter `{param}`"))
             };
             if let Some(place) = place {

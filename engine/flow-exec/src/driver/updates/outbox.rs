@@ -23,13 +23,13 @@ impl Outbox {
     }
 
     /// Reports an event, on the screen and in the journal.
-    pub(crate) fn say(&mut self, mut event: RunEvent) {
+    pub(crate) fn report(&mut self, mut event: RunEvent) {
         self.secrets.hide_in(&mut event);
         self.lines.push(JournalLine { at: clock::unix_millis(), event });
     }
 
     pub(crate) fn notice(&mut self, instance: Option<flow_core::InstanceId>, text: String) {
-        self.say(RunEvent::Notice { instance, text });
+        self.report(RunEvent::Notice { instance, text });
     }
 
     pub(crate) fn tell(&mut self, event: Event) {

@@ -10,8 +10,8 @@ const TEXT: usize = 80;
 /// The same where there is no room for that.
 const SHORT: usize = 16;
 /// `GPU-` and eight digits; no machine has more such cards.
-const CARD: usize = 12;
-const CARDS: usize = 16;
+const NAME_LENGTH: usize = 12;
+const MAX_GPUS: usize = 16;
 /// No machine has more: a million CPUs, a pebibyte.
 const MOST_CPU_MILLI: u64 = 1_000_000_000;
 const MOST_MEMORY: u64 = 1 << 50;
@@ -78,7 +78,7 @@ pub struct Waiter {
     pub priority: i64,
     /// Its request.
     pub asks: MachineShare,
-    /// Where it asks for GPUs, those that it may have, by their [`card`] names.
+    /// Where it asks for GPUs, those that it may have, by their [`ledger_name`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<String>,
     /// Counts up as long as its run looks whether there is room: one that was stopped keeps nothing from others.
@@ -86,8 +86,8 @@ pub struct Waiter {
 }
 
 /// The name of a GPU in the ledger: the beginning of its UUID, which tells the cards of a machine apart.
-pub fn card(uuid: &str) -> String {
-    uuid.chars().take(CARD).collect()
+pub fn ledger_name(uuid: &str) -> String {
+    uuid.chars().take(NAME_LENGTH).collect()
 }
 
 impl Slot {
@@ -124,8 +124,8 @@ impl Slot {
 
     fn cut(&mut self, most: usize) {
         if let Some(waits) = &mut self.waits {
-            waits.cards.truncate(CARDS);
-            waits.cards.iter_mut().for_each(|name| *name = card(name));
+            waits.cards.truncate(MAX_GPUS);
+            waits.cards.iter_mut().for_each(|name| *name = ledger_name(name));
         }
         let label = self.waits.iter_mut().map(|waits| &mut waits.label);
         let follows =
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn whatever_a_run_says_has_room() {
-        let cards = vec!["GPU-1a2b3c4d".to_owned(); 2 * CARDS];
+        let cards = vec!["GPU-1a2b3c4d".to_owned(); 2 * MAX_GPUS];
         let waits = Waiter { label: "\u{1}é".repeat(500), priority: i64::MIN, cards, ..Waiter::default() };
         let slot = Slot {
             run: "\"".repeat(300),

@@ -3,7 +3,7 @@
 //! together take more than a share of a core (in some virtual machines each takes a millisecond), they become less
 //! frequent. Knows GPUs and attempts; epochs and starts are up to the caller.
 
-mod card;
+mod gpu;
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 
 use super::{owners::Owners, share};
 use crate::{clock, nvml::Library};
-use card::{CardScan, Holder, OneCard};
+use gpu::{CardScan, Holder, OneGpu};
 
 /// Interval of looks at GPUs that an attempt holds.
 const EVERY: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The state of a GPU, without what our attempts hold.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct CardStatus {
+pub struct GpuStatus {
     /// It is not lost.
     pub alive: bool,
     /// It has not answered for a while. Programs on it may still run.
@@ -43,23 +43,23 @@ pub struct CardStatus {
     /// Memory that is not free and not ours, bytes: of foreign processes, a desktop, or the driver.
     pub others: u64,
     /// Compute processes that are not ours.
-    pub strangers: Vec<ForeignProcess>,
+    pub foreign: Vec<ForeignProcess>,
 }
 
 /// The running GPU sampler. Dropping it ends the threads, without waiting for one that a broken GPU blocks.
 #[derive(Debug)]
 pub struct GpuSampler {
     shared: Arc<SharedState>,
-    cards: Vec<GpuFacts>,
+    gpus: Vec<GpuFacts>,
 }
 
 #[derive(Debug, Default)]
 struct SharedState {
     state: Mutex<GpuSamplerState>,
     wake: Condvar,
-    /// Signals that a look at a GPU is done to blocking callers; `told` to async ones.
+    /// Signals that a look at a GPU is done to blocking callers; `async_looked` to async ones.
     looked: Condvar,
-    told: Notify,
+    async_looked: Notify,
 }
 
 /// A requested look at GPUs.
@@ -79,7 +79,7 @@ impl SampleRequest {
 #[derive(Debug, Default)]
 struct GpuSamplerState {
     tracked: BTreeMap<AttemptId, TrackedAttempt>,
-    cards: Vec<CardState>,
+    gpus: Vec<GpuThreadState>,
     /// A step waits for a GPU.
     watched: bool,
     /// The driver's process ids are valid in this namespace.
@@ -90,10 +90,10 @@ struct GpuSamplerState {
 
 /// State shared between the thread of a GPU and its callers.
 #[derive(Debug, Default)]
-struct CardState {
-    standing: CardStatus,
+struct GpuThreadState {
+    status: GpuStatus,
     /// A look was requested at once.
-    asked: bool,
+    requested: bool,
     /// Number of looks begun, and done.
     begun: u64,
     over: u64,
@@ -137,26 +137,26 @@ impl GpuSampler {
     /// As [`GpuSampler::start`].
     pub fn begin(cards: &[GpuFacts]) -> io::Result<(GpuSampler, SampleRequest)> {
         let shared = Arc::new(SharedState::default());
-        let card = || CardState {
-            standing: CardStatus { alive: true, ..CardStatus::default() },
+        let card = || GpuThreadState {
+            status: GpuStatus { alive: true, ..GpuStatus::default() },
             asking: Some(clock::steady()),
-            ..CardState::default()
+            ..GpuThreadState::default()
         };
-        shared.lock().cards = cards.iter().map(|_| card()).collect();
+        shared.lock().gpus = cards.iter().map(|_| card()).collect();
         let (theirs, facts) = (Arc::clone(&shared), cards.to_vec());
         thread::Builder::new().name("gpus".into()).spawn(move || theirs.run(&facts))?;
-        let sampler = GpuSampler { shared, cards: cards.to_vec() };
-        let first = sampler.ask(&(0..cards.len()).collect::<Vec<_>>());
+        let sampler = GpuSampler { shared, gpus: cards.to_vec() };
+        let first = sampler.request(&(0..cards.len()).collect::<Vec<_>>());
         Ok((sampler, first))
     }
 
     /// Requests a look at these GPUs at once.
-    pub fn ask(&self, cards: &[usize]) -> SampleRequest {
+    pub fn request(&self, cards: &[usize]) -> SampleRequest {
         let mut state = self.shared.lock();
         let mut looks = BTreeMap::new();
         for n in cards {
-            if let Some(card) = state.cards.get_mut(*n) {
-                card.asked = true;
+            if let Some(card) = state.gpus.get_mut(*n) {
+                card.requested = true;
                 // A look in progress may have read its values before this request.
                 looks.insert(*n, card.begun + 1);
             }
@@ -172,7 +172,7 @@ impl GpuSampler {
 
     /// Returns when [`GpuSampler::is_over`] may have changed. Dropping the future loses nothing.
     pub async fn looked(&self, asked: &SampleRequest) {
-        let _ = tokio::time::timeout(asked.left(), self.shared.told.notified()).await;
+        let _ = tokio::time::timeout(asked.left(), self.shared.async_looked.notified()).await;
     }
 
     fn wait_for(&self, asked: &SampleRequest) {
@@ -193,7 +193,7 @@ impl GpuSampler {
 
     /// Samples an attempt on GPUs, by their index in the list, from before its start.
     pub fn track(&self, attempt: AttemptId, keeper: u32, cards: &[usize]) {
-        let uuids = cards.iter().filter_map(|card| Some(self.cards.get(*card)?.uuid.clone()));
+        let uuids = cards.iter().filter_map(|card| Some(self.gpus.get(*card)?.uuid.clone()));
         let samples = GpuSamples::since(clock::unix_seconds(), uuids);
         let mut state = self.shared.lock();
         let holds = cards.iter().map(|card| Holder::new(*card)).collect();
@@ -219,9 +219,9 @@ impl GpuSampler {
     }
 
     /// The states of the GPUs, in the order of the list.
-    pub fn standing(&self) -> Vec<CardStatus> {
+    pub fn statuses(&self) -> Vec<GpuStatus> {
         let state = self.shared.lock();
-        state.cards.iter().map(|card| CardStatus { silent: card.is_silent(), ..card.standing.clone() }).collect()
+        state.gpus.iter().map(|card| GpuStatus { silent: card.is_silent(), ..card.status.clone() }).collect()
     }
 
     /// The reason, if any, why nothing can be seen.
@@ -243,27 +243,27 @@ impl SampleRequest {
     }
 }
 
-impl CardState {
+impl GpuThreadState {
     /// It has not answered for a while, or was as slow the last time.
     fn is_silent(&self) -> bool {
-        self.standing.silent || self.asking.is_some_and(|since| clock::since(since) > PATIENCE)
+        self.status.silent || self.asking.is_some_and(|since| clock::since(since) > PATIENCE)
     }
 }
 
 impl GpuSamplerState {
     fn is_over(&self, asked: &SampleRequest) -> bool {
-        let is_seen = |(n, look): (&usize, &u64)| self.cards[*n].over >= *look || self.cards[*n].is_silent();
+        let is_seen = |(n, look): (&usize, &u64)| self.gpus[*n].over >= *look || self.gpus[*n].is_silent();
         self.trouble.is_some() || asked.left().is_zero() || asked.looks.iter().all(is_seen)
     }
 
     /// CPU time of all threads.
     fn cpu(&self) -> Duration {
-        self.cards.iter().map(|card| card.cpu).sum()
+        self.gpus.iter().map(|card| card.cpu).sum()
     }
 
     /// The attempts' holds on a GPU.
     fn holds(&self, n: usize) -> impl Iterator<Item = &Holder> {
-        self.tracked.values().flat_map(|tracked| &tracked.holds).filter(move |hold| hold.card == n)
+        self.tracked.values().flat_map(|tracked| &tracked.holds).filter(move |hold| hold.gpu == n)
     }
 
     fn is_held(&self, n: usize) -> bool {
@@ -273,7 +273,7 @@ impl GpuSamplerState {
     /// Intervals for GPUs that attempts hold, and for the others and slow values, so that all queries stay within their
     /// share.
     fn pace(&self) -> (Duration, Duration) {
-        let costs = self.cards.iter().enumerate().map(|(n, card)| card.cost * if self.is_held(n) { 1.0 } else { 0.1 });
+        let costs = self.gpus.iter().enumerate().map(|(n, card)| card.cost * if self.is_held(n) { 1.0 } else { 0.1 });
         let often = EVERY.max(Duration::from_secs_f64(costs.sum::<f64>() / SHARE)).min(SLOWLY);
         (often, SLOWLY.max(often * 10))
     }
@@ -305,7 +305,7 @@ impl SharedState {
             for (n, facts) in facts.iter().enumerate() {
                 let watch = move || {
                     // If this thread panics, nobody waits for it, and no step is ended for that reason.
-                    let watch = AssertUnwindSafe(|| self.watch_card(n, OneCard::new(library, facts)));
+                    let watch = AssertUnwindSafe(|| self.watch_gpu(n, OneGpu::new(library, facts)));
                     if panic::catch_unwind(watch).is_err() {
                         let why = "a GPU is no longer measured because of a bug in flow; please report it";
                         self.give_up(n..n + 1, why.to_owned());
@@ -322,26 +322,26 @@ impl SharedState {
     fn give_up(&self, cards: Range<usize>, why: String) {
         let mut state = self.lock();
         state.trouble = Some(why);
-        for card in state.cards.get_mut(cards).into_iter().flatten() {
+        for card in state.gpus.get_mut(cards).into_iter().flatten() {
             card.asking = None;
         }
-        self.tell_looked();
+        self.notify_looked();
     }
 
-    fn tell_looked(&self) {
+    fn notify_looked(&self) {
         self.looked.notify_all();
-        self.told.notify_one();
+        self.async_looked.notify_one();
     }
 
     /// The main function of a GPU's thread.
-    fn watch_card(&self, n: usize, mut card: OneCard<'_>) {
+    fn watch_gpu(&self, n: usize, mut card: OneGpu<'_>) {
         let mut owners = Owners::new();
         let (mut looked, mut spent) = (None::<Instant>, clock::thread_cpu());
         let mut state = self.lock();
         while !state.stop {
             // A new attempt needs a look before it has used anything.
             let new = state.holds(n).any(|hold| !hold.is_seen());
-            if !state.cards[n].asked && !new {
+            if !state.gpus[n].requested && !new {
                 let pause = state.pause(n);
                 let left = pause.map(|pause| pause.saturating_sub(looked.map_or(pause, clock::since)));
                 if left.is_none_or(|left| !left.is_zero()) {
@@ -359,21 +359,21 @@ impl SharedState {
             let held = state.is_held(n);
             let keeper = state.tracked.values().map(|tracked| tracked.keeper).next();
             owners.sees_all |= state.sees_all;
-            let this = &mut state.cards[n];
-            (this.asked, this.asking, this.begun) = (false, Some(begun), this.begun + 1);
+            let this = &mut state.gpus[n];
+            (this.requested, this.asking, this.begun) = (false, Some(begun), this.begun + 1);
             drop(state);
             let seen = card.look(&mut owners, keeper, held, slowly);
             owners.keep(|pid| card.has(pid));
             let cpu = clock::thread_cpu();
             state = self.lock();
             state.sees_all |= owners.sees_all;
-            let this = &mut state.cards[n];
+            let this = &mut state.gpus[n];
             (this.asking, this.over, this.cpu) = (None, this.over + 1, cpu);
             // Averaged, because some looks query more than others.
             this.cost += (cpu.saturating_sub(spent).as_secs_f64() - this.cost) / 8.0;
             spent = cpu;
             state.note(n, seen, &owners, held, clock::since(begun) > PATIENCE);
-            self.tell_looked();
+            self.notify_looked();
         }
     }
 }
@@ -382,25 +382,25 @@ impl GpuSamplerState {
     /// Applies the result of a look at a GPU.
     fn note(&mut self, n: usize, seen: Option<CardScan>, owners: &Owners, held: bool, silent: bool) {
         let Some(seen) = seen else {
-            self.cards[n].standing = CardStatus { alive: false, silent: false, ..self.cards[n].standing.clone() };
+            self.gpus[n].status = GpuStatus { alive: false, silent: false, ..self.gpus[n].status.clone() };
             // A lost GPU gets no first look: stop waiting for it.
-            self.tracked.values_mut().flat_map(|t| &mut t.holds).filter(|h| h.card == n).for_each(Holder::give_up);
+            self.tracked.values_mut().flat_map(|t| &mut t.holds).filter(|h| h.gpu == n).for_each(Holder::give_up);
             return;
         };
         let mut ours = 0u64;
         for (attempt, tracked) in &mut self.tracked {
-            for (place, hold) in tracked.holds.iter_mut().enumerate().filter(|(_, hold)| hold.card == n) {
+            for (place, hold) in tracked.holds.iter_mut().enumerate().filter(|(_, hold)| hold.gpu == n) {
                 let of = hold.part(*attempt, &seen, owners.sees_all);
                 ours = if of.unverified { ours.max(of.memory) } else { ours.saturating_add(of.memory) };
                 tracked.samples.push(place, of);
             }
         }
-        self.cards[n].standing = CardStatus {
+        self.gpus[n].status = GpuStatus {
             alive: true,
             silent,
             usable: seen.usable,
             others: seen.taken.saturating_sub(ours),
-            strangers: seen.strangers(owners.sees_all || held),
+            foreign: seen.foreign(owners.sees_all || held),
         };
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Book {
     /// Jobs with an attempt that must end.
     killed: BTreeSet<AttemptId>,
     /// Wake-ups from nodes, by the run that requested their attempts first, with the job of each attempt.
-    bells: BTreeMap<RunId, (WakeUpReader, BTreeMap<AttemptId, AttemptId>)>,
+    wake_ups: BTreeMap<RunId, (WakeUpReader, BTreeMap<AttemptId, AttemptId>)>,
     /// The first attempt of the job, for each attempt whose result is not recorded yet.
     first_of: BTreeMap<AttemptId, AttemptId>,
     /// Records on disk, kept until the results of all attempts in a job are recorded.
@@ -56,7 +56,7 @@ struct RecordedJob {
     /// Number of its attempts whose results are not recorded yet.
     left: usize,
     /// It stays in the queue for the next run.
-    stays: bool,
+    stays_queued: bool,
 }
 
 impl Book {
@@ -67,7 +67,7 @@ impl Book {
             to_submit: BTreeSet::new(),
             unsure: BTreeSet::new(),
             killed: BTreeSet::new(),
-            bells: BTreeMap::new(),
+            wake_ups: BTreeMap::new(),
             first_of: BTreeMap::new(),
             written: BTreeMap::new(),
             arrays: BTreeMap::new(),
@@ -81,7 +81,7 @@ impl Book {
         let first = job.members.first()?.attempt;
         let intent = &job.intent;
         let ear = || WakeUpReader::new(Notifier::of(&self.dir.run(&intent.run)));
-        let (_, whom) = self.bells.entry(intent.run.clone()).or_insert_with(|| (ear(), BTreeMap::new()));
+        let (_, whom) = self.wake_ups.entry(intent.run.clone()).or_insert_with(|| (ear(), BTreeMap::new()));
         whom.extend(intent.members.iter().map(|member| (member.attempt, first)));
         self.first_of.extend(job.members.iter().map(|member| (member.attempt, first)));
         if let Some(task) = intent.task {
@@ -103,7 +103,7 @@ impl Book {
     }
 
     /// True if Slurm may have jobs of this run.
-    pub(super) fn is_any_asked_for(&self) -> bool {
+    pub(super) fn is_any_submitted(&self) -> bool {
         self.jobs.len() > self.to_submit.len()
     }
 
@@ -150,10 +150,10 @@ impl Book {
             self.to_submit.remove(&first);
             self.unsure.remove(&first);
             self.killed.remove(&first);
-            if let Some((_, whom)) = self.bells.get_mut(&job.intent.run) {
+            if let Some((_, whom)) = self.wake_ups.get_mut(&job.intent.run) {
                 job.intent.members.iter().for_each(|member| _ = whom.remove(&member.attempt));
             }
-            if self.written.get(&first).is_none_or(|written| !written.stays) {
+            if self.written.get(&first).is_none_or(|written| !written.stays_queued) {
                 job.intent.forget_programs();
             }
             self.jobs.remove(&first);
@@ -161,10 +161,10 @@ impl Book {
     }
 
     /// Jobs whose attempts have woken us up.
-    pub(super) fn rung(&mut self) -> BTreeSet<AttemptId> {
-        let listened = self.bells.values_mut().filter(|(_, whom)| !whom.is_empty());
+    pub(super) fn woken(&mut self) -> BTreeSet<AttemptId> {
+        let listened = self.wake_ups.values_mut().filter(|(_, whom)| !whom.is_empty());
         listened
-            .flat_map(|(ear, whom)| ear.rung().into_iter().filter_map(|attempt| whom.get(&attempt).copied()))
+            .flat_map(|(ear, whom)| ear.woken().into_iter().filter_map(|attempt| whom.get(&attempt).copied()))
             .collect()
     }
 
@@ -220,7 +220,7 @@ impl Book {
         for member in job.members.iter_mut().filter(|member| member.attempt == attempt && !member.ended) {
             member.killed = Some(member.killed.map_or(by, |before| before.min(by)));
             // If this cannot be written, Slurm ends the job.
-            let _ = NodeFiles::of(&member.folder).ask_to_end(grace);
+            let _ = NodeFiles::of(&member.folder).request_end(grace);
         }
         job.cancelled = None;
         self.killed.insert(first);
@@ -251,7 +251,7 @@ impl Book {
     pub(super) fn leave(&mut self, first: AttemptId) -> Vec<Event> {
         let Some(job) = self.jobs.get_mut(&first) else { return Vec::new() };
         let events = job.leave();
-        self.written.get_mut(&first).into_iter().for_each(|written| written.stays = true);
+        self.written.get_mut(&first).into_iter().for_each(|written| written.stays_queued = true);
         self.see(first);
         events
     }
@@ -261,7 +261,7 @@ impl Book {
         let Some(first) = self.first_of.remove(&attempt) else { return };
         let Some(written) = self.written.get_mut(&first) else { return };
         written.left -= 1;
-        if written.left > 0 || written.stays {
+        if written.left > 0 || written.stays_queued {
             return;
         }
         let Some(RecordedJob { run, key, task, .. }) = self.written.remove(&first) else { return };
@@ -291,13 +291,20 @@ impl Drop for Book {
     fn drop(&mut self) {
         self.ticked_off.iter().for_each(|(run, key)| intents::remove_done(&self.dir, run, key));
         // Wake-ups for jobs that survive this run stay open for other runs.
-        self.bells.values().filter(|(_, whom)| whom.is_empty()).for_each(|(ear, _)| ear.close());
+        self.wake_ups.values().filter(|(_, whom)| whom.is_empty()).for_each(|(ear, _)| ear.close());
     }
 }
 
 impl RecordedJob {
     fn of(intent: &Intent, left: usize) -> RecordedJob {
         let task = intent.task.map(|task| task.number);
-        RecordedJob { run: intent.run.clone(), key: intent.key.clone(), task, job: intent.job, left, stays: false }
+        RecordedJob {
+            run: intent.run.clone(),
+            key: intent.key.clone(),
+            task,
+            job: intent.job,
+            left,
+            stays_queued: false,
+        }
     }
 }

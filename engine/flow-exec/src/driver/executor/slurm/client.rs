@@ -134,18 +134,18 @@ impl Client {
                 // The one who ends the jobs reports the result; nobody waits here.
                 return HURRIED;
             }
-            silence.into_iter().for_each(Silence::goes_on);
+            silence.into_iter().for_each(Silence::note_wait);
             self.limit
         });
         let code = code.map_err(|e| NoAnswer::NotStarted { command: program, error: e.to_string() })?;
         // The output before the timeout may tell what the command waited for.
         let said = CommandOutput { code, out: out.whole(), err: err.whole() };
-        silence.into_iter().for_each(|silence| silence.heard(&said));
+        silence.into_iter().for_each(|silence| silence.note_answer(&said));
         Ok(said)
     }
 
     /// The output of a command that succeeded.
-    fn ask(&self, program: &'static str, args: &[&str]) -> Result<String, NoAnswer> {
+    fn output(&self, program: &'static str, args: &[&str]) -> Result<String, NoAnswer> {
         let said = self.run(program, args.iter().map(|arg| (*arg).to_owned()))?;
         match said.code {
             Some(0) => Ok(said.out),
@@ -163,7 +163,7 @@ impl Client {
 
     /// All jobs of flow that belong to this user.
     pub(crate) fn queue(&self) -> Result<Vec<Row>, NoAnswer> {
-        Ok(flow_slurm::parse_queue(&self.ask("squeue", flow_slurm::QUEUE)?)?)
+        Ok(flow_slurm::parse_queue(&self.output("squeue", flow_slurm::QUEUE)?)?)
     }
 
     /// The accounting records of jobs with these names; an error without accounting.
@@ -171,7 +171,7 @@ impl Client {
         let names = format!("--name={}", keys.join(","));
         let args: Vec<&str> =
             flow_slurm::ACCOUNTING.iter().copied().chain([&*names, "--starttime=now-30days"]).collect();
-        Ok(flow_slurm::parse_accounting(&self.ask("sacct", &args)?)?)
+        Ok(flow_slurm::parse_accounting(&self.output("sacct", &args)?)?)
     }
 
     fn of(
@@ -185,26 +185,26 @@ impl Client {
         for some in keys.chunks(AT_ONCE) {
             let names = format!("--name={}", some.join(","));
             let args: Vec<&str> = args.iter().copied().chain([&*names]).collect();
-            rows.extend(parse(&self.ask(program, &args)?)?);
+            rows.extend(parse(&self.output(program, &args)?)?);
         }
         Ok(rows)
     }
 
     /// What the cluster accepts at once.
     pub(crate) fn rules(&self) -> Result<Rules, NoAnswer> {
-        let partitions = flow_slurm::parse_partitions(&self.ask("scontrol", flow_slurm::PARTITIONS)?)?;
+        let partitions = flow_slurm::parse_partitions(&self.output("scontrol", flow_slurm::PARTITIONS)?)?;
         Ok(Rules { limits: self.limits()?, partitions })
     }
 
     pub(crate) fn limits(&self) -> Result<Limits, NoAnswer> {
-        Ok(flow_slurm::parse_config(&self.ask("scontrol", flow_slurm::CONFIG)?)?)
+        Ok(flow_slurm::parse_config(&self.output("scontrol", flow_slurm::CONFIG)?)?)
     }
 
     /// All nodes, and Slurm's text about them.
     pub(crate) fn nodes(&self) -> Result<(Vec<Node>, String), NoAnswer> {
         let begun = clock::steady();
         let text = loop {
-            match self.ask("sinfo", flow_slurm::NODES) {
+            match self.output("sinfo", flow_slurm::NODES) {
                 // Without an answer no run starts; a busy controller may answer at the next try.
                 Err(NoAnswer::Refused { text })
                     if flow_slurm::is_busy(&text) && clock::since(begun) < self.limit * 2 =>
@@ -223,7 +223,7 @@ impl Client {
 
     /// The number of jobs of all users.
     pub(crate) fn load(&self) -> Result<BTreeMap<String, Load>, NoAnswer> {
-        Ok(flow_slurm::parse_load(&self.ask("squeue", flow_slurm::LOAD)?, &hardware::person())?)
+        Ok(flow_slurm::parse_load(&self.output("squeue", flow_slurm::LOAD)?, &hardware::person())?)
     }
 
     /// Submits a job. The inner result is Slurm's refusal.
@@ -247,10 +247,10 @@ impl Client {
         let keys: BTreeSet<&str> = which.iter().map(|(key, _)| &**key).collect();
         let mut rows =
             self.of(&keys.into_iter().collect::<Vec<_>>(), "squeue", flow_slurm::QUEUE, flow_slurm::parse_queue)?;
-        rows.retain(|row| !matches!(flow_slurm::fate(row), JobState::Ended(_)));
+        rows.retain(|row| !matches!(flow_slurm::job_state(row), JobState::Ended(_)));
         let wanted = |row: &Row| which.contains(&(row.key.clone(), row.id.task));
         for args in flow_slurm::scancel(&rows, wanted) {
-            match self.ask("scancel", &args.iter().map(String::as_str).collect::<Vec<_>>()) {
+            match self.output("scancel", &args.iter().map(String::as_str).collect::<Vec<_>>()) {
                 // With `--quiet`, only the exit code reports a job that no longer exists.
                 Err(NoAnswer::Failed { .. }) => {}
                 answer => drop(answer?),
@@ -262,9 +262,9 @@ impl Client {
 
 /// Measures how long the controller has not answered, over all commands, and notifies the user.
 pub(crate) struct Silence {
-    tell: Box<dyn Fn(String) + Send>,
+    notify: Box<dyn Fn(String) + Send>,
     since: Cell<Option<Instant>>,
-    told: Cell<bool>,
+    is_reported: Cell<bool>,
     patience: Cell<Duration>,
     /// The last error message.
     error: RefCell<String>,
@@ -273,23 +273,23 @@ pub(crate) struct Silence {
 impl Silence {
     pub(crate) fn new(tell: impl Fn(String) + Send + 'static) -> Silence {
         let (since, told, patience) = (Cell::new(None), Cell::new(false), Cell::new(SILENT.0));
-        Silence { tell: Box::new(tell), since, told, patience, error: RefCell::default() }
+        Silence { notify: Box::new(tell), since, is_reported: told, patience, error: RefCell::default() }
     }
 
     /// A command waits for its answer.
-    fn goes_on(&self) {
+    fn note_wait(&self) {
         let since = self.since.get().unwrap_or_else(clock::steady);
         self.since.set(Some(since));
-        if clock::since(since) >= self.patience.get() && !self.told.replace(true) {
+        if clock::since(since) >= self.patience.get() && !self.is_reported.replace(true) {
             self.patience.set((self.patience.get() * 2).min(SILENT.1));
             let error = self.error.borrow();
             let error = if error.is_empty() { String::new() } else { format!(": {error}") };
-            (self.tell)(format!("Slurm does not answer{error}; its jobs continue, and flow waits for it"));
+            (self.notify)(format!("Slurm does not answer{error}; its jobs continue, and flow waits for it"));
         }
     }
 
     /// A command has ended.
-    fn heard(&self, said: &CommandOutput) {
+    fn note_answer(&self, said: &CommandOutput) {
         let SubmitRefusal { why, text } = flow_slurm::refused(&said.err, said.code);
         if said.code != Some(0) && why == RefusalKind::Unreachable {
             // The part before it names the command.
@@ -297,8 +297,8 @@ impl Silence {
             return;
         }
         self.error.take();
-        if let (Some(since), true) = (self.since.take(), self.told.take()) {
-            (self.tell)(format!("Slurm answers again, after {} s", clock::since(since).as_secs()));
+        if let (Some(since), true) = (self.since.take(), self.is_reported.take()) {
+            (self.notify)(format!("Slurm answers again, after {} s", clock::since(since).as_secs()));
         }
     }
 }
@@ -324,7 +324,7 @@ impl Pipe {
         Pipe { text, reads }
     }
 
-    fn says(&self, words: &str) -> bool {
+    fn has_words(&self, words: &str) -> bool {
         let text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         text.windows(words.len()).any(|part| part == words.as_bytes())
     }
@@ -344,7 +344,7 @@ fn wait(child: &mut Child, err: &Pipe, limit: impl Fn() -> Duration) -> io::Resu
             // The output of a killed command does not count.
             return Ok(status.code());
         }
-        if clock::since(begun) > limit() || err.says(SLEEPS) {
+        if clock::since(begun) > limit() || err.has_words(SLEEPS) {
             child.kill()?;
             child.wait()?;
             return Ok(None);
@@ -362,8 +362,8 @@ mod tests {
     fn only_who_did_not_reach_the_controller_met_silence() {
         let silence = Silence::new(|text| panic!("{text}"));
         let ended = |err: &str| {
-            silence.goes_on();
-            silence.heard(&CommandOutput { code: Some(1), out: String::new(), err: err.to_owned() });
+            silence.note_wait();
+            silence.note_answer(&CommandOutput { code: Some(1), out: String::new(), err: err.to_owned() });
             silence.since.get().is_some()
         };
         assert!(ended("sbatch: error: Unable to contact slurm controller (connect failure)"));

@@ -21,7 +21,7 @@ pub(crate) struct Cluster {
     pub(crate) node: Machine,
     nodes: Vec<Node>,
     /// The nodes in Slurm's words.
-    told: String,
+    nodes_text: String,
 }
 
 /// A request that no node of a cluster can satisfy, and advice.
@@ -116,14 +116,14 @@ impl Cluster {
     }
 
     fn of(slurm: &Slurm, nodes: Vec<Node>, told: String) -> Result<Cluster, UnmetKey> {
-        let node = largest(&nodes, slurm)?;
-        Ok(Cluster { node, nodes, told })
+        let node = largest_node(&nodes, slurm)?;
+        Ok(Cluster { node, nodes, nodes_text: told })
     }
 
     /// Saves its nodes, in case it does not answer later.
     pub(crate) fn remember(&self, memory: &Path) {
         // Without the file, the next query needs an answer.
-        let _ = write_atomically(memory, self.told.as_bytes());
+        let _ = write_atomically(memory, self.nodes_text.as_bytes());
     }
 }
 
@@ -273,7 +273,7 @@ pub(crate) fn unknown_partition(named: &str, there: &[&str]) -> Option<Impossibl
 }
 
 /// The node with the most GPUs, then CPUs, among those for jobs that name no partition of their own.
-fn largest(nodes: &[Node], slurm: &Slurm) -> Result<Machine, UnmetKey> {
+fn largest_node(nodes: &[Node], slurm: &Slurm) -> Result<Machine, UnmetKey> {
     let unmet = |key, impossible| UnmetKey { key, impossible };
     let gpu_type = slurm.job.gpu_type.as_deref();
     let there =
@@ -326,7 +326,7 @@ mod tests {
             gpu_type: gpu_type.map(str::to_owned),
             ..SlurmJob::default()
         };
-        let machine = largest(&nodes, &Slurm { job, ..Slurm::default() })
+        let machine = largest_node(&nodes, &Slurm { job, ..Slurm::default() })
             .map_err(|of| format!("{}: {}", of.key, of.impossible.what))?;
         let kind = machine.gpus.first().map(|gpu| gpu.name.clone()).unwrap_or_default();
         Ok((machine.gpus.len(), machine.cpus, kind))
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn what_no_node_could_run_is_told_with_what_there_is() {
         let nodes = flow_slurm::parse_nodes(NODES).unwrap();
-        let cluster = Cluster { node: Machine::default(), nodes, told: NODES.to_owned() };
+        let cluster = Cluster { node: Machine::default(), nodes, nodes_text: NODES.to_owned() };
         let asks = |gpus, cpus, memory| ResourceRequest { gpus, cpus, memory, gpu_memory: None };
         let job = |partition: Option<&str>, gpu_type: Option<&str>| {
             let (partition, gpu_type) = (partition.map(str::to_owned), gpu_type.map(str::to_owned));
@@ -383,7 +383,7 @@ mod tests {
             day|c1|idle|0/64/0/64|500000|0|(null)|gpu:0|1-00:00:00|up|n/a\n\
             short|c1|idle|0/64/0/64|500000|0|(null)|gpu:0|1-00:00:00|up|10:00\n";
         let nodes = flow_slurm::parse_nodes(told).unwrap();
-        let cluster = Cluster { node: Machine::default(), nodes, told: told.to_owned() };
+        let cluster = Cluster { node: Machine::default(), nodes, nodes_text: told.to_owned() };
         let unasked = |partition: Option<&str>, options: &[&str]| {
             let options = options.iter().map(|option| (*option).to_owned()).collect();
             let job = SlurmJob { partition: partition.map(str::to_owned), options, ..SlurmJob::default() };

@@ -11,7 +11,7 @@ use flow_core::{
     reason::{BatchEnd, Cause},
 };
 use flow_protocol::Exit;
-use flow_slurm::{JobId, JobResult, JobState, PermanentReason, Row, fate};
+use flow_slurm::{JobId, JobResult, JobState, PermanentReason, Row, job_state};
 use flow_store::QueuedJob;
 use nix::sys::signal::Signal;
 
@@ -261,12 +261,12 @@ impl BatchJob {
             return news;
         };
         self.missing = None;
-        self.waits = matches!(fate(row), JobState::Waiting | JobState::Held);
+        self.waits = matches!(job_state(row), JobState::Waiting | JobState::Held);
         if self.intent.job != Some(row.id) {
             self.intent.job = Some(row.id);
             news.changed = true;
         }
-        let queued = match fate(row) {
+        let queued = match job_state(row) {
             JobState::Waiting | JobState::Held | JobState::Suspended => {
                 let reason = if row.reason.is_empty() { row.state.clone() } else { row.reason.clone() };
                 Some(self.queued(reason, flow_slurm::advice(row)))
@@ -322,7 +322,7 @@ impl BatchJob {
 
     /// Handles the accounting record of a job that is missing in the queue.
     pub(super) fn accounted(&mut self, row: &Row) {
-        if let JobState::Ended(end) = fate(row) {
+        if let JobState::Ended(end) = job_state(row) {
             self.has_ended(row, end);
         }
     }
@@ -400,7 +400,7 @@ impl BatchJob {
                 _ => None,
             };
             let log = log.map(|log| String::from_utf8_lossy(&log).into_owned());
-            match (log.as_deref().and_then(flow_slurm::told_in_log), gone) {
+            match (log.as_deref().and_then(flow_slurm::result_in_log), gone) {
                 (Some(end), JobEnd::Ended(_, node)) => self.instead(JobEnd::Ended(end, node)),
                 (None, JobEnd::Ended(JobResult::Failed(code), _)) if code != CLAIMED => {
                     self.unrecorded(Some(code), log)
@@ -413,7 +413,7 @@ impl BatchJob {
         let member = &mut self.members[n];
         member.ended = true;
         // A node that was cut off and returns must end what still runs.
-        let _ = NodeFiles::of(&member.folder).ask_to_end(Duration::ZERO);
+        let _ = NodeFiles::of(&member.folder).request_end(Duration::ZERO);
         let exit = unseen(member.started.unwrap_or(now), now);
         let end = AttemptEnd { instead, ..AttemptEnd::here(exit, LocalObservation::default()) };
         Event::Ended { attempt: member.attempt, end: Box::new(end) }

@@ -35,7 +35,7 @@ use crate::{ExecError, attempt::Folder};
 pub use client::{NoAnswer, Rules};
 pub(crate) use cluster::{Cluster, Impossible, UnmetKey, unknown_partition};
 pub use cluster::{ClusterUnavailable, overview, rules};
-pub(crate) use submit::{asked_time, longest_of};
+pub(crate) use submit::{longest_of, requested_time};
 
 use worker::Worker;
 
@@ -62,7 +62,7 @@ enum SlurmRequest {
 /// Slurm, for a run. Dropping it ends the thread; jobs keep running, and their records stay.
 pub(crate) struct Slurm {
     settings: Option<Settings>,
-    asks: Option<Sender<SlurmRequest>>,
+    requests: Option<Sender<SlurmRequest>>,
     thread: Option<thread::JoinHandle<()>>,
     events: Option<UnboundedReceiver<Event>>,
     folders: BTreeMap<AttemptId, Folder>,
@@ -75,7 +75,7 @@ impl Slurm {
     pub(crate) fn new(settings: Settings) -> Slurm {
         Slurm {
             settings: Some(settings),
-            asks: None,
+            requests: None,
             thread: None,
             events: None,
             folders: BTreeMap::new(),
@@ -83,16 +83,16 @@ impl Slurm {
         }
     }
 
-    fn ask(&self, ask: SlurmRequest) {
+    fn send(&self, ask: SlurmRequest) {
         // If the thread is gone, the caller notices when it waits for events.
-        let _ = self.asks.as_ref().map(|asks| asks.send(ask));
+        let _ = self.requests.as_ref().map(|asks| asks.send(ask));
     }
 }
 
 impl Drop for Slurm {
     fn drop(&mut self) {
         // Settled jobs must be noted on disk before this process ends.
-        self.asks = None;
+        self.requests = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -109,10 +109,10 @@ impl Executor for Slurm {
             let begun = thread::Builder::new().name("slurm".into()).spawn(life);
             let begun = begun.map_err(ExecError::io("start", "the thread that talks to Slurm"))?;
             self.thread = Some(begun);
-            (self.asks, self.events) = (Some(asks), Some(events));
+            (self.requests, self.events) = (Some(asks), Some(events));
         }
         self.folders.extend(unit.iter().map(|work| (work.program.attempt, Folder::at(work.program.folder.clone()))));
-        self.ask(SlurmRequest::Start(unit));
+        self.send(SlurmRequest::Start(unit));
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl Executor for Slurm {
     }
 
     fn kill(&mut self, attempt: AttemptId, grace: Duration) {
-        self.ask(SlurmRequest::Kill { attempt, grace });
+        self.send(SlurmRequest::Kill { attempt, grace });
     }
 
     fn hurry(&mut self) {
@@ -134,7 +134,7 @@ impl Executor for Slurm {
 
     fn settled(&mut self, attempt: AttemptId) {
         self.folders.remove(&attempt);
-        self.ask(SlurmRequest::Settled { attempt });
+        self.send(SlurmRequest::Settled { attempt });
     }
 
     fn root(&self) -> Option<u32> {
@@ -176,7 +176,8 @@ pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<JobsLeft>> {
     let is_any = left.iter().any(|jobs| !jobs.is_empty());
     let rows = if is_any { client::Client::brief().queue() } else { Ok(Vec::new()) };
     let goes_on = |row: &&flow_slurm::Row| {
-        let is_over = matches!(flow_slurm::fate(row), flow_slurm::JobState::Ended(_) | flow_slurm::JobState::Never(_));
+        let is_over =
+            matches!(flow_slurm::job_state(row), flow_slurm::JobState::Ended(_) | flow_slurm::JobState::Never(_));
         // A job in clean-up has no running process.
         !is_over && row.state != "COMPLETING"
     };
@@ -187,7 +188,7 @@ pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<JobsLeft>> {
         living.entry((&row.key, row.id.task)).or_insert(row);
     }
     let waits = |row: &flow_slurm::Row| {
-        matches!(flow_slurm::fate(row), flow_slurm::JobState::Waiting | flow_slurm::JobState::Held)
+        matches!(flow_slurm::job_state(row), flow_slurm::JobState::Waiting | flow_slurm::JobState::Held)
     };
     let count = |intents: &Vec<Intent>| match &rows {
         _ if intents.is_empty() => Some(JobsLeft::default()),
@@ -243,11 +244,11 @@ pub(crate) fn end_unjoined(dir: &StoreDir, mut jobs: Vec<Intent>) -> Option<Stri
     };
     let wait: Vec<&Intent> = jobs.iter().filter(|job| !job.has_begun()).collect();
     wait.iter().for_each(|job| job.let_live());
-    stay(wait.len()).map(|stay| format!("Slurm does not answer: {error}; {stay}"))
+    queue_notice(wait.len()).map(|stay| format!("Slurm does not answer: {error}; {stay}"))
 }
 
 /// The notice that this many jobs stay in the queue, because they could not be cancelled.
-fn stay(jobs: usize) -> Option<String> {
+fn queue_notice(jobs: usize) -> Option<String> {
     match jobs {
         0 => None,
         1 => Some("a job stays in Slurm's queue: the next `flow run` follows it".to_owned()),

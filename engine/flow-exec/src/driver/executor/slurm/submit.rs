@@ -41,7 +41,7 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
         request.gpus = if shares_gpus { request.gpus.max(gpus) } else { request.gpus + gpus };
         request.cpus += cpus;
         memory = memory.zip(own).map(|(sum, own)| sum.saturating_add(own));
-        times.push(asked_time(slurm.time, timeout, longest));
+        times.push(requested_time(slurm.time, timeout, longest));
         request.exclusive |= exclusive == Exclusive::Machine;
         if comment.is_empty() {
             comment = format!("flow: {label} of {}", settings.workflow);
@@ -71,14 +71,14 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
         job.for_node = serde_json::to_vec(&for_node)?;
         if !job.intent.members.iter().any(|member| member.piped) {
             // Written while other starts are gathered, so that an array is submitted sooner.
-            tell_node(&mut job)?;
+            write_node_files(&mut job)?;
         }
     }
     Ok(Some(job))
 }
 
 /// The time that an attempt requests; none if its partition decides.
-pub(crate) fn asked_time(time: Option<Span>, timeout: Option<Span>, longest: Option<Duration>) -> Option<Duration> {
+pub(crate) fn requested_time(time: Option<Span>, timeout: Option<Span>, longest: Option<Duration>) -> Option<Duration> {
     let duration = |span: Span| Duration::from_micros(span.0);
     // With more than its partition allows, it would wait forever.
     let beyond = |timeout| duration(timeout).saturating_add(BEYOND).min(longest.unwrap_or(Duration::MAX));
@@ -92,7 +92,7 @@ pub(crate) fn longest_of(times: impl Iterator<Item = Option<Duration>>) -> Optio
 
 /// Writes the programs for a node. They may hold secrets, so this happens just before the job's record: the next run
 /// then finds and removes them, and `flow gc` removes what a kill in between leaves.
-fn tell_node(job: &mut BatchJob) -> io::Result<()> {
+fn write_node_files(job: &mut BatchJob) -> io::Result<()> {
     match std::mem::take(&mut job.for_node).as_slice() {
         // It exists since a first try, or an earlier run.
         [] => Ok(()),
@@ -108,7 +108,7 @@ pub(super) fn one(settings: &Settings, job: &mut BatchJob) -> io::Result<flow_sl
         let attempts: Vec<_> = job.intent.members.iter().map(|member| member.attempt).collect();
         job.intent.key = Intent::key(settings.dir.path(), &job.intent.run, &attempts);
     }
-    tell_node(job)?;
+    write_node_files(job)?;
     let folder = job.intent.folder();
     let script = folder.join("slurm.sh");
     fs::write(&script, flow_slurm::script(&text(&settings.flow)?, &text(folder)?))?;
@@ -135,7 +135,7 @@ pub(super) fn array(settings: &Settings, jobs: &mut [&mut BatchJob]) -> io::Resu
     for (number, job) in (0..).zip(jobs.iter_mut()) {
         (job.intent.key, job.intent.task) = (key.clone(), Some(Task { number, of: tasks }));
     }
-    jobs.iter_mut().try_for_each(|job| tell_node(job))?;
+    jobs.iter_mut().try_for_each(|job| write_node_files(job))?;
     intents::write_array(&settings.dir, jobs.iter().map(|job| &job.intent))?;
     before.iter().filter(|before| **before != key).for_each(|before| intents::remove(&settings.dir, &run, before));
     let (folder, script) = (text(&folder)?, text(&script)?);

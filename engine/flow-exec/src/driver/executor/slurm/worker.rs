@@ -45,7 +45,7 @@ const ANNOUNCE: Duration = Duration::from_secs(10);
 pub(super) struct Worker {
     settings: Settings,
     client: Client,
-    tell: UnboundedSender<Event>,
+    events: UnboundedSender<Event>,
     book: Book,
     limits: Option<Limits>,
     /// Limit of tasks in an array, after Slurm had no room for more.
@@ -64,7 +64,7 @@ pub(super) struct Worker {
     given_up: JobNames,
     /// The run must end.
     hurry: Arc<AtomicBool>,
-    said: BTreeSet<String>,
+    sent: BTreeSet<String>,
     /// Submitted jobs that no notice has named yet: the job's number and its tasks.
     unannounced: Vec<(u32, usize)>,
     announced_at: Option<Instant>,
@@ -78,7 +78,7 @@ impl Worker {
             client: Client::with(settings.environment.clone(), Arc::clone(&hurry), silence),
             book: Book::new(settings.dir.clone()),
             settings,
-            tell,
+            events: tell,
             limits: None,
             most: usize::MAX,
             came: None,
@@ -90,7 +90,7 @@ impl Worker {
             leaves: false,
             given_up: JobNames::new(),
             hurry,
-            said: BTreeSet::new(),
+            sent: BTreeSet::new(),
             unannounced: Vec::new(),
             announced_at: None,
         }
@@ -115,11 +115,11 @@ impl Worker {
             }
             if due(self.listened_at, LISTEN) {
                 self.listened_at = Some(clock::steady());
-                for first in self.book.rung() {
+                for first in self.book.woken() {
                     self.with(first, BatchJob::look);
                 }
             }
-            if self.book.is_any_asked_for() && due(self.polled_at, self.poll_every()) {
+            if self.book.is_any_submitted() && due(self.polled_at, self.poll_every()) {
                 if !self.leaves {
                     self.poll();
                 }
@@ -175,7 +175,7 @@ impl Worker {
         let attempts: Vec<AttemptId> = unit.iter().map(|work| work.program.attempt).collect();
         match submit::job(&self.settings, unit) {
             Ok(Some(mut job)) => {
-                self.tell_all(job.is_queued());
+                self.send_all(job.is_queued());
                 let (now, stage) = (clock::steady(), job.stage);
                 self.changed_at = now;
                 let first = self.book.add(job);
@@ -188,7 +188,7 @@ impl Worker {
             Ok(None) => {}
             Err(error) => attempts.into_iter().for_each(|attempt| {
                 let reason = StartFault::JobNotWritten { error: Box::new((&error).into()) }.into();
-                let _ = self.tell.send(Event::SpawnFailed { attempt, reason });
+                let _ = self.events.send(Event::SpawnFailed { attempt, reason });
             }),
         }
     }
@@ -210,24 +210,24 @@ impl Worker {
         if news.cancel {
             self.given_up.insert((job.intent.key.clone(), job.task()));
         }
-        self.tell_all(news.events);
+        self.send_all(news.events);
         if let Some((reason, text)) = news.stuck {
             // Shown once for a whole sweep.
-            self.say(reason, text);
+            self.notice(reason, text);
         }
         self.book.see(first);
     }
 
-    fn tell_all(&self, events: Vec<Event>) {
+    fn send_all(&self, events: Vec<Event>) {
         for event in events {
-            let _ = self.tell.send(event);
+            let _ = self.events.send(event);
         }
     }
 
     /// Sends a notice once.
-    fn say(&mut self, what: impl Into<String>, text: String) {
-        if self.said.insert(what.into()) {
-            let _ = self.tell.send(Event::Notice(text));
+    fn notice(&mut self, what: impl Into<String>, text: String) {
+        if self.sent.insert(what.into()) {
+            let _ = self.events.send(Event::Notice(text));
         }
     }
 
@@ -289,7 +289,7 @@ impl Worker {
 
     fn submitted(&mut self, which: &[AttemptId], id: JobId) {
         let events = self.book.submitted(which, id);
-        self.tell_all(events);
+        self.send_all(events);
         self.unannounced.push((id.job, which.len()));
         // There may be room again for larger arrays.
         self.most = if self.most > 1 || which.len() > 1 { self.most.saturating_mul(2) } else { 2 };
@@ -304,7 +304,7 @@ impl Worker {
         }
         self.announced_at = Some(clock::steady());
         let text = submitted_jobs(&std::mem::take(&mut self.unannounced));
-        let _ = self.tell.send(Event::Notice(text));
+        let _ = self.events.send(Event::Notice(text));
     }
 
     fn refused(&mut self, which: &[AttemptId], refused: SubmitRefusal) {
@@ -319,12 +319,12 @@ impl Worker {
             RefusalKind::Array => self.most = 1,
             RefusalKind::SubmitLimit if which.len() > 1 => self.most = which.len() / 2,
             RefusalKind::SubmitLimit => {
-                self.say("limit", format!("Slurm accepts no more of your jobs for now: {text}; the others wait"));
+                self.notice("limit", format!("Slurm accepts no more of your jobs for now: {text}; the others wait"));
                 self.hold = Some(clock::steady() + self.settings.poll.min(HOLD));
             }
             RefusalKind::Unreachable | RefusalKind::Unknown => {
                 self.book.put(which, Stage::Unsure { looks: 0 });
-                self.say("unsure", format!("Slurm did not confirm a job: {text}; flow will check its queue"));
+                self.notice("unsure", format!("Slurm did not confirm a job: {text}; flow will check its queue"));
                 self.hold = Some(clock::steady() + self.settings.poll.min(HOLD));
             }
         }
@@ -338,7 +338,7 @@ impl Worker {
             Err(_) if self.client.silent_since().is_some() => return,
             Err(error) => {
                 let text = format!("Slurm's queue cannot be read: {error}; its jobs continue, and flow asks again");
-                return self.say("unread", text);
+                return self.notice("unread", text);
             }
         };
         let mut by_name: BTreeMap<(&str, Option<u32>), Vec<&Row>> = BTreeMap::new();
@@ -402,7 +402,7 @@ impl Worker {
             && self.hurry.load(Ordering::Relaxed)
         {
             self.leaves = true;
-            let _ = self.tell.send(Event::Notice(format!("Slurm does not answer: {error}")));
+            let _ = self.events.send(Event::Notice(format!("Slurm does not answer: {error}")));
         }
         if self.leaves {
             self.leave();
@@ -413,11 +413,11 @@ impl Worker {
     fn leave(&mut self) {
         let now = clock::steady();
         let left = self.book.firsts(|job| job.to_cancel(now));
-        let Some(text) = super::stay(left.len()) else { return };
-        let _ = self.tell.send(Event::Notice(text));
+        let Some(text) = super::queue_notice(left.len()) else { return };
+        let _ = self.events.send(Event::Notice(text));
         for first in left {
             let events = self.book.leave(first);
-            self.tell_all(events);
+            self.send_all(events);
         }
     }
 }
@@ -441,7 +441,7 @@ fn due(last: Option<Instant>, every: Duration) -> bool {
 
 /// Among rows with the same name, prefers a running job, then the one that claimed the folder.
 fn best<'r>(rows: &[&'r Row]) -> Option<&'r Row> {
-    let rank = |row: &&&Row| match flow_slurm::fate(row) {
+    let rank = |row: &&&Row| match flow_slurm::job_state(row) {
         flow_slurm::JobState::Running | flow_slurm::JobState::Suspended => 3,
         flow_slurm::JobState::Ended(flow_slurm::JobResult::Failed(crate::node::CLAIMED)) => 0,
         flow_slurm::JobState::Ended(_) => 1,

@@ -63,7 +63,7 @@ pub(super) fn untold_pair(
     (a, b): (String, String),
 ) -> Option<Finding> {
     let (tested, mean) = (only_pair(ledger.table, column, rows)?, rows.first()?.1);
-    if tested.is_told(1) || column.show.reads_zero(mean) {
+    if tested.is_significant(1) || column.show.reads_zero(mean) {
         return None;
     }
     if let Some(same) = same_within(ledger, column, (a.clone(), b.clone())) {

@@ -11,26 +11,26 @@ use crate::driver::{
 pub(crate) struct AttemptOutput {
     pub(crate) attempt: AttemptId,
     pub(crate) listener: Listener,
-    pub(crate) news: News,
+    pub(crate) output: News,
 }
 
 /// Reads new output of programs. Slow if they have written much.
 pub(crate) fn listen(listeners: Vec<(AttemptId, Listener)>, now: f64) -> Vec<AttemptOutput> {
     let hear = |(attempt, mut listener): (AttemptId, Listener)| {
         let news = listener.listen(now);
-        AttemptOutput { attempt, listener, news }
+        AttemptOutput { attempt, listener, output: news }
     };
     listeners.into_iter().map(hear).collect()
 }
 
 /// Passes the output to journal and screen.
-pub(crate) fn tell(attempt: AttemptId, instance: InstanceId, news: News, listener: &Listener, out: &mut Outbox) {
+pub(crate) fn forward(attempt: AttemptId, instance: InstanceId, news: News, listener: &Listener, out: &mut Outbox) {
     if let Some((fraction, text)) = news.progress {
         out.updates.push(Update::Progress { attempt, fraction, text });
     }
     for (epoch, metrics) in news.epochs {
         let units = listener.reported.units(metrics.keys());
-        out.say(RunEvent::Epoch { attempt, epoch, metrics, units });
+        out.report(RunEvent::Epoch { attempt, epoch, metrics, units });
     }
     for text in news.notices {
         out.notice(Some(instance), text);

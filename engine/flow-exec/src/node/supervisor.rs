@@ -47,7 +47,7 @@ use crate::{
 };
 
 /// The argument that makes the binary a supervisor.
-pub(crate) const STAY_ARG: &str = "__stay";
+pub(crate) const SUPERVISOR_ARG: &str = "__stay";
 /// Interval of looks at logs and files, as in an engine next to the programs.
 const LOOK: Duration = Duration::from_millis(50);
 /// Interval of looks at the machine's ledger.
@@ -62,7 +62,7 @@ pub(crate) struct Hello {
     pub(crate) run: RunId,
     pub(crate) workflow: String,
     /// The GPUs that its programs may use.
-    pub(crate) cards: Vec<GpuFacts>,
+    pub(crate) gpus: Vec<GpuFacts>,
     /// The descriptors of the GPUs' open lock files.
     pub(crate) locks: Vec<Option<i32>>,
     /// The descriptor of the ledger's open file, and the run's slot in it.
@@ -95,7 +95,7 @@ pub(crate) struct AttemptStart {
     /// The fingerprint of the attempt, as the intent has it.
     pub(crate) fingerprint: Digest,
     /// Its GPUs.
-    pub(crate) cards: Vec<usize>,
+    pub(crate) gpus: Vec<usize>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) holds: MachineShare,
 }
@@ -112,7 +112,7 @@ pub(crate) enum DaemonEvent {
 ///
 /// # Errors
 /// A sentence: a requirement is missing.
-pub fn stay() -> Result<ExitCode, String> {
+pub fn supervise() -> Result<ExitCode, String> {
     let cannot = |e: io::Error| format!("flow cannot receive messages of the engine: {e}");
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(cannot)?);
     let mut line = String::new();
@@ -126,12 +126,12 @@ pub fn stay() -> Result<ExitCode, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("the event loop cannot be started: {e}"))?;
     runtime.block_on(async {
-        let mut stay = Daemon::new(hello, locks, life)?;
-        let mut welcome = serde_json::to_vec(&Welcome { keeper: stay.programs.keeper() }).unwrap_or_default();
+        let mut daemon = Daemon::new(hello, locks, life)?;
+        let mut welcome = serde_json::to_vec(&Welcome { keeper: daemon.programs.keeper() }).unwrap_or_default();
         welcome.push(b'\n');
         socket.write_all(&welcome).map_err(cannot)?;
-        stay.engine = Some(Channel::new(socket).map_err(cannot)?);
-        stay.run().await
+        daemon.engine = Some(Channel::new(socket).map_err(cannot)?);
+        daemon.run().await
     })
 }
 
@@ -190,7 +190,7 @@ impl Daemon {
         let keeper = Keeper::spawn_with(&exe, &record::of_run(run.path()), alive);
         let keeper = keeper.map_err(|e| format!("the supervisor cannot be started: {e}"))?;
         let engine = nix::unistd::getppid().as_raw().cast_unsigned();
-        let programs = Programs::new(keeper, &hello.cards, Some(engine))?;
+        let programs = Programs::new(keeper, &hello.gpus, Some(engine))?;
         Ok(Daemon {
             hello,
             programs,
@@ -247,8 +247,8 @@ impl Daemon {
     }
 
     fn begin(&mut self, begin: AttemptStart) {
-        let AttemptStart { start, unit, fingerprint, cards, timeout, holds } = begin;
-        let claim = Claims::lasting(&fingerprint);
+        let AttemptStart { start, unit, fingerprint, gpus: cards, timeout, holds } = begin;
+        let claim = Claims::detached_claim(&fingerprint);
         // If another process holds the claim, at worst no run can join this attempt.
         let claim = Some(claim).filter(|claim| matches!(self.claims.take(&[*claim]), Ok(None)));
         let bound = Bound::new(start.folder.join(flow_protocol::file::LOG));
@@ -292,7 +292,7 @@ impl Daemon {
         if self.engine.is_none() {
             self.hold();
             // No later run wants the results of those that were told to end.
-            let lost = |intent: &Intent| intent.here.is_some() && intent.standing(&self.dir) == OrphanState::Lost;
+            let lost = |intent: &Intent| intent.here.is_some() && intent.state(&self.dir) == OrphanState::Lost;
             intents::of(&self.run).iter().filter(|intent| lost(intent)).for_each(|intent| intent.remove(&self.dir));
         }
     }
@@ -325,7 +325,7 @@ impl Daemon {
         let (new, left): (Vec<Intent>, Vec<Intent>) = here.partition(|intent| intent.members.iter().all(is_new));
         new.iter().for_each(|intent| intent.remove(&self.dir));
         if !left.is_empty() {
-            self.dir.has_news();
+            self.dir.note_job_change();
         }
         if self.attempts.is_empty() {
             return;
@@ -386,7 +386,7 @@ impl Daemon {
             let all: Vec<AttemptId> = self.programs.running.keys().copied().collect();
             all.into_iter().for_each(|attempt| self.drop_it(attempt, grace));
         }
-        let asked = |(attempt, folder)| Some((attempt, NodeFiles::of(folder).asked_to_end()?));
+        let asked = |(attempt, folder)| Some((attempt, NodeFiles::of(folder).end_grace()?));
         let asked: Vec<_> = self.programs.folders().filter_map(asked).collect();
         asked.into_iter().for_each(|(attempt, grace)| self.programs.end(attempt, grace));
         self.end_in_time();
@@ -396,7 +396,7 @@ impl Daemon {
     fn drop_it(&mut self, attempt: AttemptId, grace: Duration) {
         if let Some(program) = self.programs.running.get(&attempt) {
             // If this fails, it ends anyway, and the result counts as its own.
-            let _ = NodeFiles::of(program.folder.path()).ask_to_end(grace);
+            let _ = NodeFiles::of(program.folder.path()).request_end(grace);
         }
         self.programs.end(attempt, grace);
     }

@@ -11,12 +11,12 @@ use flow_core::{
     AttemptId, GpuFacts, GpuId, Machine,
     measure::GpuSamples,
     reason::Occupant,
-    sched::{Capacity, CardHolders, GpuState},
+    sched::{Capacity, GpuHolders, GpuState},
 };
 
 use crate::{
     hardware::gpu_lock::{GpuLock, Refusal},
-    sampler::{CardStatus, GpuSampler, SampleRequest},
+    sampler::{GpuSampler, GpuStatus, SampleRequest},
 };
 
 /// Changes of memory use below this size are ignored.
@@ -36,18 +36,18 @@ pub(crate) struct RunGpus {
     held: Vec<Option<String>>,
     /// Whether another flow had a GPU when it was last asked for.
     beside: Vec<bool>,
-    standing: Vec<CardStatus>,
+    status: Vec<GpuStatus>,
     /// Pending checks: of GPUs on which nothing may start before, and of the GPUs of failed attempts.
     looking: Option<SampleRequest>,
     unsure: BTreeMap<AttemptId, SampleRequest>,
     /// GPUs that other flows have released and that were not checked since. They count as still held.
     given_back: BTreeSet<usize>,
     /// The states last reported to the scheduler.
-    told: Vec<GpuState>,
+    reported: Vec<GpuState>,
     /// GPU memory of running attempts, as last reported to the scheduler.
     used: BTreeMap<AttemptId, Vec<u64>>,
     /// Notices that were shown.
-    said: BTreeSet<String>,
+    shown: BTreeSet<String>,
 }
 
 impl RunGpus {
@@ -55,7 +55,7 @@ impl RunGpus {
         let facts = if machine.fake_gpus { Vec::new() } else { machine.gpus.clone() };
         let count = facts.len();
         RunGpus {
-            told: facts.iter().map(|gpu| GpuState { memory: gpu.memory, strangers: 0, alive: true }).collect(),
+            reported: facts.iter().map(|gpu| GpuState { memory: gpu.memory, strangers: 0, alive: true }).collect(),
             facts,
             capacity,
             sampler: None,
@@ -63,12 +63,12 @@ impl RunGpus {
             locks: Vec::new(),
             held: vec![None; count],
             beside: vec![false; count],
-            standing: vec![CardStatus { alive: true, ..CardStatus::default() }; count],
+            status: vec![GpuStatus { alive: true, ..GpuStatus::default() }; count],
             looking: None,
             unsure: BTreeMap::new(),
             given_back: BTreeSet::new(),
             used: BTreeMap::new(),
-            said: BTreeSet::new(),
+            shown: BTreeSet::new(),
         }
     }
 
@@ -89,7 +89,7 @@ impl RunGpus {
         let Some(sampler) = &self.sampler else { return say };
         sampler.watch(wanted);
         say.extend(sampler.trouble());
-        self.standing = sampler.standing();
+        self.status = sampler.statuses();
         if self.looking.take_if(|asked| sampler.is_over(asked)).is_some() {
             self.given_back.clear();
         }
@@ -117,12 +117,12 @@ impl RunGpus {
             if is_asked {
                 let unseen =
                     (0..self.facts.len()).filter(|card| self.given_back.contains(card) || self.is_unseen(*card));
-                self.looking = Some(sampler.ask(&unseen.collect::<Vec<_>>()));
+                self.looking = Some(sampler.request(&unseen.collect::<Vec<_>>()));
             }
         }
-        say.extend(self.news());
-        say.retain(|text| !self.said.contains(text));
-        self.said.extend(say.iter().cloned());
+        say.extend(self.notices());
+        say.retain(|text| !self.shown.contains(text));
+        self.shown.extend(say.iter().cloned());
         say
     }
 
@@ -154,21 +154,21 @@ impl RunGpus {
 
     /// The new capacity, if the scheduler has an old state of the GPUs.
     pub(crate) fn changed(&mut self) -> Option<Capacity> {
-        let state = |(card, ((gpu, standing), held)): (usize, ((&GpuFacts, &CardStatus), &Option<String>))| {
+        let state = |(card, ((gpu, standing), held)): (usize, ((&GpuFacts, &GpuStatus), &Option<String>))| {
             let memory = if standing.usable > 0 { standing.usable } else { gpu.memory };
             let is_taken = held.is_some() || standing.silent || self.is_unseen(card);
             let strangers = if is_taken { memory } else { standing.others.min(memory) };
             GpuState { memory, strangers, alive: standing.alive }
         };
-        let cards = self.facts.iter().zip(&self.standing).zip(&self.held).enumerate();
+        let cards = self.facts.iter().zip(&self.status).zip(&self.held).enumerate();
         let states: Vec<GpuState> = cards.map(state).collect();
         let alike = |(a, b): (&GpuState, &GpuState)| {
             a.alive == b.alive && a.memory == b.memory && a.strangers.abs_diff(b.strangers) <= NOISE
         };
-        if states.iter().zip(&self.told).all(alike) {
+        if states.iter().zip(&self.reported).all(alike) {
             return None;
         }
-        self.told.clone_from(&states);
+        self.reported.clone_from(&states);
         Some(Capacity { gpus: states, ..self.capacity.clone() })
     }
 
@@ -217,7 +217,7 @@ impl RunGpus {
     /// Requests a check of these GPUs, because an attempt failed and a lost GPU may be the cause.
     pub(crate) fn doubt(&mut self, attempt: AttemptId, cards: &[usize]) {
         if let Some(sampler) = self.sampler.as_ref().filter(|_| !cards.is_empty()) {
-            self.unsure.insert(attempt, sampler.ask(cards));
+            self.unsure.insert(attempt, sampler.request(cards));
         }
     }
 
@@ -233,8 +233,8 @@ impl RunGpus {
 
     /// The first of these GPUs that is known to be lost.
     pub(crate) fn lost(&mut self, cards: &[usize]) -> Option<&GpuFacts> {
-        self.standing = self.sampler.as_ref()?.standing();
-        let is_dead = |card: &&usize| self.standing.get(**card).is_some_and(|standing| !standing.alive);
+        self.status = self.sampler.as_ref()?.statuses();
+        let is_dead = |card: &&usize| self.status.get(**card).is_some_and(|standing| !standing.alive);
         self.facts.get(*cards.iter().find(is_dead)?)
     }
 
@@ -256,10 +256,10 @@ impl RunGpus {
         if self.given_back.contains(&card) {
             return Some(Occupant::Flow { holder: String::new() });
         }
-        if self.standing.get(card)?.silent {
+        if self.status.get(card)?.silent {
             return Some(Occupant::Silent);
         }
-        let strangers = &self.standing.get(card)?.strangers;
+        let strangers = &self.status.get(card)?.foreign;
         let first = strangers.iter().max_by_key(|stranger| stranger.memory)?;
         Some(Occupant::Processes { pid: first.pid, name: first.name.clone(), more: strangers.len() as u32 - 1 })
     }
@@ -270,10 +270,10 @@ impl RunGpus {
     }
 
     /// The holders of all GPUs; `ours` are those on which our steps run.
-    pub(crate) fn holders(&self, ours: BTreeSet<GpuId>) -> CardHolders {
+    pub(crate) fn holders(&self, ours: BTreeSet<GpuId>) -> GpuHolders {
         let theirs =
             self.held.iter().enumerate().filter(|(card, held)| held.is_some() || self.given_back.contains(card));
-        CardHolders { ours, theirs: theirs.map(|(card, _)| GpuId(card as u32)).collect() }
+        GpuHolders { ours, theirs: theirs.map(|(card, _)| GpuId(card as u32)).collect() }
     }
 
     /// True if the state of a GPU may change while a decision waits for it.
@@ -281,9 +281,9 @@ impl RunGpus {
         self.sampler.is_some()
     }
 
-    fn news(&self) -> Vec<String> {
+    fn notices(&self) -> Vec<String> {
         let mut news = Vec::new();
-        for (card, standing) in self.standing.iter().enumerate() {
+        for (card, standing) in self.status.iter().enumerate() {
             if !standing.alive {
                 news.push(format!("{} is lost; the run continues without it", self.name(card)));
             }
@@ -293,7 +293,7 @@ impl RunGpus {
             // Processes of other flows are not foreign: the ledger lists them.
             let flows = self.locks.get(card).and_then(Option::as_ref).is_some_and(|lock| !lock.is_held())
                 || self.is_unseen(card);
-            for stranger in standing.strangers.iter().filter(|_| !flows) {
+            for stranger in standing.foreign.iter().filter(|_| !flows) {
                 news.push(format!(
                     "the foreign process {} ({}) computes on {}",
                     stranger.pid,

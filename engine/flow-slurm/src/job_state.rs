@@ -55,7 +55,7 @@ pub enum JobResult {
 const COULD_NOT_BEGIN: u8 = 53;
 
 /// The state of a row's job.
-pub fn fate(row: &Row) -> JobState {
+pub fn job_state(row: &Row) -> JobState {
     match row.state.as_str() {
         "PENDING" => waiting(&row.reason),
         "REQUEUED" | "REQUEUE_FED" | "RESV_DEL_HOLD" | "POWER_UP_NODE" => JobState::Waiting,
@@ -96,7 +96,7 @@ fn waiting(reason: &str) -> JobState {
 
 /// Advice for a waiting job whose cause does not go away by itself.
 pub fn advice(row: &Row) -> Option<String> {
-    const SAID: &[(&str, &str)] = &[
+    const PHRASES: &[(&str, &str)] = &[
         ("JobHeldAdmin", "an administrator holds it and must release it"),
         ("JobHeldUser", "a user holds it: `scontrol release JOB` releases it"),
         ("requeued", "it is held: `scontrol release JOB` releases it"),
@@ -112,10 +112,10 @@ pub fn advice(row: &Row) -> Option<String> {
     const PARTITION: &str = "its partition starts no jobs until an administrator opens it; `sinfo` shows others, for \
         `slurm: {partition: …}`";
     const NODES: &str = "no suitable node accepts jobs now: `sinfo -R` shows why; another partition may have one";
-    if row.state != "PENDING" && !matches!(fate(row), JobState::Held) {
+    if row.state != "PENDING" && !matches!(job_state(row), JobState::Held) {
         return None;
     }
-    let said = SAID.iter().find(|(words, _)| row.reason.contains(words));
+    let said = PHRASES.iter().find(|(words, _)| row.reason.contains(words));
     said.map(|(_, advice)| advice.replace("JOB", &row.id.to_string()))
 }
 
@@ -131,8 +131,8 @@ fn failed(row: &Row) -> JobResult {
 }
 
 /// The cause that Slurm wrote into the log of a job that it ended, if it is more precise than the state.
-pub fn told_in_log(log: &str) -> Option<JobResult> {
-    const SAID: &[(&str, JobResult)] = &[
+pub fn result_in_log(log: &str) -> Option<JobResult> {
+    const PHRASES: &[(&str, JobResult)] = &[
         ("exceeded memory limit", JobResult::Memory),
         ("Exceeded job memory limit", JobResult::Memory),
         ("oom-kill event", JobResult::Memory),
@@ -143,7 +143,7 @@ pub fn told_in_log(log: &str) -> Option<JobResult> {
     ];
     // Of memory it is told beside other things, and is the cause of them.
     let lines = || log.lines().filter(|line| line.starts_with("slurmstepd") && line.contains(": error:"));
-    SAID.iter().find(|(words, _)| lines().any(|line| line.contains(words))).map(|&(_, end)| end)
+    PHRASES.iter().find(|(words, _)| lines().any(|line| line.contains(words))).map(|&(_, end)| end)
 }
 
 #[cfg(test)]
@@ -152,7 +152,7 @@ mod tests {
     use crate::parse_queue;
 
     fn of(line: &str) -> JobState {
-        fate(&parse_queue(&format!("1|flow-a|{line}\n")).unwrap()[0])
+        job_state(&parse_queue(&format!("1|flow-a|{line}\n")).unwrap()[0])
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
             assert_eq!(of(line), *expected, "{line}");
         }
         let accounted = crate::parse_accounting("1|flow-low|PREEMPTED|0:0|node1\n").unwrap();
-        assert_eq!(fate(&accounted[0]), JobState::Ended(JobResult::Preempted));
+        assert_eq!(job_state(&accounted[0]), JobState::Ended(JobResult::Preempted));
     }
 
     #[test]
@@ -295,23 +295,23 @@ mod tests {
             slurmstepd-node1: error: StepId=20.batch exceeded memory limit (215388160 > 20971520), being killed\n\
             slurmstepd-node1: error: *** JOB 20 ON node1 CANCELLED AT 2026-11-22T20:14:10 ***\n\
             slurmstepd-node1: error: Exceeded job memory limit\n";
-        assert_eq!(told_in_log(memory), Some(JobResult::Memory));
+        assert_eq!(result_in_log(memory), Some(JobResult::Memory));
         let time =
             "slurmstepd-node1: error: *** JOB 18 ON node1 CANCELLED AT 2026-11-22T20:15:19 DUE TO TIME LIMIT ***\n";
-        assert_eq!(told_in_log(time), Some(JobResult::TimeLimit));
+        assert_eq!(result_in_log(time), Some(JobResult::TimeLimit));
         let node = "slurmstepd-node2: error: *** JOB 41 ON node2 CANCELLED AT 2026-11-22T20:17:15 DUE TO NODE FAILURE, \
             SEE SLURMCTLD LOG FOR DETAILS ***\n";
-        assert_eq!(told_in_log(node), Some(JobResult::NodeLost));
+        assert_eq!(result_in_log(node), Some(JobResult::NodeLost));
         let cancelled = "slurmstepd-node1: error: *** JOB 22 ON node1 CANCELLED AT 2026-11-22T20:14:13 ***\n";
-        assert_eq!(told_in_log(cancelled), None);
+        assert_eq!(result_in_log(cancelled), None);
         // As slurmstepd 24.11.5 wrote it.
         let preempted =
             "slurmstepd-node1: error: *** JOB 6 ON node1 CANCELLED AT 2026-11-25T14:13:38 DUE TO PREEMPTION ***\n";
-        assert_eq!(told_in_log(preempted), Some(JobResult::Preempted));
+        assert_eq!(result_in_log(preempted), Some(JobResult::Preempted));
         // The manual of 24.11 has this; a program that says the same is not believed.
         let cgroup = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks have been \
             OOM Killed.\n";
-        assert_eq!(told_in_log(cgroup), Some(JobResult::Memory));
-        assert_eq!(told_in_log("error: exceeded memory limit\n"), None);
+        assert_eq!(result_in_log(cgroup), Some(JobResult::Memory));
+        assert_eq!(result_in_log("error: exceeded memory limit\n"), None);
     }
 }

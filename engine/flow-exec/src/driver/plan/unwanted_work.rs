@@ -9,7 +9,7 @@ use flow_core::{
 use flow_store::StoreDir;
 
 use super::Knowledge;
-use crate::driver::{recover::left, session::Session};
+use crate::driver::{recover::follow, session::Session};
 
 /// Attempts or jobs of a killed run that the next run ends.
 pub struct UnwantedWork {
@@ -24,7 +24,7 @@ pub struct UnwantedWork {
 /// What a run with this plan would end. Nothing while another run is active, because that run may need it.
 pub fn unwanted(session: &Session, knowledge: &Knowledge, plan: &Plan) -> Vec<UnwantedWork> {
     let Some(dir) = knowledge.dir() else { return Vec::new() };
-    let intents = left::of_file(dir, &session.workspace.name(&session.workspace.file));
+    let intents = follow::of_file(dir, &session.workspace.name(&session.workspace.file));
     if intents.is_empty() || dir.living().is_ok_and(|living| living.iter().any(|one| one.run.is_some())) {
         return Vec::new();
     }
@@ -39,7 +39,7 @@ pub fn unwanted(session: &Session, knowledge: &Knowledge, plan: &Plan) -> Vec<Un
         None => !known.contains(label),
     };
     let mut found: BTreeMap<(RunId, bool), Vec<String>> = BTreeMap::new();
-    for intent in intents.into_iter().filter(|intent| left::is_running(dir, intent)) {
+    for intent in intents.into_iter().filter(|intent| follow::is_running(dir, intent)) {
         if intent.members.iter().any(|member| is_ended(&intent.run, &member.label)) {
             let labels = found.entry((intent.run, intent.here.is_none())).or_default();
             labels.extend(intent.members.into_iter().map(|member| member.label));

@@ -2,13 +2,13 @@
 //! is about.
 
 use super::curve::RowFacts;
-use super::held::topic;
+use super::reproduction::topic;
 use super::{Course, Finding, ScopedFinding, SectionFigures};
 use crate::bounds::{BACK, SAME, SAME_SHARE};
 use crate::table::{Column, Content, Curve};
 
 /// Columns that describe the measuring itself or the machine.
-const NOT_ASKED: [&str; 6] = ["foreign_cpu", "sampler_cpu", "cpu_saturated", "gpu_shared", "gpus", "cpus"];
+const SIDE_COLUMNS: [&str; 6] = ["foreign_cpu", "sampler_cpu", "cpu_saturated", "gpu_shared", "gpus", "cpus"];
 
 /// A sentence for each column of each curve that neither `found` nor an analysis covers.
 pub(crate) fn goes(ledger: &SectionFigures<'_>, besides: &RowFacts<'_>, found: &[ScopedFinding]) -> Vec<ScopedFinding> {
@@ -31,7 +31,7 @@ pub(crate) fn goes(ledger: &SectionFigures<'_>, besides: &RowFacts<'_>, found: &
             let shared =
                 |row: &usize| table.body[*row].cells[at].of.iter().any(|label| besides.shared.contains(label.as_str()));
             let disturbed = (column.is_time() || name.starts_with("gpu_")) && curve.rows.iter().any(shared);
-            if NOT_ASKED.contains(&name) || analysed || disturbed || found.iter().any(told) {
+            if SIDE_COLUMNS.contains(&name) || analysed || disturbed || found.iter().any(told) {
                 continue;
             }
             let finding = along(ledger, &curve, axis, at);

@@ -4,7 +4,7 @@
 use std::cell::OnceCell;
 
 /// The value is derived again when the number of observations has grown by one in this many.
-const ANEW: usize = 16;
+const REFIT_SHARE: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct LazyValue<T> {
@@ -21,7 +21,7 @@ impl<T> Default for LazyValue<T> {
 }
 
 impl<T> LazyValue<T> {
-    /// The value. It used all of a few observations, and all of many except at most one in [`ANEW`].
+    /// The value. It used all of a few observations, and all of many except at most one in [`REFIT_SHARE`].
     pub(super) fn get(&self, make: impl FnOnce() -> T) -> &T {
         &self.made.get_or_init(|| (self.there, make())).1
     }
@@ -46,7 +46,7 @@ impl<T> LazyValue<T> {
 
     pub(super) fn one_more(&mut self) {
         self.there += 1;
-        if self.made.get().is_some_and(|(of, _)| (self.there - of) * ANEW >= *of) {
+        if self.made.get().is_some_and(|(of, _)| (self.there - of) * REFIT_SHARE >= *of) {
             self.made.take();
         }
     }
@@ -68,7 +68,7 @@ mod tests {
                 looked_at.set(looked_at.get() + there);
                 there
             });
-            assert!(of == there || there > ANEW && (there - of) * ANEW < of, "{of} of {there}");
+            assert!(of == there || there > REFIT_SHARE && (there - of) * REFIT_SHARE < of, "{of} of {there}");
         }
         assert!(looked_at.get() < 20 * MANY, "{} observations were looked at for {MANY}", looked_at.get());
     }

@@ -15,9 +15,9 @@ fn read(
     let (mut printed, mut reported) = (EpochPosition::default(), ReportedNumbers::of(Some(&metrics)));
     let (last, earlier) = parts.split_last().unwrap();
     let earlier: String = earlier.iter().map(|part| format!("{part}\n{PART_ENDS}\n")).collect();
-    printed.goes_on_from(&metrics.stdout, earlier.as_bytes(), &mut reported);
+    printed.resume_from(&metrics.stdout, earlier.as_bytes(), &mut reported);
     for (line, n) in split_lines(last.as_bytes()).into_iter().zip(1..) {
-        printed.hear(&metrics.stdout, [line].into_iter(), f64::from(n), &mut reported);
+        printed.read_lines(&metrics.stdout, [line].into_iter(), f64::from(n), &mut reported);
     }
     let problem = read_numbers(&metrics, &printed, &mut NoFiles, true, |name| name, &mut reported);
     let gathered = gather(&reported, 0.0, 9.0, None);
@@ -193,7 +193,7 @@ fn the_time_before_the_first_line_is_no_time_of_an_epoch() {
     let (mut printed, mut reported) = (EpochPosition::default(), ReportedNumbers::default());
     printed.begins(1.0);
     printed.is_released(3.0);
-    printed.hear(&[Pattern::new(loss).unwrap()], [&b"epoch 1 loss 3"[..]].into_iter(), 5.0, &mut reported);
+    printed.read_lines(&[Pattern::new(loss).unwrap()], [&b"epoch 1 loss 3"[..]].into_iter(), 5.0, &mut reported);
     assert_eq!(gather(&reported, 1.0, 9.0, None).metrics["epoch_time"].value, 2.0);
 }
 

@@ -37,7 +37,7 @@ pub fn is_busy(said: &str) -> bool {
 const ANSWER: &str = "Batch job submission failed: ";
 
 /// Parts of Slurm's messages and their meaning. The first match counts.
-const SAID: &[(&str, RefusalKind)] = &[
+const PHRASES: &[(&str, RefusalKind)] = &[
     ("SubmitJob", RefusalKind::SubmitLimit),
     ("temporarily unable to accept job", RefusalKind::SubmitLimit),
     ("PerJob", RefusalKind::Impossible),
@@ -87,7 +87,7 @@ const SAID: &[(&str, RefusalKind)] = &[
 /// Makes sense of what `sbatch` printed on standard error, with its exit code; none where it was ended because it took too
 /// long.
 pub fn refused(stderr: &str, code: Option<i32>) -> SubmitRefusal {
-    let said = SAID.iter().find(|(words, _)| stderr.contains(words)).map(|&(_, why)| why);
+    let said = PHRASES.iter().find(|(words, _)| stderr.contains(words)).map(|&(_, why)| why);
     let why = match said {
         Some(why) => why,
         None if code.is_none() => RefusalKind::Unreachable,

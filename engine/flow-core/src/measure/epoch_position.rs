@@ -57,14 +57,14 @@ impl EpochPosition {
 
     /// It resumes from a checkpoint of attempts that printed this. Their values count for the epochs that are not
     /// repeated. Their times do not matter here, because times belong to the attempt that measured them.
-    pub fn goes_on_from(&mut self, patterns: &[Pattern], earlier: &[u8], reported: &mut ReportedNumbers) {
+    pub fn resume_from(&mut self, patterns: &[Pattern], earlier: &[u8], reported: &mut ReportedNumbers) {
         let lines = split_lines(earlier);
         for attempt in lines.split(|line| *line == PART_ENDS.as_bytes()) {
             let (mut printed, mut told) = (EpochPosition::default(), ReportedNumbers::default());
-            printed.hear(patterns, attempt.iter().copied(), 0.0, &mut told);
+            printed.read_lines(patterns, attempt.iter().copied(), 0.0, &mut told);
             self.found.append(&mut printed.found);
             reported.unread.join(std::mem::take(&mut told.unread));
-            reported.goes_on_from(told);
+            reported.resume_from(told);
         }
     }
 
@@ -81,7 +81,7 @@ impl EpochPosition {
 
     /// Reads the lines of one look, at `now`, without the final `\n`; a final `\r` is kept. Returns the epochs that
     /// ended with them.
-    pub fn hear<'a>(
+    pub fn read_lines<'a>(
         &mut self,
         patterns: &[Pattern],
         lines: impl Iterator<Item = &'a [u8]>,
@@ -240,7 +240,7 @@ impl EpochPosition {
     }
 }
 
-/// Splits a log into the lines that [`EpochPosition::hear`] reads.
+/// Splits a log into the lines that [`EpochPosition::read_lines`] reads.
 fn split_lines(log: &[u8]) -> Vec<&[u8]> {
     let lines = log.split_inclusive(|byte| LINE_ENDS.contains(byte));
     lines.map(|line| line.strip_suffix(b"\n").unwrap_or(line)).filter(|line| is_read(line)).collect()

@@ -77,7 +77,7 @@ fn without_values<T: Texts + Serialize>(mut reason: T) -> Value {
 /// whether they differ.
 pub(crate) struct SimilarReasons<T> {
     pub(crate) of: T,
-    said: String,
+    words: String,
     pub(crate) count: usize,
     differ: bool,
 }
@@ -85,7 +85,7 @@ pub(crate) struct SimilarReasons<T> {
 impl<T> SimilarReasons<T> {
     /// The reason, noting that others have other values.
     pub(crate) fn words(&self) -> String {
-        self.put(&self.said)
+        self.put(&self.words)
     }
 
     /// The same with the reason in these words.
@@ -104,7 +104,7 @@ pub(crate) fn alike<T>(reasons: impl Iterator<Item = (T, InstanceReason)>) -> Ve
         let (count, differ) = (reasons.values().map(|(_, count)| count).sum(), reasons.len() > 1);
         // The first of equally frequent ones.
         let (said, (of, _)) = reasons.into_iter().rev().max_by_key(|(_, (_, count))| *count)?;
-        Some(SimilarReasons { of, said, count, differ })
+        Some(SimilarReasons { of, words: said, count, differ })
     });
     alike.collect()
 }

@@ -29,7 +29,7 @@ use crate::{
         cancel::Cancel,
         decide::decisions,
         plan::forecast::EarlierObservations,
-        recover::left,
+        recover::follow,
         request::RunOptions,
         session::Session,
         updates::Update,
@@ -61,7 +61,8 @@ impl ActiveRun {
         observe: &mut dyn FnMut(Update),
     ) -> Result<ActiveRun, ExecError> {
         let OpenedRun { session, wanted, force, policy, policy_name, secrets, store, run, ahead, .. } = opened;
-        let PreparedRun { left, strays, stood, taken, observed, work, mut journal, environments: in_use } = prepared;
+        let PreparedRun { left, strays, previous: stood, taken, observed, work, mut journal, environments: in_use } =
+            prepared;
         let CapturedPlan { inputs, captures, plan, reused, notices } = taken;
         let claimed = RunClaims::nothing(store.dir(), &run)?;
         let started_at = clock::unix_millis();
@@ -104,7 +105,7 @@ impl ActiveRun {
             captures,
             known: RunResults::of_nothing(session.expansion.instances.len()),
             claimed,
-            stood,
+            previous: stood,
             tellers: session.tellers(),
             secrets,
             environments: Environments::new(store.dir().path(), environment.inherited()),
@@ -113,7 +114,7 @@ impl ActiveRun {
             revision,
             exe: start::exe()?,
             left,
-            outlives: options.detached,
+            detached: options.detached,
             leaves_jobs: options.detached && session.expansion.has_batch(),
             highest_priority: highest_priority(&session.expansion.instances),
             activity: opened.activity,
@@ -156,7 +157,7 @@ fn end_useless(
     let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
     let mut useless = context.left.end_unknown(&context.file(), |label| labels.contains(label), followed);
     useless.extend(decisions::end_reused(context, reused.keys()));
-    if let Some(text) = left::notice(&useless) {
+    if let Some(text) = follow::notice(&useless) {
         let line = JournalLine { at: clock::unix_millis(), event: RunEvent::Notice { instance: None, text } };
         journal.append(std::slice::from_ref(&line))?;
         observe(Update::Event(line));

@@ -12,7 +12,7 @@ use crate::{
     driver::{
         attempts::{
             collect::{self, Builtin, Collect, CollectedAttempt},
-            hearing::{self, AttemptOutput},
+            output::{self, AttemptOutput},
         },
         begin::{
             context::RunContext,
@@ -257,7 +257,7 @@ impl BackgroundJobs {
         if !listeners.is_empty() {
             self.listening = true;
             let now = clock::unix_seconds();
-            self.spawn(move |_| JobAnswer::Heard(hearing::listen(listeners, now)));
+            self.spawn(move |_| JobAnswer::Heard(output::listen(listeners, now)));
         }
     }
 

@@ -22,7 +22,7 @@ pub(crate) fn all(dir: &StoreDir) -> Vec<Intent> {
     let intents = own.inspect(intents::forget_unfinished).flat_map(|run| intents::of(&run));
     intents
         .filter(|intent| {
-            let lost = intent.here.is_some() && intent.standing(dir) == OrphanState::Lost;
+            let lost = intent.here.is_some() && intent.state(dir) == OrphanState::Lost;
             if lost {
                 intent.remove(dir);
             }
@@ -83,7 +83,7 @@ pub(crate) fn to_follow(dir: &StoreDir, left: &[Intent]) -> BTreeMap<Digest, Att
 
 pub(crate) fn is_followed(dir: &StoreDir, intent: &Intent) -> bool {
     match intent.here {
-        Some(_) => intent.standing(dir) == OrphanState::Sound,
+        Some(_) => intent.state(dir) == OrphanState::Sound,
         None => intent.members.iter().all(|member| member.folder.is_dir()) && !intent.is_marked(),
     }
 }
@@ -118,9 +118,8 @@ pub fn going_on(dir: &StoreDir, run: &RunDir) -> Vec<String> {
     if run.lives().is_some() {
         return Vec::new();
     }
-    let going = intents::of(run)
-        .into_iter()
-        .filter(|intent| intent.here.is_some() && intent.standing(dir) != OrphanState::Lost);
+    let going =
+        intents::of(run).into_iter().filter(|intent| intent.here.is_some() && intent.state(dir) != OrphanState::Lost);
     let members = going.flat_map(|intent| intent.members);
     let members = members.filter(|member| NodeFiles::of(&member.folder).read_ended().is_none());
     // In the order in which they started.
@@ -150,7 +149,7 @@ pub fn ended_since(dir: &StoreDir, run: &RunDir) -> Vec<String> {
         return Vec::new();
     }
     let is_taken = |intent: &Intent| match intent.here {
-        Some(_) => intent.standing(dir) == OrphanState::Sound,
+        Some(_) => intent.state(dir) == OrphanState::Sound,
         None => !intent.is_marked(),
     };
     let members = intents::of(run).into_iter().filter(is_taken).flat_map(|intent| intent.members);

@@ -18,7 +18,7 @@ use crate::{
 const NOISE: u64 = 16 << 20;
 
 /// A GPU, and the result of the last look.
-pub(super) struct OneCard<'a> {
+pub(super) struct OneGpu<'a> {
     library: &'a Library,
     facts: GpuFacts,
     /// Requested again after the GPU was lost.
@@ -51,9 +51,9 @@ pub(super) struct CardScan {
     shares: Option<Vec<(Owner, f64)>>,
 }
 
-impl<'a> OneCard<'a> {
-    pub(super) fn new(library: &'a Library, facts: &GpuFacts) -> OneCard<'a> {
-        OneCard {
+impl<'a> OneGpu<'a> {
+    pub(super) fn new(library: &'a Library, facts: &GpuFacts) -> OneGpu<'a> {
+        OneGpu {
             library,
             facts: facts.clone(),
             handle: None,
@@ -85,14 +85,14 @@ impl<'a> OneCard<'a> {
     ) -> Option<CardScan> {
         let handle = match self.handle.take() {
             Some(handle) => handle,
-            None => self.library.card(self.facts.index).ok()?,
+            None => self.library.gpu(self.facts.index).ok()?,
         };
-        let found = self.ask(&handle, owners, keeper, held, slowly)?;
+        let found = self.query(&handle, owners, keeper, held, slowly)?;
         self.handle = Some(handle);
         Some(found)
     }
 
-    fn ask(
+    fn query(
         &mut self,
         handle: &Handle<'_>,
         owners: &mut Owners,
@@ -164,7 +164,7 @@ impl<'a> OneCard<'a> {
 
 impl CardScan {
     /// Foreign compute processes. Ids that are unknown here are included only if none of them can be ours.
-    pub(super) fn strangers(&self, known: bool) -> Vec<ForeignProcess> {
+    pub(super) fn foreign(&self, known: bool) -> Vec<ForeignProcess> {
         let unseen = if known { &[][..] } else { &self.unseen[..] };
         self.foreign.iter().chain(unseen).cloned().collect()
     }
@@ -173,7 +173,7 @@ impl CardScan {
 /// An attempt's use of a GPU.
 #[derive(Debug)]
 pub(super) struct Holder {
-    pub(super) card: usize,
+    pub(super) gpu: usize,
     before: Option<PriorState>,
 }
 
@@ -186,7 +186,7 @@ struct PriorState {
 
 impl Holder {
     pub(super) fn new(card: usize) -> Holder {
-        Holder { card, before: None }
+        Holder { gpu: card, before: None }
     }
 
     /// True if there was a look at the GPU since the attempt holds it.
@@ -226,7 +226,7 @@ impl Holder {
             joules: found.look.joules,
             pcie: found.look.pcie,
             shared: found.shares.as_ref().map(of_others),
-            strangers: strangers.cloned().collect(),
+            foreign: strangers.cloned().collect(),
         }
     }
 }
@@ -273,7 +273,7 @@ mod tests {
             let mut hold = Holder::new(0);
             hold.part(AttemptId(1), &found(100, None, &[], &[8], false), known);
             let seen = hold.part(AttemptId(1), &found_now, known);
-            let pids: Vec<u32> = seen.strangers.iter().map(|stranger| stranger.pid).collect();
+            let pids: Vec<u32> = seen.foreign.iter().map(|stranger| stranger.pid).collect();
             assert_eq!((seen.memory / MIB, seen.unverified, &*pids), (memory, unverified, strangers), "{name}");
         }
     }

@@ -40,7 +40,7 @@ pub(crate) fn held(section: &Section, words: &Words, lang: &str) -> Option<Title
     let show = slowdowns(&section.together);
     for (then, now) in section.together.iter().filter_map(|now| Some((now.earlier.as_deref()?, now))) {
         let said = |group: &GroupVerdict| judged(group, &show, words, lang);
-        grid.rows.push(vec![said(then), said(now), holds(stands(then, now))]);
+        grid.rows.push(vec![said(then), said(now), holds(compare_verdicts(then, now))]);
     }
     if grid.rows.is_empty() {
         return None;
@@ -63,7 +63,7 @@ pub(super) fn holds_key(holds: Reproduction) -> &'static str {
 }
 
 /// Whether the current verdict is the earlier one.
-pub(super) fn stands(then: &GroupVerdict, now: &GroupVerdict) -> Reproduction {
+pub(super) fn compare_verdicts(then: &GroupVerdict, now: &GroupVerdict) -> Reproduction {
     match now.verdict.call().filter(|_| !now.verdict.is_undecided()) {
         None => Reproduction::Open,
         call if call == then.verdict.call() => Reproduction::Yes,

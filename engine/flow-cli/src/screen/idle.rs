@@ -1,7 +1,7 @@
 //! Prints what the run waits for if nothing runs for a while. On a terminal the bars show it; a
 //! pipe would show nothing.
 
-use super::lines::said;
+use super::lines::event_text;
 use super::view::View;
 use crate::output::NOTE;
 
@@ -15,12 +15,12 @@ const AGAIN: u64 = 60_000;
 pub(crate) struct IdleNotice {
     since: Option<u64>,
     seen: bool,
-    told: Option<(String, u64)>,
+    shown: Option<(String, u64)>,
 }
 
 impl IdleNotice {
     /// The line, at most once per period without a running step and once per reason in a while.
-    pub(crate) fn tells(&mut self, view: &View) -> Option<String> {
+    pub(crate) fn line(&mut self, view: &View) -> Option<String> {
         let waiting = view.waiting.first().filter(|_| view.running().next().is_none());
         let Some((label, reason)) = waiting else {
             (self.since, self.seen) = (None, false);
@@ -32,10 +32,10 @@ impl IdleNotice {
         }
         self.seen = true;
         let is_known = |(of, at): &(String, u64)| of == reason && view.now.saturating_sub(*at) < AGAIN;
-        if self.told.as_ref().is_some_and(is_known) {
+        if self.shown.as_ref().is_some_and(is_known) {
             return None;
         }
-        self.told = Some((reason.clone(), view.now));
-        Some(said(view, view.now, NOTE, "waits", &format!("{label}: {reason}")))
+        self.shown = Some((reason.clone(), view.now));
+        Some(event_text(view, view.now, NOTE, "waits", &format!("{label}: {reason}")))
     }
 }

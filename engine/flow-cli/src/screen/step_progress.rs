@@ -27,7 +27,7 @@ pub(crate) struct StepProgress {
     /// Notes by step, without their numbers: a note that many instances share is shown for the
     /// first.
     notes: BTreeSet<(String, String)>,
-    told_at: u64,
+    shown_at: u64,
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ struct StepCounts {
 
 impl StepProgress {
     /// Whether an event has a line of its own. The view has already applied it.
-    pub(crate) fn tells(&mut self, view: &View, line: &JournalLine) -> bool {
+    pub(crate) fn shows(&mut self, view: &View, line: &JournalLine) -> bool {
         let many =
             |crowds: &StepProgress, id: &InstanceId| crowds.of(view, *id).is_some_and(|crowd| crowd.total >= MANY);
         match &line.event {
@@ -58,7 +58,7 @@ impl StepProgress {
             RunEvent::Started { instance, .. } => !many(self, instance),
             RunEvent::Recorded { read_again: true, .. } if !is_trouble(line) => false,
             RunEvent::Recorded { instance, .. } if !is_trouble(line) => {
-                !many(self, instance) || line.at.saturating_sub(self.told_at) >= SILENCE
+                !many(self, instance) || line.at.saturating_sub(self.shown_at) >= SILENCE
             }
             RunEvent::Notice { instance: Some(instance), text } => {
                 let step = view.instances.get(instance).map(|shown| shown.step.clone()).unwrap_or_default();
@@ -74,8 +74,8 @@ impl StepProgress {
     }
 
     /// Something was shown at that time.
-    pub(crate) fn told(&mut self, at: u64) {
-        self.told_at = at;
+    pub(crate) fn note_shown(&mut self, at: u64) {
+        self.shown_at = at;
     }
 
     /// The line of a step whose last instance settled, unless its instances had lines.
@@ -184,6 +184,6 @@ impl Counts {
         let counts: Vec<String> =
             counts.filter(|(n, _)| *n > 0).map(|(n, how)| format!("{} {how}", words::thousands(n))).collect();
         let how = if counts.len() > 1 { format!(": {}", counts.join(", ")) } else { String::new() };
-        super::lines::said(view, at, style, verb, &format!("{what}{how}"))
+        super::lines::event_text(view, at, style, verb, &format!("{what}{how}"))
     }
 }
