@@ -893,6 +893,7 @@ fault-runs-already = 第 { $attempt } 次执行已在运行
 fault-too-many-attempts = 一次运行最多 { $most } 次执行；请重新运行以继续
 fault-no-log = 无法写入 { $path }：{ $error }
 fault-keeper-killed = 其监护进程被终止，步骤随之终止
+fault-told-to-end = 本次运行之外的操作要求它提前结束
 fault-job-not-written = 其作业所需的内容无法写入：{ $error }
 fault-not-written-down = 没有它的记录
 fault-driver-silent = NVIDIA 驱动在 { $seconds } 秒内没有响应，flow 将不使用 GPU；可能有显卡故障，请查看 `nvidia-smi` 是否响应

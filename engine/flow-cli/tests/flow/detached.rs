@@ -229,17 +229,31 @@ fn what_a_killed_run_left_is_cancelled() {
     nobody_is_left(&space);
 }
 
+/// A step that writes half of its output and exits with 0 if it is told to end, and all of it if `second` exists. The
+/// next step reads the output.
+fn ends_early(space: &TestSpace, second: &str, on_term: &str) {
+    let script = format!(
+        "\
+echo 1 >> $HOME/began
+if [ -e $HOME/{second} ]; then echo all > out.txt; exit; fi
+trap 'touch $HOME/told; {on_term}echo half > out.txt; exit 0' TERM
+while :; do sleep 0.05; done
+"
+    );
+    let workflow = "\
+flow: 1
+name: w
+steps:
+  a: {run: sh work.sh, inputs: [work.sh], outputs: [out.txt]}
+  b: {run: 'cat ${{ steps.a.out }} > $HOME/read'}
+";
+    space.write("work.sh", &script).write("w.yaml", workflow);
+}
+
 #[test]
 fn what_was_told_to_end_before_its_run_was_killed_has_no_result() {
     let space = space();
-    let script = "\
-echo 1 >> $HOME/began
-if [ -e $HOME/on ]; then echo all > out.txt; exit; fi
-trap 'touch $HOME/told; sleep 1; echo half > out.txt; exit 0' TERM
-while :; do sleep 0.05; done
-";
-    let steps = "  a: {run: sh work.sh, inputs: [work.sh], outputs: [out.txt]}\n  b: {run: 'cat ${{ steps.a.out }} > $HOME/read'}\n";
-    space.write("work.sh", script).write("w.yaml", &format!("flow: 1\nname: w\nsteps:\n{steps}"));
+    ends_early(&space, "on", "sleep 1; ");
     let pid = detach(&space, &[]);
     until("it runs", || space.path("began").exists());
     let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
@@ -255,14 +269,7 @@ while :; do sleep 0.05; done
 #[test]
 fn what_others_cancel_while_it_is_followed_is_done_again() {
     let space = space();
-    let script = "\
-echo 1 >> $HOME/began
-if [ -e $HOME/told ]; then echo all > out.txt; exit; fi
-trap 'touch $HOME/told; echo half > out.txt; exit 0' TERM
-while :; do sleep 0.05; done
-";
-    let steps = "  a: {run: sh work.sh, inputs: [work.sh], outputs: [out.txt]}\n  b: {run: 'cat ${{ steps.a.out }} > $HOME/read'}\n";
-    space.write("work.sh", script).write("w.yaml", &format!("flow: 1\nname: w\nsteps:\n{steps}"));
+    ends_early(&space, "told", "");
     let pid = detach(&space, &[]);
     until("it runs", || space.path("began").exists());
     kill_it(pid);
@@ -271,6 +278,7 @@ while :; do sleep 0.05; done
     until("it is followed", || flow.said().contains("running since run"));
     space.flow(["cancel", &*killed]).expect(0);
     assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert!(flow.said().contains("something else than this run told it to end"), "{}", flow.said());
     assert_eq!((space.read("read"), lines(&space, "began")["1"]), ("all\n".to_owned(), 2), "{}", flow.said());
     nobody_is_left(&space);
 }

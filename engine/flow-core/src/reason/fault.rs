@@ -285,6 +285,7 @@ faults! {
         TooManyAttempts { most: u32 } = "a run has at most {most} attempts; run again to continue",
         NoLog { path: String, error: Box<Fault> } = "cannot write {path}: {error}",
         KeeperKilled = "its supervisor process was killed, and the step with it",
+        ToldToEnd = "something else than this run told it to end before its work was done",
         JobNotWritten { error: Box<Fault> } = "the files of its job cannot be written: {error}",
         NotWrittenDown = "it has no record",
     }

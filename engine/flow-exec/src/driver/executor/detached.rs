@@ -137,12 +137,12 @@ impl DetachedAttempts {
         match record {
             // Its program may have ended well, because it was told to end before its work was done.
             Some(record) if record.warned.is_some() || !followed.is_killed && files.end_grace().is_some() => {
-                Some(lost())
+                Some(lost(StartFault::ToldToEnd))
             }
             // It ended after the barrier: the scheduler must hear of the barrier first.
             Some(record) if followed.is_grouped && record.released.is_some() && !followed.is_released => None,
             Some(record) => Some(ended(record)),
-            None => (!is_kept).then(lost),
+            None => (!is_kept).then(|| lost(StartFault::KeeperKilled)),
         }
     }
 
@@ -162,11 +162,11 @@ impl DetachedAttempts {
         self.ended(
             attempt,
             match record {
-                Some(record) if record.warned.is_some() => lost(),
+                Some(record) if record.warned.is_some() => lost(StartFault::ToldToEnd),
                 Some(Record { exit, host, gpus, cost, .. }) => {
                     AttemptEnd::here(exit, LocalObservation { samples: host, gpus, cost })
                 }
-                None => lost(),
+                None => lost(StartFault::KeeperKilled),
             },
         );
     }
@@ -200,9 +200,9 @@ fn ended(record: Record) -> AttemptEnd {
     }
 }
 
-/// The supervisor process is gone, and the attempt with it.
-fn lost() -> AttemptEnd {
-    let cause = Some(Cause::NotStarted { error: Some(StartFault::KeeperKilled.into()) });
+/// The end of an attempt that has to run again for this reason.
+fn lost(reason: StartFault) -> AttemptEnd {
+    let cause = Some(Cause::NotStarted { error: Some(reason.into()) });
     let instead = Some(OutcomeOverride { outcome: Outcome::Failed, cause, again: RetryAdvice::Lost });
     let now = clock::unix_seconds();
     AttemptEnd { instead, ..AttemptEnd::here(super::slurm::unseen(now, now), LocalObservation::default()) }
