@@ -6,8 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use flow_core::{InstanceId, JournalLine, Place, RunEvent, RunId, RunStart};
-use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
+use flow_exec::{Knowledge, Session, SessionRequest, Workspace};
 use flow_store::{Holder, Import, ProcessIdentity, RebuiltDatabase, Results, RunDir, Store, StoreDir};
+use flow_supervisor::clock;
 
 use crate::args::{Global, OfRun, Selection, WorkflowArg};
 use crate::at_hand;

@@ -10,8 +10,9 @@ use std::{
 
 use flow_core::{DeclaredEnvironment, EnvironmentProvider, reason::Fault};
 use flow_store::Listing;
+use flow_supervisor::clock;
 
-use crate::{clock, prefix};
+use crate::prefix;
 
 /// The folder of environments that flow makes.
 pub(crate) fn made(cache: &Path) -> PathBuf {

@@ -4,8 +4,9 @@ use std::{io, path::PathBuf};
 
 use flow_core::{Diagnostic, Source};
 use flow_store::{LIMIT, StoreError};
+use flow_supervisor::keeper::KeeperGone;
 
-use crate::{driver::NoAnswer, keeper::KeeperGone, plugins::PluginError};
+use crate::{driver::NoAnswer, plugins::PluginError};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]

@@ -1,32 +1,24 @@
 //! The live driver and its base: processes, samplers, plugins, files. Knows no scheduling rule and prints nothing.
 
-pub mod attempt;
 mod audit_findings;
-mod channel;
-pub mod clock;
 mod command_words;
 mod declared;
 mod driver;
 mod environment;
 mod error;
-pub mod hardware;
-pub mod keeper;
 mod launchers;
 mod live_sources;
 mod made;
-mod node;
-pub mod nvml;
 mod one_cpu;
 pub mod plugins;
 mod prefix;
-pub mod sampler;
 mod search_path;
-mod secrets;
 mod site_packages;
 mod started;
 pub mod text;
 mod trace;
 mod trust;
+mod unlisted;
 mod workspace;
 
 pub use audit_findings::{AuditFindings, Entry};
@@ -42,5 +34,5 @@ pub use driver::{
 };
 pub use error::ExecError;
 pub use made::{UnusedEnvironment, clear_environments};
-pub use node::{serve as serve_node, supervise};
+pub use started::serve_node;
 pub use workspace::Workspace;

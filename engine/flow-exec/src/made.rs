@@ -11,12 +11,14 @@ use std::{
 };
 
 use flow_core::{AttemptId, DeclaredEnvironment};
+use flow_supervisor::{
+    attempt::{Folder, signal_name, tail},
+    keeper::{Keeper, Request, Start, record},
+};
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::{
-    attempt::{Folder, signal_name, tail},
     declared,
-    keeper::{Keeper, Request, Start, record},
     plugins::{PluginError, Progress, follow, lock},
     search_path::resolve,
 };

@@ -1,13 +1,12 @@
 //! Keeps a traced program on the CPU of its tracer while one CPU is enough for it. Each traced call wakes the other of
 //! the two; from one sleeping CPU to the next that takes four times as long.
 
+use flow_supervisor::keeper;
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
     unistd::Pid,
 };
 use procfs::process::Process;
-
-use crate::keeper;
 
 /// So many looks in a row must find several tasks that could compute.
 const LOOKS: u32 = 5;

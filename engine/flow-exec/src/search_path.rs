@@ -1,5 +1,6 @@
 //! Finds programs on a `PATH`, as a shell does.
 
+use flow_supervisor::clock;
 use std::{
     collections::BTreeMap,
     env, fs,
@@ -9,10 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    clock,
-    site_packages::{FolderStamp, folder_stamp},
-};
+use crate::site_packages::{FolderStamp, folder_stamp};
 
 /// A program file.
 #[derive(Clone, Debug)]

@@ -5,12 +5,14 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    process::ExitCode,
 };
 
 use flow_core::{
     Environment,
     shell::{First, Shell, first},
 };
+use flow_supervisor::node;
 
 use crate::{
     command_words::{LONGEST_SCRIPT, MAKEFILES, commands, reads_scripts, script, words},
@@ -18,6 +20,22 @@ use crate::{
     launchers::{self, FirstPython},
     search_path::resolve,
 };
+
+/// Variables of which a program's recorded path may have the value. Others may be secrets.
+const PLACES: [&str; 8] =
+    ["PATH", "HOME", "PWD", flow_protocol::ROOT_VAR, "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "PYENV_VERSION"];
+
+/// Runs the job of a folder on a node of a batch system.
+///
+/// # Errors
+/// As [`node::serve`].
+pub fn serve_node(folder: &Path) -> Result<ExitCode, String> {
+    node::serve(folder, |start| {
+        let variable = |name: &str| Some(start.env.iter().find(|(known, _)| known == name)?.1.clone());
+        let place = |name: &str| variable(name).filter(|_| PLACES.contains(&name));
+        Command::of(&start.argv, &start.cwd, &place).environment(&variable)
+    })
+}
 
 /// A command without its variables.
 #[derive(Debug, Default)]

@@ -44,7 +44,7 @@ impl Lab {
             plugin,
             digest: plugin.digest().unwrap(),
             record: &self.dir.path().join(".flow/plugins/demo.json"),
-            keeper: Path::new(env!("CARGO_BIN_EXE_flow-exec-test-engine")),
+            keeper: Path::new(env!("CARGO_BIN_EXE_flow-exec-test-keeper")),
             secrets: &BTreeSet::from(["FLOW_TEST_SECRET"]),
         };
         let done = setup

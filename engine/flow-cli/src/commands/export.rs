@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::why::written_changes;
 use flow_core::{Bundle, Digest, LONGEST_BUNDLE, Origin, Place, RunStart, StepId, StepResult};
-use flow_exec::hardware::host_name;
 use flow_exec::{Private, Session};
+use flow_supervisor::hardware::host_name;
 
 use super::CommandResult;
 use crate::args::{Global, OfRun, Selection, WorkflowArg};

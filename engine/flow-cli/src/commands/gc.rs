@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_exec::clock;
 use flow_store::{FreedSpace, Retention, Store, StoreDir, StoreError};
+use flow_supervisor::clock;
 
 use super::CommandResult;
 use crate::args::{About, Global};

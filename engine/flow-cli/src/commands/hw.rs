@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::Machine;
-use flow_exec::{
-    ExecError, hardware,
+use flow_exec::ExecError;
+use flow_supervisor::{
+    hardware,
     nvml::{GpuSurvey, Survey, process_name},
 };
 use serde::Serialize;

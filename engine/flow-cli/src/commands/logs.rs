@@ -13,8 +13,8 @@ use std::time::Duration;
 use clap::Args;
 use flow_core::reason::Waits;
 use flow_exec::JobsLeft;
-use flow_exec::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
 use flow_store::{Follow, RunDir, StoreDir};
+use flow_supervisor::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
 use nix::unistd::User;
 
 use super::past_runs::PastRuns;

@@ -179,11 +179,11 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => return misused(&error),
     };
     if let Command::Keeper { record } = &command {
-        return flow_exec::keeper::serve(record);
+        return flow_supervisor::keeper::serve(record);
     }
     let failed = |why: String| CliError::failed(why).report(&mut Output::plain());
     if let Command::Stay { .. } = &command {
-        return flow_exec::supervise().unwrap_or_else(failed);
+        return flow_supervisor::node::supervise().unwrap_or_else(failed);
     }
     if let Command::Node { folder } = &command {
         return flow_exec::serve_node(folder).unwrap_or_else(failed);

@@ -198,7 +198,7 @@ fn line(expansion: &Expansion, item: &Item) -> JournalLine {
         plan: PlannedAction::from(&item.state),
         written: Map::new(),
     };
-    JournalLine { at: flow_exec::clock::unix_millis(), event }
+    JournalLine { at: flow_supervisor::clock::unix_millis(), event }
 }
 
 /// Heading, one line per instance or group of instances, and the totals.

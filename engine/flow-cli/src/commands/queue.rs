@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::sched::{MachineShare, QueuePosition};
-use flow_exec::{
-    ExecError, clock,
+use flow_exec::ExecError;
+use flow_store::ProcessIdentity;
+use flow_supervisor::{
+    clock,
     hardware::ledger::{self, FollowingUnit, Jobs},
 };
-use flow_store::ProcessIdentity;
 use serde::Serialize;
 
 use super::CommandResult;
@@ -178,7 +179,7 @@ fn amounts(holds: &MachineShare) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flow_exec::hardware::ledger::{LedgerView, Slot, Waiter};
+    use flow_supervisor::hardware::ledger::{LedgerView, Slot, Waiter};
 
     use super::*;
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use flow_exec::clock;
+use flow_supervisor::clock;
 
 use super::CommandResult;
 use crate::error::CliError;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use clap::Args;
 use flow_core::sched::policy;
 use flow_core::{AttemptId, JournalLine, RunEvent};
-use flow_exec::{ForceRequest, PublishRequest, RunEnd, RunOptions, Workspace, attempt, hardware};
+use flow_exec::{ForceRequest, PublishRequest, RunEnd, RunOptions, Workspace};
+use flow_supervisor::{attempt, hardware};
 
 use super::{CommandResult, detach, plan, report};
 use crate::args::{Global, Selection, is_workflow};
@@ -230,7 +231,7 @@ pub(crate) fn log_tail(workspace: &Workspace, folder: &str) -> Vec<String> {
 fn unchanged_line(end: &RunEnd) -> JournalLine {
     let (counts, run) = (end.counts.clone(), Some(end.run.clone()));
     let event = RunEvent::RunEnded { exit: end.exit, counts, run, not_published: Vec::new() };
-    JournalLine { at: flow_exec::clock::unix_millis(), event }
+    JournalLine { at: flow_supervisor::clock::unix_millis(), event }
 }
 
 #[cfg(test)]

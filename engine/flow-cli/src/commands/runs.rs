@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{Origin, Place, Revision, RunId, RunStart};
-use flow_exec::clock;
 use flow_store::{Import, Status};
+use flow_supervisor::clock;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::{Value, json};

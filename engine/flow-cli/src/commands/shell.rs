@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Args;
-use flow_exec::attempt::Folder;
+use flow_supervisor::attempt::Folder;
 
 use super::{CommandResult, find};
 use crate::args::{Global, OfRun};

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::RunId;
-use flow_exec::{JobsLeft, LeftJob, clock, ended_since, hardware::ledger};
+use flow_exec::{JobsLeft, LeftJob, ended_since};
 use flow_store::{QueuedJob, RunningStep, Status as RunStatus};
+use flow_supervisor::{clock, hardware::ledger};
 
 use super::{CommandResult, attach, run};
 use crate::args::{Global, OfRun};

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::plan::{Force, State};
 use flow_core::{Digest, Expansion, Instance, InstanceId, RunId, StepResult};
-use flow_exec::{EnvironmentChange, Knowledge, PresentEnvironment, Session, clock};
+use flow_exec::{EnvironmentChange, Knowledge, PresentEnvironment, Session};
 use flow_store::StoreDir;
+use flow_supervisor::clock;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 

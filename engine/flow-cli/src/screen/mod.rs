@@ -18,7 +18,8 @@ use std::collections::BTreeSet;
 use std::io;
 
 use flow_core::{JournalLine, RunEvent};
-use flow_exec::{Update, clock};
+use flow_exec::Update;
+use flow_supervisor::clock;
 
 use crate::output::{FAINT, Output, styled};
 use crate::terminal::printed;

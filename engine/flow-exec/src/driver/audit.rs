@@ -22,6 +22,7 @@ use flow_core::{
     sched::Placement,
 };
 use flow_store::{Captures, StoreDir, read_regular};
+use flow_supervisor::{attempt::Folder, clock, keeper};
 use serde_json::Value;
 
 use super::{
@@ -31,9 +32,8 @@ use super::{
 };
 use crate::{
     ExecError,
-    attempt::Folder,
     audit_findings::{AuditFindings, Places, findings, unread},
-    clock, keeper, one_cpu,
+    one_cpu,
     search_path::resolve,
     trace::{CALLS, DETAILS, Trace},
 };

@@ -13,6 +13,7 @@ use std::{
 };
 
 use flow_store::{EndRequest, RunDir};
+use flow_supervisor::clock;
 use nix::sys::signal::{Signal, raise};
 use tokio::{
     signal::unix::{self, SignalKind, signal},
@@ -22,7 +23,7 @@ use tokio::{
     },
 };
 
-use crate::{ExecError, clock};
+use crate::ExecError;
 
 /// Interval between two looks at the file.
 const LOOK: Duration = Duration::from_millis(200);

@@ -27,7 +27,6 @@ pub use begin::environments::{EnvironmentChange, PresentEnvironment, load as env
 pub use begin::live_sources::absolute_path;
 pub use begin::setups::to_set_up;
 pub use begin::work_place::{WorkReport, work_report};
-pub(crate) use executor::intents;
 pub use executor::slurm::{
     ClusterUnavailable, JobsLeft, LeftJob, NoAnswer, Rules, cancel_jobs, jobs_left, overview, rules,
 };

@@ -16,6 +16,7 @@ use flow_core::{
     reason::{self, BatchEnd, Cause, Disturbance},
 };
 use flow_protocol::Exit;
+use flow_supervisor::{clock, keeper};
 use nix::sys::signal::{Signal, raise};
 use proptest::{prelude::*, test_runner::TestRunner};
 
@@ -26,7 +27,7 @@ use super::{
     session::SessionRequest,
     updates::Update,
 };
-use crate::{ExecError, clock, keeper};
+use crate::ExecError;
 
 /// No built-in steps.
 struct NoBuiltins;

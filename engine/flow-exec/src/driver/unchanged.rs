@@ -10,6 +10,7 @@ use flow_core::{
     plan::unfit,
 };
 use flow_store::{FinishedRun, PublishedFiles, Snapshot, SnapshotResult, StoreDir};
+use flow_supervisor::clock;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -20,7 +21,7 @@ use super::{
     reports::publish::{PublishedFile, WithheldFile},
     request::RunEnd,
 };
-use crate::{ExecError, Workspace, clock, declared::project_files};
+use crate::{ExecError, Workspace, declared::project_files};
 
 /// True if no later run of the workflow, even partial or interrupted, has begun: `flow show` and others would show that
 /// one.

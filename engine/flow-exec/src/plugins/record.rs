@@ -7,9 +7,8 @@ use std::{
 };
 
 use flow_core::Digest;
+use flow_supervisor::attempt::write_atomically;
 use serde::{Deserialize, Serialize};
-
-use crate::attempt::write_atomically;
 
 /// A set-up that succeeded.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

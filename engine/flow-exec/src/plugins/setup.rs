@@ -12,15 +12,15 @@ use std::{
 
 use flow_core::{AttemptId, Digest};
 use flow_protocol::Exit;
+use flow_supervisor::{
+    attempt::{Folder, last_drawn, signal_name, tail},
+    keeper::{Event, Keeper, Request, Start, command_argv, record},
+};
 use nix::fcntl::{Flock, FlockArg};
 
 use super::{
     CACHE_VAR, Plugin, PluginError,
     record::{Program, Record},
-};
-use crate::{
-    attempt::{Folder, last_drawn, signal_name, tail},
-    keeper::{Event, Keeper, Request, Start, command_argv, record},
 };
 
 /// Interval of looks at the log of a command, and of tries to take the lock.

@@ -15,9 +15,10 @@ use code::Code;
 
 /// Who may depend on which crates of ours, dev-dependencies aside.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("flow-cli", &["flow-exec", "flow-slurm", "flow-sim", "flow-report", "flow-store", "flow-core"]),
+    ("flow-cli", &["flow-exec", "flow-supervisor", "flow-slurm", "flow-sim", "flow-report", "flow-store", "flow-core"]),
     ("flow-view", &["flow-report", "flow-store", "flow-core"]),
-    ("flow-exec", &["flow-store", "flow-slurm", "flow-protocol", "flow-core"]),
+    ("flow-exec", &["flow-supervisor", "flow-store", "flow-slurm", "flow-protocol", "flow-core"]),
+    ("flow-supervisor", &["flow-store", "flow-slurm", "flow-protocol", "flow-core"]),
     ("flow-sim", &["flow-core"]),
     ("flow-report", &["flow-core"]),
     ("flow-store", &["flow-core"]),
@@ -35,7 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const HOMES: &[(&[&str], &[&str])] = &[
     (&["sled"], &["store/"]),
     (&["tch", "torch_sys"], &["plugins/torch/"]),
-    (&["nvml_wrapper", "nvml_wrapper_sys"], &["engine/flow-exec/src/nvml/"]),
+    (&["nvml_wrapper", "nvml_wrapper_sys"], &["engine/flow-supervisor/src/nvml/"]),
     (
         PRINTING,
         &[
@@ -47,7 +48,10 @@ const HOMES: &[(&[&str], &[&str])] = &[
             "plugins/",
         ],
     ),
-    (CLOCK, &["engine/flow-exec/src/clock.rs", "engine/flow-view/src/main.rs", "engine/flow-testkit/", "plugins/"]),
+    (
+        CLOCK,
+        &["engine/flow-supervisor/src/clock.rs", "engine/flow-view/src/main.rs", "engine/flow-testkit/", "plugins/"],
+    ),
 ];
 
 const PRINTING: &[&str] = &[

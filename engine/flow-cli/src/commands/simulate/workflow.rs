@@ -4,8 +4,9 @@ use std::path::Path;
 
 use flow_core::plan::Plan;
 use flow_core::sched::{Limits, policy};
-use flow_exec::{Session, forecast, hardware};
+use flow_exec::{Session, forecast};
 use flow_sim::{Cluster, SimTask, Simulation, Summary, expected};
+use flow_supervisor::hardware;
 
 use super::{Simulate, table};
 use crate::args::{Global, Selection};

@@ -8,10 +8,11 @@ use flow_core::{
     reason::{Cause, Fault},
     sched::{Event, Placement},
 };
+use flow_supervisor::clock;
 
 use super::Attempts;
 use crate::{
-    ExecError, clock,
+    ExecError,
     driver::{
         attempts::{
             collect::Builtin,

@@ -17,11 +17,15 @@ use flow_core::{
 };
 use flow_protocol::{self as protocol, Exit};
 use flow_store::StoreDir;
+use flow_supervisor::{
+    attempt::{Folder, ProgramReport},
+    clock,
+    node::{NodeFiles, Record},
+};
 
 use super::running::LiveAttempt;
 use crate::{
-    attempt::{Folder, ProgramReport},
-    clock, declared,
+    declared,
     driver::{
         begin::{context::RunContext, environments, live_sources},
         executor::{LocalObservation, OutcomeOverride, RemoteObservation, RetryAdvice},
@@ -35,7 +39,6 @@ use crate::{
         },
         session::plugin_of,
     },
-    node::{NodeFiles, Record},
 };
 
 /// An attempt whose program and all its descendants are gone.

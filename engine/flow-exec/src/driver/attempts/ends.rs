@@ -5,6 +5,7 @@ use flow_core::{
     AttemptId, CorunGpus, Instance, InstanceId, Outcome, RunEvent, StepResult, learn::History, reason::Cause,
     sched::Event,
 };
+use flow_supervisor::node::NodeFiles;
 
 use super::{
     Attempts,
@@ -13,13 +14,10 @@ use super::{
     running::LiveAttempt,
     state::{AttemptState, UnrecordedAttempt},
 };
-use crate::{
-    driver::{
-        executor::{Executor, RetryAdvice},
-        results::cleanup::Leftover,
-        updates::outbox::Outbox,
-    },
-    node::NodeFiles,
+use crate::driver::{
+    executor::{Executor, RetryAdvice},
+    results::cleanup::Leftover,
+    updates::outbox::Outbox,
 };
 
 /// The files and folders of an attempt that another run would need until its result is recorded. If it is not `good`, its work

@@ -14,18 +14,13 @@ pub(super) mod windows;
 
 use std::{io, sync::Arc, time::Duration};
 
-use crate::{
-    clock,
-    driver::{
-        begin::context::RunContext,
-        decide::outcomes::Outcomes,
-        executor::{AttemptEnd, Executor, intents::Intent},
-        machine::{peers::OtherRuns, run_gpus::RunGpus},
-        results::{cleanup::FolderRemover, listener::Listener},
-        updates::outbox::Outbox,
-    },
-    hardware::ledger::Jobs,
-    node::NodeFacts,
+use crate::driver::{
+    begin::context::RunContext,
+    decide::outcomes::Outcomes,
+    executor::{AttemptEnd, Executor},
+    machine::{peers::OtherRuns, run_gpus::RunGpus},
+    results::{cleanup::FolderRemover, listener::Listener},
+    updates::outbox::Outbox,
 };
 use flow_core::{
     AttemptId, InstanceId, Outcome, RunEvent, Span,
@@ -33,6 +28,7 @@ use flow_core::{
     reason::{Cause, ClosedBy, Refusal},
     sched::Event,
 };
+use flow_supervisor::{clock, hardware::ledger::Jobs, intents::Intent, node::NodeFacts};
 use {
     collect::Collect,
     output::AttemptOutput,

@@ -8,16 +8,17 @@ use flow_core::{
 };
 use flow_protocol::Exit;
 use flow_store::{Activity, CapturedInput, Objects, QueuedJob};
-
-use crate::{
+use flow_supervisor::{
     attempt::Folder,
-    driver::{
-        begin::{context::RunContext, environments, fill::PreparedAttempt, step_variables::StepVariables},
-        executor::{Work, intents::Intent},
-        results::listener::Listener,
-    },
+    intents::Intent,
     keeper,
     node::{NodeFacts, NodeFiles},
+};
+
+use crate::driver::{
+    begin::{context::RunContext, environments, fill::PreparedAttempt, step_variables::StepVariables},
+    executor::Work,
+    results::listener::Listener,
 };
 
 pub(crate) struct LiveAttempt {

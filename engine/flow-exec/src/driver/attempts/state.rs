@@ -5,9 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytesize::ByteSize;
 use flow_core::{AttemptId, Instance, InstanceId, Outcome, sched::Placement};
 use flow_store::{Activity, WorkProgress};
+use flow_supervisor::intents::Intent;
 
 use super::running::LiveAttempt;
-use crate::driver::{executor::intents::Intent, results::cleanup::Leftover};
+use crate::driver::results::cleanup::Leftover;
 
 /// Hashing and copying is shown after this many seconds.
 pub(crate) const SLOW: f64 = 5.0;

@@ -12,14 +12,12 @@ use flow_core::{
     plan::Force,
 };
 use flow_store::{Activity, Captures, Inputs, Objects, RunDir, SnapshotResult, Store};
+use flow_supervisor::secrets::Secrets;
 use nix::fcntl::Flock;
 
 use super::{environments::Environments, run_claims::RunClaims, start::Environment};
-use crate::{
-    driver::{
-        plan::lookup::RecordedParts, recover::orphans::OrphanedWork, results::checkpoint::Checkpoint, session::Session,
-    },
-    secrets::Secrets,
+use crate::driver::{
+    plan::lookup::RecordedParts, recover::orphans::OrphanedWork, results::checkpoint::Checkpoint, session::Session,
 };
 
 pub(crate) struct RunContext {

@@ -19,12 +19,13 @@ use flow_core::{
     shell::first,
 };
 use flow_store::{Objects, StoreDir, read_regular};
+use flow_supervisor::clock;
 use indexmap::IndexMap;
 use nix::unistd::geteuid;
 
 use super::start;
 use crate::{
-    clock, declared,
+    declared,
     driver::{plan::Knowledge, session::Session},
     environment::{self, Variables},
     started::Command,

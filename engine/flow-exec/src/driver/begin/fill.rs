@@ -11,19 +11,17 @@ use flow_core::{
     sched::{MachineShare, Placement},
 };
 use flow_store::{LeftCopy, ProcessIdentity};
-
-use super::{capture, context::RunContext, live_sources, run_claims, start, step_variables::StepVariables};
-use crate::{
+use flow_supervisor::{
     attempt::Folder,
     clock,
-    driver::{
-        executor::{
-            BatchWork, DetachedAttempt,
-            intents::{Intent, LocalAllocation, Member},
-        },
-        plan::lookup,
-        results::{finish, listener::Listener},
-    },
+    intents::{Intent, LocalAllocation, Member},
+};
+
+use super::{capture, context::RunContext, live_sources, run_claims, start, step_variables::StepVariables};
+use crate::driver::{
+    executor::{BatchWork, DetachedAttempt},
+    plan::lookup,
+    results::{finish, listener::Listener},
 };
 
 /// An attempt to fill.

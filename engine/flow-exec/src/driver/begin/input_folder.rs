@@ -9,10 +9,9 @@ use std::{
 
 use flow_core::{Body, Input};
 use flow_store::CapturedInput;
+use flow_supervisor::attempt::Folder;
 use nix::unistd::geteuid;
 use walkdir::WalkDir;
-
-use crate::attempt::Folder;
 
 /// Links to a copy that many attempts share. Root can write into read-only files, so there it is replaced by one that
 /// only this attempt has.

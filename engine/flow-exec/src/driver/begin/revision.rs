@@ -14,8 +14,9 @@ use std::{
 };
 
 use flow_core::Revision;
+use flow_supervisor::clock;
 
-use crate::{clock, driver::session::Session, workspace::normal};
+use crate::{driver::session::Session, workspace::normal};
 
 /// A first look at a large repository on a slow disk takes longer; then the commit stays unknown.
 const PATIENCE: Duration = Duration::from_secs(2);

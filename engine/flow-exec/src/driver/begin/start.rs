@@ -18,6 +18,7 @@ use flow_core::{
 };
 use flow_protocol as protocol;
 use flow_store::{ArtifactForm, CapturedInput, Captures, Inputs, Objects};
+use flow_supervisor::attempt::Folder;
 use serde_json::Value;
 use walkdir::WalkDir;
 
@@ -26,7 +27,7 @@ use super::{
     input_folder::{copy_folder, link_folder},
     step_variables::StepVariables,
 };
-use crate::{ExecError, attempt::Folder, declared, driver::session::Session, plugins::Plugin};
+use crate::{ExecError, declared, driver::session::Session, plugins::Plugin};
 
 /// A larger file is not read as a script.
 const LONGEST_SCRIPT: u64 = 1 << 20;

@@ -57,7 +57,7 @@ impl StepVariables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attempt::Folder;
+    use flow_supervisor::attempt::Folder;
 
     #[test]
     fn a_shell_gets_the_variables_that_the_step_had() {

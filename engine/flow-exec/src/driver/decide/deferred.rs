@@ -9,13 +9,11 @@ use flow_core::{
     sched::{Answer, Event},
 };
 use flow_store::StoreError;
+use flow_supervisor::hardware::ledger::FollowingUnit;
 
-use crate::{
-    driver::{
-        begin::{context::RunContext, fill::Fill, run_claims::RunClaims},
-        updates::outbox::Outbox,
-    },
-    hardware::ledger::FollowingUnit,
+use crate::driver::{
+    begin::{context::RunContext, fill::Fill, run_claims::RunClaims},
+    updates::outbox::Outbox,
 };
 
 /// Interval between two looks at the claims of other runs.

@@ -16,11 +16,12 @@ use flow_core::{
     verdict::FOREIGN_CPU,
     why::RunReasons,
 };
+use flow_supervisor::clock;
 use serde_json::Value;
 
 use super::{decisions::LookedUp, recorder::Recorder};
 use crate::{
-    ExecError, clock,
+    ExecError,
     driver::{begin::context::RunContext, recover::follow, updates::outbox::Outbox},
 };
 

@@ -14,13 +14,13 @@ use std::{
 
 use flow_core::{AttemptId, GpuFacts, RunId};
 use flow_store::StoreDir;
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-
-use crate::{
-    ExecError,
+use flow_supervisor::{
     channel::Channel,
     node::{AttemptStart, DaemonEvent, DaemonRequest, Hello, SUPERVISOR_ARG, Welcome},
 };
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+
+use crate::ExecError;
 
 /// How long it may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -14,19 +14,20 @@ use flow_core::{
     reason::{Cause, Fault, StartFault},
 };
 use flow_store::StoreDir;
+use flow_supervisor::{
+    attempt::Folder,
+    clock,
+    intents::{Intent, Member},
+    keeper,
+    node::{AttemptStart, DaemonEvent, NodeFiles, Record},
+};
 
 use super::{
     AttemptEnd, Event, Executor, LocalObservation, OutcomeOverride, RecordedCoRunners, RemoteObservation, RetryAdvice,
     Work,
     daemon::{DaemonHandle, Settings},
-    intents::{Intent, Member},
 };
-use crate::{
-    ExecError,
-    attempt::Folder,
-    clock, keeper,
-    node::{AttemptStart, DaemonEvent, NodeFiles, Record},
-};
+use crate::ExecError;
 
 /// How often the folders of an earlier run's attempts are looked at.
 const LOOK: Duration = Duration::from_millis(50);

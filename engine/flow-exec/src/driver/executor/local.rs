@@ -4,14 +4,14 @@
 use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
 
 use flow_core::AttemptId;
-
-use super::{AttemptEnd, Event, Executor, LocalObservation, Work};
-use crate::{
-    ExecError,
+use flow_supervisor::{
     attempt::Folder,
     keeper::{self, Keeper, Request},
     sampler::Sampler,
 };
+
+use super::{AttemptEnd, Event, Executor, LocalObservation, Work};
+use crate::ExecError;
 
 pub(crate) struct Local {
     exe: PathBuf,
@@ -32,7 +32,7 @@ impl Local {
         self.folders.get(&attempt).map_or(Ok(()), tell)
     }
 
-    fn from_keeper(&mut self, event: keeper::Event) -> Result<Event, ExecError> {
+    fn translate(&mut self, event: keeper::Event) -> Result<Event, ExecError> {
         Ok(match event {
             keeper::Event::Started { attempt, pid } => {
                 if let (None, Some(keeper)) = (&self.sampler, &self.keeper) {
@@ -112,6 +112,6 @@ impl Executor for Local {
     async fn next_event(&mut self) -> Result<Event, ExecError> {
         let Some(keeper) = &mut self.keeper else { return std::future::pending().await };
         let event = keeper.next_event().await?;
-        self.from_keeper(event)
+        self.translate(event)
     }
 }

@@ -8,7 +8,6 @@ pub(super) mod batch;
 pub(super) mod composite;
 pub(super) mod daemon;
 pub(super) mod detached;
-pub(crate) mod intents;
 pub(super) mod local;
 pub(super) mod slurm;
 
@@ -23,9 +22,9 @@ use flow_core::{
 use flow_protocol::Exit;
 
 use flow_store::QueuedJob;
+use flow_supervisor::{intents::Intent, keeper, node::NodeFacts};
 
-use crate::{ExecError, keeper, node::NodeFacts};
-use intents::Intent;
+use crate::ExecError;
 
 /// An attempt to execute.
 pub(crate) struct Work {

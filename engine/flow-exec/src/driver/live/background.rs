@@ -5,10 +5,11 @@ use std::{collections::VecDeque, sync::Arc};
 
 use flow_core::{AttemptId, Digest, InstanceId, StepResult, learn::Refit, reason::ClosedBy};
 use flow_store::StoreError;
+use flow_supervisor::{clock, intents::Intent};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::{
-    ExecError, clock,
+    ExecError,
     driver::{
         attempts::{
             collect::{self, Builtin, Collect, CollectedAttempt},
@@ -19,7 +20,7 @@ use crate::{
             fill::{self, Fill, FilledAttempt},
         },
         decide::decisions::{self, LookedUp},
-        executor::{intents::Intent, slurm},
+        executor::slurm,
         results::listener::Listener,
     },
 };

@@ -25,7 +25,6 @@ use tokio::task::JoinError;
 
 use crate::{
     ExecError,
-    clock::{self, RunClock},
     driver::{
         attempts::{Attempts, polling::LISTEN},
         begin::{context::RunContext, fill},
@@ -45,6 +44,7 @@ use crate::{
 };
 pub(super) use background::THREADS;
 use background::{BackgroundJobs, JobAnswer, ToRecord};
+use flow_supervisor::clock::{self, RunClock};
 
 /// How long a step may take to end when it is asked to.
 pub(crate) const GRACE: Span = Span::from_millis(10_000);

@@ -1,6 +1,7 @@
 //! Removes the copies of inputs and the files of attempts at the end of a run. On a slow disk this takes long, so it
 //! counts as part of the run, and a notice says so.
 
+use flow_supervisor::clock;
 use std::{
     sync::{
         Arc,
@@ -11,7 +12,6 @@ use std::{
 };
 
 use super::{EventLoop, Executor};
-use crate::clock;
 
 /// Below this time there is no notice.
 const SHORT: Duration = Duration::from_secs(1);

@@ -6,15 +6,13 @@ use flow_core::{
     sched::{Scheduler, Shortage, WaitState},
 };
 use flow_store::WaitingStep as Told;
+use flow_supervisor::clock;
 
-use crate::{
-    clock,
-    driver::{
-        begin::context::RunResults,
-        decide::deferred::DeferredUnits,
-        machine::{peers::PeerRuns, run_gpus::RunGpus},
-        session::Session,
-    },
+use crate::driver::{
+    begin::context::RunResults,
+    decide::deferred::DeferredUnits,
+    machine::{peers::PeerRuns, run_gpus::RunGpus},
+    session::Session,
 };
 
 /// Limit of reported instances: `flow why` finds its step among them, the screen shows a few.

@@ -17,8 +17,7 @@ use flow_core::{
     sched::{BlockedUnit, GpuHolders, Head, PeerLoad, PeerRun, QueuePosition, Scheduler, Shift},
 };
 use flow_store::ProcessIdentity;
-
-use crate::{
+use flow_supervisor::{
     clock,
     hardware::{
         self,

@@ -13,8 +13,7 @@ use flow_core::{
     reason::Occupant,
     sched::{Capacity, GpuHolders, GpuState},
 };
-
-use crate::{
+use flow_supervisor::{
     hardware::gpu_lock::{GpuLock, Refusal},
     sampler::{GpuSampler, GpuStatus, SampleRequest},
 };

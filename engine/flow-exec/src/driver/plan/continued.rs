@@ -7,6 +7,7 @@ use flow_core::{
     Builtins, Instance, Place,
     plan::{Force, State},
 };
+use flow_supervisor::hardware;
 
 use super::Knowledge;
 use crate::{
@@ -16,7 +17,6 @@ use crate::{
         recover::follow,
         session::{Basis, Session, SessionRequest},
     },
-    hardware,
 };
 
 /// Opens a workflow as the next run would.

@@ -15,9 +15,10 @@ use flow_core::{
     why::{Files, ListContent},
 };
 use flow_store::{EarlierData, EntryKind, Inputs, Objects, Results, Snapshot, SnapshotResult, StoreDir, StoreError};
+use flow_supervisor::clock;
 
 use crate::{
-    clock, declared,
+    declared,
     driver::{
         recover::follow::AttemptToFollow,
         results::{

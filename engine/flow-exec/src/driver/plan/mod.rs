@@ -27,7 +27,7 @@ use flow_store::{
 };
 
 use crate::{
-    ExecError, clock,
+    ExecError,
     driver::{
         recover::follow,
         session::{
@@ -36,6 +36,7 @@ use crate::{
         },
     },
 };
+use flow_supervisor::clock;
 pub use lookup::listed;
 use lookup::{RecordedParts, StoreLookup, inputs_of};
 

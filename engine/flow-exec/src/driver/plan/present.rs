@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use flow_core::{Digest, Input, KeptInput};
+use flow_supervisor::secrets::Secrets;
 
 use super::lookup::inputs_of;
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
         results::keep::{MOST_SOURCES, source},
         session::Session,
     },
-    secrets::Secrets,
 };
 
 /// Input files by the labels of the instances that read them.

@@ -8,9 +8,8 @@ use std::{
 
 use flow_core::{AttemptId, Digest, JournalLine, Place, RunEvent, RunId, StepResult};
 use flow_store::{Results, RunDir, Store, StoreDir};
-
-use crate::{
-    driver::executor::intents::{self, Intent, Member, OrphanState},
+use flow_supervisor::{
+    intents::{self, Intent, Member, OrphanState},
     keeper,
     node::NodeFiles,
 };

@@ -9,15 +9,13 @@ use std::{
 
 use flow_core::{AttemptId, Digest, RunEvent, RunId};
 use flow_store::{LivingRuns, Store, StoreDir, StoreError};
+use flow_supervisor::{
+    clock,
+    intents::{self, Intent, Member, OrphanState},
+};
 
 use super::follow::{self, AttemptToFollow};
-use crate::{
-    clock,
-    driver::executor::{
-        intents::{self, Intent, Member, OrphanState},
-        slurm,
-    },
-};
+use crate::driver::executor::slurm;
 
 /// The work of dead runs, as it was found.
 pub(crate) struct OrphanedWork {

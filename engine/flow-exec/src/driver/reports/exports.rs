@@ -9,13 +9,13 @@ use flow_core::{
     BundledRun, CarriedObject, Digest, InstanceId, JournalLine, RunEvent, RunId, Series, StepResult, Uses, thin,
 };
 use flow_store::{Objects, RunDir};
+use flow_supervisor::secrets::Secrets;
 use serde_json::{Map, Value};
 
 use super::builtin::files;
 use crate::{
     ExecError,
     driver::{begin::environments, session::Session},
-    secrets::Secrets,
     text,
 };
 

@@ -18,11 +18,11 @@ use flow_core::{
     reason::NoResumeReason,
 };
 use flow_store::StoreDir;
+use flow_supervisor::attempt::{FIRST, Folder, NEWEST, open_log, write_atomically};
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
 use super::{cleanup, keep};
-use crate::attempt::{FIRST, Folder, NEWEST, open_log, write_atomically};
 
 /// The checkpoint folder of an instance.
 pub(crate) struct Checkpoint(PathBuf);

@@ -16,15 +16,16 @@ use flow_core::{
 };
 use flow_protocol::Exit;
 use flow_store::{Objects, StoreError};
-use serde_json::Value;
-
-use super::{keep::keep, listener::Listener};
-use crate::{
-    attempt::{EndFacts, Folder, conclude, leftover, unlisted},
-    driver::executor::{LocalObservation, OutcomeOverride},
+use flow_supervisor::{
+    attempt::{EndFacts, Folder, conclude, leftover},
     hardware, sampler,
     secrets::Secrets,
 };
+use serde_json::Value;
+
+use super::{keep::keep, listener::Listener};
+use crate::driver::executor::{LocalObservation, OutcomeOverride};
+use crate::unlisted::unlisted;
 
 /// How many lines at the end of a log are read for error messages.
 const LOG_TAIL: usize = 50;

@@ -13,14 +13,14 @@ use flow_core::{
     Digest, Input, Instance, KeptInput, KeptOutput, Link, Metrics, MetricsFile, event_file, measure::Record,
 };
 use flow_store::{CapturedInput, Objects, StoreError};
+use flow_supervisor::{
+    attempt::{FIRST, Folder, NEWEST, left_out, open_log},
+    secrets::Secrets,
+};
 use walkdir::{DirEntry, WalkDir};
 
 use super::numbers::{MOST_ENTRIES, bytes_in, event_files_in, is_event_file};
-use crate::{
-    attempt::{FIRST, Folder, NEWEST, left_out, open_log},
-    secrets::Secrets,
-    text,
-};
+use crate::text;
 
 /// Limits for unnamed files that look as if they held numbers: extensions, count, size if the named files had none,
 /// size otherwise.

@@ -15,12 +15,12 @@ use flow_core::{
 };
 use flow_protocol::{Message, Summary};
 use flow_store::Activity;
-
-use super::numbers::{InWork, MetricsFollower, how_far};
-use crate::{
+use flow_supervisor::{
     attempt::{Bound, Folder, Follower, Lines, ProgramReport, open_log},
     secrets::Secrets,
 };
+
+use super::numbers::{InWork, MetricsFollower, how_far};
 
 /// Changes since the last look.
 #[derive(Debug, Default, PartialEq)]

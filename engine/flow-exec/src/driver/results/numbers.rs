@@ -15,9 +15,10 @@ use flow_core::{
     reason::NoMetrics,
 };
 use flow_store::Activity;
+use flow_supervisor::{attempt::Lines, secrets::Secrets};
 use walkdir::WalkDir;
 
-use crate::{attempt::Lines, secrets::Secrets, text};
+use crate::text;
 
 /// Size limit of a number file that is read at once.
 const LONGEST: u64 = 64 << 20;

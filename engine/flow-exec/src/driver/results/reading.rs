@@ -13,13 +13,14 @@ use flow_core::{
     reason::{Cause, NoMetrics},
 };
 use flow_store::{Inputs, Objects, StoreError, Tree};
+use flow_supervisor::attempt::Folder;
 use walkdir::WalkDir;
 
 use super::{
     finish::mend_and_ingest,
     numbers::{bytes_in, event_files_in, is_event_file, text_in, unread},
 };
-use crate::{attempt::Folder, text};
+use crate::text;
 
 /// A file system keeps times in coarser steps than the clock that an end is read from.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
@@ -222,11 +223,8 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{
-        attempt::Folder,
-        driver::results::{keep::keep, listener::Listener},
-        secrets::Secrets,
-    };
+    use crate::driver::results::{keep::keep, listener::Listener};
+    use flow_supervisor::{attempt::Folder, secrets::Secrets};
 
     pub(in crate::driver) fn expansion() -> Expansion {
         let text = "flow: 1\nname: t\nsteps: {t: {run: x, metrics: {stdout: 'epoch {epoch} loss {loss}'}}}".to_owned();

@@ -13,11 +13,12 @@ use flow_core::{
     sched::policy::Policy,
 };
 use flow_store::{Journal, Status, WorkFolders};
+use flow_supervisor::clock;
 use serde_json::Map;
 
 use super::{highest_priority, open::OpenedRun, prepare::PreparedRun};
 use crate::{
-    ExecError, clock,
+    ExecError,
     driver::{
         begin::{
             capture::CapturedPlan,

@@ -14,6 +14,7 @@ use flow_core::{
     sched::{Limits, Scheduler},
 };
 use flow_store::{Snapshot, Store, StoreDir};
+use flow_supervisor::{hardware, keeper::record};
 
 use self::{
     active::ActiveRun,
@@ -38,7 +39,7 @@ use super::{
     unchanged::{self, PublishedBefore, save_snapshot},
     updates::Update,
 };
-use crate::{ExecError, hardware, keeper::record};
+use crate::ExecError;
 
 /// Runs a workflow.
 ///

@@ -8,6 +8,7 @@ use flow_core::{
     sched::policy::{self as policies, Policy},
 };
 use flow_store::{Activity, Holder, Snapshot, Store};
+use flow_supervisor::{keeper, secrets::Secrets};
 
 use crate::{
     ExecError,
@@ -24,8 +25,6 @@ use crate::{
         unchanged::{Summary, is_last},
         updates::Update,
     },
-    keeper,
-    secrets::Secrets,
 };
 
 /// What the key of a snapshot covers besides the workflow and its plugins.

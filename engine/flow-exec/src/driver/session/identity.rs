@@ -2,8 +2,7 @@
 
 use flow_core::RunId;
 use flow_store::{Holder, ProcessIdentity};
-
-use crate::clock;
+use flow_supervisor::clock;
 
 /// This process, as shown to others that find the store locked.
 pub(crate) fn holder(doing: &str) -> Holder {

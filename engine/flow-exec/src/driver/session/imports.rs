@@ -2,9 +2,10 @@
 
 use flow_core::{Bundle, Foreign, RunId};
 use flow_store::{Import, Store, StoreDir};
+use flow_supervisor::clock;
 
 use super::identity::new_run_id;
-use crate::{ExecError, clock};
+use crate::ExecError;
 
 /// Imports a bundle completely or not at all. `None` if it was imported before.
 ///

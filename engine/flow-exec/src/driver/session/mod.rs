@@ -21,6 +21,10 @@ use flow_core::{
     plan::{Context, Item, Plan, State},
 };
 use flow_store::{Activity, RunDir};
+use flow_supervisor::{
+    hardware,
+    secrets::{HideFault, Secrets, leaking_line},
+};
 
 pub(crate) use basis::Basis;
 
@@ -30,8 +34,7 @@ use crate::{
         batch,
         slurm::{Cluster, ClusterUnavailable},
     },
-    hardware, plugins,
-    secrets::{HideFault, Secrets, leaking_line},
+    plugins,
 };
 
 /// The options that determine the expansion of a workflow.

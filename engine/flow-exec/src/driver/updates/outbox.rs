@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 
 use flow_core::{JournalLine, RunEvent, sched::Event};
+use flow_supervisor::{clock, secrets::Secrets};
 
 use super::Update;
-use crate::{clock, secrets::Secrets};
 
 pub(crate) struct Outbox {
     secrets: Secrets,

@@ -3,9 +3,9 @@
 
 use flow_core::{JournalLine, RunEvent, Span, Time};
 use flow_store::{ExpectedStart, ForecastLog, RunDir, RunningStep, Status, StoreError, WaitsLog};
+use flow_supervisor::clock;
 
 use super::Update;
-use crate::clock;
 
 /// Interval between updates of the status file and the display.
 pub(crate) const STATUS: Span = Span::from_millis(200);

@@ -10,20 +10,18 @@ use std::{
 use flow_core::{AttemptId, RunId};
 use flow_slurm::JobId;
 use flow_store::StoreDir;
+use flow_supervisor::{
+    clock,
+    intents::{self, Intent},
+    node::{NodeFiles, Notifier, WakeUpReader},
+};
 
 use super::{
     client::JobNames,
     jobs::{BatchJob, Stage},
     submit,
 };
-use crate::{
-    clock,
-    driver::executor::{
-        Event,
-        intents::{self, Intent},
-    },
-    node::{NodeFiles, Notifier, WakeUpReader},
-};
+use crate::driver::executor::Event;
 
 pub(super) struct Book {
     dir: StoreDir,

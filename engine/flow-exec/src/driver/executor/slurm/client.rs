@@ -16,8 +16,7 @@ use std::{
 };
 
 use flow_slurm::{JobId, JobState, Limits, Load, Node, ParseError, RefusalKind, Row, SubmitRefusal, misleads};
-
-use crate::{clock, hardware};
+use flow_supervisor::{clock, hardware};
 
 /// No command that gets an answer takes longer.
 const LIMIT: Duration = Duration::from_secs(30);

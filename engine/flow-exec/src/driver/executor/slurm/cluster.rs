@@ -10,9 +10,10 @@ use std::{
 
 use flow_core::{GpuFacts, Machine, ResourceRequest, Slurm, SlurmJob};
 use flow_slurm::{Load, Node};
+use flow_supervisor::attempt::write_atomically;
 
 use super::client::{Client, NoAnswer, Rules};
-use crate::{ExecError, attempt::write_atomically};
+use crate::ExecError;
 
 /// A cluster, as far as a plan needs it.
 #[derive(Debug)]

@@ -13,16 +13,15 @@ use flow_core::{
 use flow_protocol::Exit;
 use flow_slurm::{JobId, JobResult, JobState, PermanentReason, Row, job_state};
 use flow_store::QueuedJob;
+use flow_supervisor::{
+    clock,
+    intents::Intent,
+    node::{CLAIMED, NodeFiles, Record},
+};
 use nix::sys::signal::Signal;
 
 use super::unseen;
-use crate::{
-    clock,
-    driver::executor::{
-        AttemptEnd, Event, LocalObservation, OutcomeOverride, RemoteObservation, RetryAdvice, intents::Intent,
-    },
-    node::{CLAIMED, NodeFiles, Record},
-};
+use crate::driver::executor::{AttemptEnd, Event, LocalObservation, OutcomeOverride, RemoteObservation, RetryAdvice};
 
 /// The state of a job's submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,17 +26,18 @@ use flow_protocol::Exit;
 use flow_store::{RunDir, StoreDir};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::{
-    Event, Executor, Work,
-    intents::{self, Intent},
-};
-use crate::{ExecError, attempt::Folder};
+use super::{Event, Executor, Work};
+use crate::ExecError;
 
 pub use client::{NoAnswer, Rules};
 pub(crate) use cluster::{Cluster, Impossible, UnmetKey, unknown_partition};
 pub use cluster::{ClusterUnavailable, overview, rules};
 pub(crate) use submit::{longest_of, requested_time};
 
+use flow_supervisor::{
+    attempt::Folder,
+    intents::{self, Intent},
+};
 use worker::Worker;
 
 /// Settings for a run's use of Slurm.

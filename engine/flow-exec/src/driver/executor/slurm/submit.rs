@@ -10,15 +10,13 @@ use std::{
 };
 
 use flow_core::{Exclusive, Span};
-
-use super::{Settings, jobs::BatchJob};
-use crate::{
-    driver::executor::{
-        BatchWork, Work,
-        intents::{self, Intent, Task},
-    },
+use flow_supervisor::{
+    intents::{self, Intent, Task},
     node::{Job, NodeFiles, Notifier, Program},
 };
+
+use super::{Settings, jobs::BatchJob};
+use crate::driver::executor::{BatchWork, Work};
 
 /// Memory that `flow` and its keeper use of a job's allocation.
 const OWN_MEMORY: u64 = 64 << 20;

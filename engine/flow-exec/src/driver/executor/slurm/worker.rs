@@ -13,6 +13,7 @@ use std::{
 
 use flow_core::{AttemptId, reason::StartFault};
 use flow_slurm::{JobId, Limits, RefusalKind, Row, SubmitRefusal};
+use flow_supervisor::clock;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{
@@ -22,10 +23,7 @@ use super::{
     jobs::{BatchJob, News, Stage, Timeouts},
     submit,
 };
-use crate::{
-    clock,
-    driver::executor::{Event, Work},
-};
+use crate::driver::executor::{Event, Work};
 
 /// How long to wait for further starts for the same array: after the last one, and after the first one.
 const GATHER: (Duration, Duration) = (Duration::from_millis(60), Duration::from_millis(500));
@@ -443,7 +441,7 @@ fn due(last: Option<Instant>, every: Duration) -> bool {
 fn best<'r>(rows: &[&'r Row]) -> Option<&'r Row> {
     let rank = |row: &&&Row| match flow_slurm::job_state(row) {
         flow_slurm::JobState::Running | flow_slurm::JobState::Suspended => 3,
-        flow_slurm::JobState::Ended(flow_slurm::JobResult::Failed(crate::node::CLAIMED)) => 0,
+        flow_slurm::JobState::Ended(flow_slurm::JobResult::Failed(flow_supervisor::node::CLAIMED)) => 0,
         flow_slurm::JobState::Ended(_) => 1,
         _ => 2,
     };
