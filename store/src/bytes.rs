@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use flow_core::{Digest, RunId, StepResult, learn::Observation};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{EarlierData, LastFingerprint, Objects, Result, hash, mark::MARKS, results::order};
+use crate::{EarlierData, LastFingerprint, Objects, hash, results::order};
+use flow_runs::{Result, mark::MARKS};
 
 /// First byte of a value that is stored in an object; JSON never begins with it.
 const IN_OBJECT: u8 = b'@';

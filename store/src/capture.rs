@@ -27,17 +27,14 @@ use flow_core::{ArtifactKind, Digest, reason::StoreAction};
 pub use left_copy::LeftCopy;
 
 use crate::{
-    Activity, Inputs, Result, StoreError, hash,
+    Activity, Inputs, hash,
     ignored::IgnoreRules,
     inputs::{SeenKind, StampedInput, moved},
     limits::CopyRoom,
-    objects::remove_tree,
     sparse,
     stamp::Stamp,
 };
-
-/// Exists in the folder during the run. If it remains, the run was killed.
-const OPEN: &str = "open";
+use flow_runs::{INPUTS_OPEN, Result, StoreError, tree::remove_tree};
 
 /// An input that attempts will read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -168,7 +165,7 @@ impl Captures {
             return Ok(Vec::new());
         }
         let private = fs::DirBuilder::new().mode(0o700).recursive(true).create(&self.folder);
-        let open = private.and_then(|()| File::create(self.folder.join(OPEN)));
+        let open = private.and_then(|()| File::create(self.folder.join(INPUTS_OPEN)));
         open.map_err(StoreError::io(StoreAction::Create, &self.folder))?;
         let mut failed: BTreeMap<usize, CaptureError> = BTreeMap::new();
         let mut jobs = Vec::new();
@@ -239,22 +236,10 @@ impl Captures {
         }
         // If it cannot be removed now, `flow gc` removes it with the run.
         if linked {
-            let _ = fs::remove_file(self.folder.join(OPEN));
+            let _ = fs::remove_file(self.folder.join(INPUTS_OPEN));
         } else {
             let _ = remove_tree(&self.folder);
         }
-    }
-
-    /// Removes the copies of a killed run; the caller knows that the run is over.
-    pub(crate) fn sweep(folder: &Path) {
-        if Captures::are_left(folder) {
-            let _ = remove_tree(folder);
-        }
-    }
-
-    /// True if a run that is over was killed before it removed its copies from this folder.
-    pub(crate) fn are_left(folder: &Path) -> bool {
-        folder.join(OPEN).exists()
     }
 }
 

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use flow_core::{JournalLine, RunEvent};
 
-use crate::{Journal, Objects, Result, StoreError, db::DbBatch, mark::is_record, open_database::OpenDatabase};
+use crate::{Objects, db::DbBatch, open_database::OpenDatabase};
+use flow_runs::{Journal, Result, StoreError, mark::is_record};
 
 /// Lines for the journal and their database changes, not written yet.
 pub struct Commit {

@@ -28,12 +28,10 @@ use flow_core::reason::{Fault, StoreAction};
 use nix::{sys::statvfs::statvfs, unistd::Uid};
 
 use crate::{
-    Objects, Result, StoreDir, StoreError,
+    Objects,
     bytes::{EachValue, FoundValue, object_reference},
-    error::LIMIT,
-    file,
-    objects::remove_tree,
 };
+use flow_runs::{Result, StoreDir, StoreError, error::LIMIT, file, tree::remove_tree};
 
 /// Larger values are stored as objects.
 const INLINE: usize = 48 << 10;
@@ -198,7 +196,7 @@ impl Db {
                 opened => break opened?,
             }
         };
-        Ok(Db { path, sled: SledHandle { sled: Some(sled), has_failed: Arc::default() }, objects: dir.objects() })
+        Ok(Db { path, sled: SledHandle { sled: Some(sled), has_failed: Arc::default() }, objects: Objects::of(dir) })
     }
 
     /// sled takes a file with a damaged start for a new one. A marker file and a record inside reveal this.

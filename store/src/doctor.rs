@@ -6,10 +6,11 @@ use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 use flow_core::{Artifact, ArtifactKind, Digest, KeptOutput, StepResult, reason::Damage};
 
 use crate::{
-    Batch, Holder, LostOutput, Objects, RebuiltDatabase, Result, Store, StoreDir, StoreError,
+    Batch, LostOutput, Objects, RebuiltDatabase, Store,
     bytes::{Bytes, parse},
     open_database::OpenDatabase,
 };
+use flow_runs::{Holder, Result, StoreDir, StoreError};
 
 /// The findings and repairs of `flow doctor`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -82,7 +83,7 @@ pub fn doctor(
             diagnosis.journals.push((run.0, unread));
         }
     }
-    dir.objects().sweep_workplace()?;
+    Objects::of(&dir).sweep_workplace()?;
     let (core, rebuilt) = OpenDatabase::open(&dir)?;
     // Reads every page of the database.
     let opened = match core.scan(b"", &mut |_, _| Ok(())) {

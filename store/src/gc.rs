@@ -16,16 +16,18 @@ use std::{
 };
 
 use flow_core::{Digest, InstanceId, JournalLine, RunEvent, RunId, StepResult, reason::StoreAction};
+use flow_runs::{
+    Holder, Journal, Result, RunDir, StoreDir, StoreError,
+    journal::Lines,
+    tree::{remove_tree, tree_size},
+    work::{free_work, free_work_of_gone_stores},
+};
 use serde_json::Value;
 
 use crate::{
-    Batch, Captures, Holder, Journal, LastFingerprint, RebuiltDatabase, Result, RunDir, Snapshot, Store, StoreDir,
-    StoreError,
+    Batch, LastFingerprint, Objects, RebuiltDatabase, Snapshot, Store,
     bytes::{Bytes, parse},
-    journal::Lines,
-    objects::{remove_tree, tree_size},
     open_database::OpenDatabase,
-    work::{free_work, free_work_of_gone_stores},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +69,7 @@ pub fn gc(path: &Path, me: &Holder, keep: Retention, dry: bool) -> Result<FreedS
     let dir = StoreDir::create(path)?;
     let users = dir.alone(me, |_| ControlFlow::Break(()))?;
     let lock = dir.lock(me, |_| ControlFlow::Break(()))?;
-    dir.objects().sweep_workplace()?;
+    Objects::of(&dir).sweep_workplace()?;
     let (opened, (bytes, objects)) = match OpenDatabase::open(&dir) {
         Err(error) if error.is_disk_full() && !dry => {
             let room = free_space(&dir, keep)?;
@@ -449,7 +451,7 @@ struct Run {
 
 /// Removes an artifact; `None` if another user of a shared store made the folder, because only the owner can move it.
 fn remove_own(dir: &StoreDir, digest: &Digest) -> Result<Option<u64>> {
-    match dir.objects().remove(digest) {
+    match Objects::of(dir).remove(digest) {
         Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => Ok(None),
         removed => removed.map(Some),
     }
@@ -471,7 +473,7 @@ fn free_copies(run: &RunDir, dry: bool) -> Result<u64> {
     if run.others().is_some() || run.has_jobs() || run.lives().is_some() {
         return Ok(0);
     }
-    let of_run = Some(run.inputs()).filter(|inputs| Captures::are_left(inputs));
+    let of_run = Some(run.inputs()).filter(|_| run.has_inputs());
     of_run.into_iter().chain(run.copies_of_attempts()).map(|copies| free(&copies, dry)).sum()
 }
 

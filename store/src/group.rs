@@ -13,7 +13,7 @@ use rustix::fs::{XattrFlags, setxattr};
 
 use flow_core::reason::StoreAction;
 
-use crate::{Result, StoreDir, StoreError};
+use flow_runs::{Result, StoreDir, StoreError};
 
 /// New folders belong to the folder's group, and the group may write.
 const MODE: u32 = 0o2770;

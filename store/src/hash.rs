@@ -25,7 +25,8 @@ use flow_core::{
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 use walkdir::WalkDir;
 
-use crate::{Activity, Entry, EntryKind, Manifest, Result, StoreError, file::file_kind, sparse::content_digest};
+use crate::{Activity, Entry, EntryKind, Manifest, sparse::content_digest};
+use flow_runs::{Result, StoreError, file::file_kind};
 
 /// This many files are worth the cost of threads.
 const WORTH_THREADS: usize = 64;

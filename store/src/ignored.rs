@@ -14,7 +14,8 @@ use ignore::{
     gitignore::{Gitignore, GitignoreBuilder},
 };
 
-use crate::{Result, StoreError, stamp::Stamp};
+use crate::stamp::Stamp;
+use flow_runs::{Result, StoreError};
 
 /// Patterns as in a `.gitignore`; `!` includes a path again, even one of the fixed list.
 const FLOWIGNORE: &str = ".flowignore";

@@ -13,7 +13,8 @@ use std::{
 use flow_core::{Bundle, BundledRun, Digest, Foreign, JournalLine, Origin, RunEvent, RunId, reason::StoreAction};
 use nix::errno::Errno;
 
-use crate::{Result, RunDir, StoreDir, StoreError, objects::remove_tree};
+use crate::Objects;
+use flow_runs::{Result, RunDir, StoreDir, StoreError, tree::remove_tree};
 
 /// The workspace of an imported run, in the folder of the import, and the store in it.
 const WORKSPACE: &str = "workspace";
@@ -34,16 +35,16 @@ pub struct Import {
     pub results: u32,
 }
 
-impl StoreDir {
+impl Import {
     /// All imports, oldest first.
     ///
     /// # Errors
     /// A journal exists and cannot be read.
-    pub fn imports(&self) -> Result<Vec<Import>> {
+    pub fn all(dir: &StoreDir) -> Result<Vec<Import>> {
         let mut found = Vec::new();
-        for id in self.runs()? {
+        for id in dir.runs()? {
             if let Some(JournalLine { at, event: RunEvent::Imported { origin, bundle, results } }) =
-                self.run(&id).first_line()?
+                dir.run(&id).first_line()?
             {
                 found.push(Import { id, at, origin: *origin, bundle, results });
             }
@@ -55,11 +56,11 @@ impl StoreDir {
     ///
     /// # Errors
     /// A journal cannot be read.
-    pub fn imported(&self, imports: &[Import]) -> Result<Vec<Foreign>> {
+    pub fn results(dir: &StoreDir, imports: &[Import]) -> Result<Vec<Foreign>> {
         let mut found: Vec<Foreign> = Vec::new();
         for import in imports {
             let host = &import.origin.host;
-            self.run(&import.id).read_journal(|line| {
+            dir.run(&import.id).read_journal(|line| {
                 let RunEvent::Foreign { result } = line.event else { return };
                 let same =
                     |told: &Foreign| told.result.run == result.run && told.result.fingerprint == result.fingerprint;
@@ -75,14 +76,14 @@ impl StoreDir {
     ///
     /// # Errors
     /// The disk is full; the store cannot be written.
-    pub fn import(
-        &self,
+    pub fn add(
+        dir: &StoreDir,
         bundle: Bundle,
         at: u64,
         mut name: impl FnMut(&[RunId]) -> RunId,
     ) -> std::result::Result<Option<RunId>, StoreError> {
         let is_here = |import: &Import| import.bundle == bundle.digest && import.origin.host == bundle.origin.host;
-        if self.imports()?.iter().any(is_here) {
+        if Import::all(dir)?.iter().any(is_here) {
             return Ok(None);
         }
         let Bundle { origin, results, run, digest } = bundle;
@@ -92,58 +93,40 @@ impl StoreDir {
         let lines: Vec<JournalLine> =
             std::iter::once(first).chain(told).map(|event| JournalLine { at, event }).collect();
         // If a kill leaves it, the next process that has the store alone removes it.
-        let half = self.temporary(&self.path().join("objects/tmp"));
-        let made = self.run_at(&half).create().and_then(|journal| journal.add(&lines, true));
-        let unpacked = made.and_then(|_| self.unpack(run, &half.join(WORKSPACE)));
-        let placed = unpacked.and_then(|()| self.place(&half, &mut name));
+        let half = dir.temporary(&dir.path().join("objects/tmp"));
+        let made = dir.run_at(&half).create().and_then(|journal| journal.add(&lines, true));
+        let unpacked = made.and_then(|_| unpack(dir, run, &half.join(WORKSPACE)));
+        let placed = unpacked.and_then(|()| place(dir, &half, &mut name));
         if placed.is_err() {
             drop(remove_tree(&half));
         }
         // The snapshots say that there is nothing to do.
-        self.drop_snapshots()?;
+        dir.drop_snapshots()?;
         placed.map(Some)
     }
 
     /// True for the store of an imported run, which has no database and gets none.
-    pub fn is_imported(&self) -> bool {
-        self.path().join(MARK).exists()
+    pub fn is_store(dir: &StoreDir) -> bool {
+        dir.path().join(MARK).exists()
     }
 
-    /// Gives a run's folder an unused name.
-    fn place(&self, half: &Path, name: &mut dyn FnMut(&[RunId]) -> RunId) -> Result<RunId> {
-        /// Other runs may start at the same time, but not more often than this.
-        const TRIES: usize = 100;
-        for _ in 0..TRIES {
-            let id = name(&self.runs()?);
-            let to = self.run(&id);
-            match fs::rename(half, to.path()) {
-                Ok(()) => return Ok(id),
-                Err(e) if e.raw_os_error() == Some(Errno::ENOTEMPTY as i32) => {}
-                Err(e) => return Err(StoreError::io(StoreAction::Write, to.path())(e)),
-            }
-        }
-        Err(StoreError::io(StoreAction::Create, half)(Errno::EEXIST.into()))
-    }
-
-    /// Removes an import.
+    /// Removes it.
     ///
     /// # Errors
     /// It belongs to another user; it cannot be removed.
-    pub fn forget_import(&self, import: &Import) -> Result<()> {
-        remove_tree(self.run(&import.id).path())?;
-        self.drop_snapshots()
+    pub fn remove(&self, dir: &StoreDir) -> Result<()> {
+        remove_tree(dir.run(&self.id).path())?;
+        dir.drop_snapshots()
     }
-}
 
-impl RunDir {
-    /// The workspace of the run that was imported under this name, and its folder in the store there; nothing if this is a run.
+    /// The workspace of the run that was imported as `import`, and its folder in the store there; `None` for a run.
     ///
     /// # Errors
     /// The store there cannot be read.
-    pub fn imported(&self) -> Result<Option<(PathBuf, RunDir)>> {
-        let workspace = self.path().join(WORKSPACE);
+    pub fn run_in(import: &RunDir) -> Result<Option<(PathBuf, RunDir)>> {
+        let workspace = import.path().join(WORKSPACE);
         let Some(store) = StoreDir::existing(&workspace.join(STORE))? else { return Ok(None) };
-        let Some(JournalLine { event: RunEvent::Imported { origin, .. }, .. }) = self.first_line()? else {
+        let Some(JournalLine { event: RunEvent::Imported { origin, .. }, .. }) = import.first_line()? else {
             return Ok(None);
         };
         let run = store.run(&origin.run);
@@ -151,35 +134,49 @@ impl RunDir {
     }
 }
 
-impl StoreDir {
-    /// Makes a workspace from a bundle's content. Its paths were checked when it was read.
-    fn unpack(&self, mut run: BundledRun, root: &Path) -> Result<()> {
-        let store = StoreDir::create(&root.join(STORE))?;
-        // With the permissions of this store.
-        let same = fs::metadata(self.path()).and_then(|own| fs::set_permissions(store.path(), own.permissions()));
-        same.map_err(StoreError::io(StoreAction::Create, store.path()))?;
-        for (path, text) in &run.files {
-            write(&root.join(path), text)?;
+/// Gives a run's folder an unused name.
+fn place(dir: &StoreDir, half: &Path, name: &mut dyn FnMut(&[RunId]) -> RunId) -> Result<RunId> {
+    /// Other runs may start at the same time, but not more often than this.
+    const TRIES: usize = 100;
+    for _ in 0..TRIES {
+        let id = name(&dir.runs()?);
+        let to = dir.run(&id);
+        match fs::rename(half, to.path()) {
+            Ok(()) => return Ok(id),
+            Err(e) if e.raw_os_error() == Some(Errno::ENOTEMPTY as i32) => {}
+            Err(e) => return Err(StoreError::io(StoreAction::Write, to.path())(e)),
         }
-        write(&store.path().join(MARK), "")?;
-        let work = store.temporary(&store.path().join("objects/tmp"));
-        fs::create_dir(&work).map_err(StoreError::io(StoreAction::Create, &work))?;
-        let work = work.canonicalize().map_err(StoreError::io(StoreAction::Find, &work))?;
-        let mut placed = BTreeMap::new();
-        for (digest, files) in &run.objects {
-            let to = work.join(digest.to_string());
-            for (path, text) in files {
-                write(&if path.is_empty() { to.clone() } else { to.join(path) }, text)?;
-            }
-            placed.insert(*digest, store.objects().ingest(&to, &work)?);
-        }
-        remove_tree(&work)?;
-        run.placed(&placed);
-        for (id, lines) in &run.journals {
-            store.run(id).create()?.append(lines)?;
-        }
-        store.sync_all()
     }
+    Err(StoreError::io(StoreAction::Create, half)(Errno::EEXIST.into()))
+}
+
+/// Makes a workspace from a bundle's content. Its paths were checked when it was read.
+fn unpack(dir: &StoreDir, mut run: BundledRun, root: &Path) -> Result<()> {
+    let store = StoreDir::create(&root.join(STORE))?;
+    // With the permissions of this store.
+    let same = fs::metadata(dir.path()).and_then(|own| fs::set_permissions(store.path(), own.permissions()));
+    same.map_err(StoreError::io(StoreAction::Create, store.path()))?;
+    for (path, text) in &run.files {
+        write(&root.join(path), text)?;
+    }
+    write(&store.path().join(MARK), "")?;
+    let work = store.temporary(&store.path().join("objects/tmp"));
+    fs::create_dir(&work).map_err(StoreError::io(StoreAction::Create, &work))?;
+    let work = work.canonicalize().map_err(StoreError::io(StoreAction::Find, &work))?;
+    let mut placed = BTreeMap::new();
+    for (digest, files) in &run.objects {
+        let to = work.join(digest.to_string());
+        for (path, text) in files {
+            write(&if path.is_empty() { to.clone() } else { to.join(path) }, text)?;
+        }
+        placed.insert(*digest, Objects::of(&store).ingest(&to, &work)?);
+    }
+    remove_tree(&work)?;
+    run.placed(&placed);
+    for (id, lines) in &run.journals {
+        store.run(id).create()?.append(lines)?;
+    }
+    store.sync_all()
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

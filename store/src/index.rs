@@ -12,7 +12,7 @@ use std::{
 
 use flow_core::reason::StoreAction;
 
-use crate::{Result, StoreDir, StoreError, file};
+use flow_runs::{Result, StoreDir, StoreError, file};
 
 /// The last bytes of a file in this form.
 const FORM: &[u8; 8] = b"\nflow i1";

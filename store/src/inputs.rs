@@ -16,11 +16,12 @@ use flow_core::{ArtifactKind, Digest, reason::StoreAction};
 use indexmap::{Equivalent, IndexMap};
 
 use crate::{
-    Activity, Manifest, Objects, Result, StoreError,
+    Activity, Manifest, Objects,
     hash::{self, FolderEntry, FoundKind, Links},
     ignored::{IgnoreRules, worth_telling},
     stamp::{Counts, KnownFile, Stamp, Stats},
 };
+use flow_runs::{Result, StoreError};
 
 /// The content of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

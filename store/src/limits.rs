@@ -4,7 +4,8 @@ use std::path::Path;
 
 use walkdir::{DirEntry, WalkDir};
 
-use crate::{Inputs, Result, ignored::IgnoreRules};
+use crate::{Inputs, ignored::IgnoreRules};
+use flow_runs::Result;
 
 /// Larger inputs are not copied.
 pub const CAPTURE_BYTES: u64 = 256 << 20;

@@ -9,12 +9,13 @@ use std::{
 use flow_core::RunId;
 
 use crate::{
-    Batch, Result, StoreDir,
+    Batch,
     bytes::{EachValue, FoundValue, attempt_key, json, last_key, result_key},
     db::DbBatch,
     index::Index,
     results::attempt_of,
 };
+use flow_runs::{Result, StoreDir};
 
 /// First byte of a value that is in a journal; JSON never begins with it.
 const IN_JOURNAL: u8 = b'#';

@@ -15,16 +15,19 @@ use std::{
 use flow_core::{JournalLine, RunId};
 
 use crate::{
-    Batch, Holder, Objects, Result, StoreDir,
+    Batch, Objects,
     bytes::{Bytes, EachValue, FoundValue, history_key, json, parse, result_key},
     db::{Db, DbBatch},
     index::Index,
-    journal::Lines,
-    lock::StoreLock,
-    mark::{INDEXED, UNDISTURBED, mark_key},
     memory::{Memory, put_values},
     results::is_same_attempt,
     rings::ObservationRings,
+};
+use flow_runs::{
+    Holder, Result, StoreDir,
+    journal::Lines,
+    lock::StoreLock,
+    mark::{INDEXED, UNDISTURBED, mark_key},
 };
 
 /// Number of results that are applied in one batch.
@@ -107,7 +110,7 @@ impl OpenDatabase {
     fn of(dir: &StoreDir, values: Values) -> OpenDatabase {
         OpenDatabase {
             dir: dir.clone(),
-            objects: dir.objects(),
+            objects: Objects::of(dir),
             values,
             rings: ObservationRings::default(),
             recording: Mutex::default(),

@@ -6,12 +6,11 @@ use std::{collections::BTreeMap, fmt, fs, path::PathBuf};
 use flow_core::reason::StoreAction;
 
 use crate::{
-    Result, StoreDir, StoreError,
     bytes::Bytes,
     db::{Db, DbBatch},
-    mark::mark_key,
     open_database::OpenDatabase,
 };
+use flow_runs::{Result, StoreDir, StoreError, mark::mark_key};
 
 /// A database that was rebuilt.
 #[derive(Clone, Debug, PartialEq, Eq)]

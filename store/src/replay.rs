@@ -1,6 +1,7 @@
 //! Reads journals alone: under which fingerprints the instances of a workflow were recorded.
 
-use crate::{Batch, LastFingerprint, Result, StoreDir};
+use crate::{Batch, LastFingerprint};
+use flow_runs::{Result, StoreDir};
 
 /// Calls `each` with the recorded fingerprints of a workflow's instances, by label, the oldest first. Reads at most
 /// this many of the newest journals, and this many bytes.

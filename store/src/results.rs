@@ -5,7 +5,7 @@ use flow_core::{Digest, JournalLine, RunEvent, RunId, StepResult, learn::Observa
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Result;
+use flow_runs::Result;
 
 /// Number of observations kept per shape: the newest.
 pub const HISTORY: usize = 32;

@@ -9,10 +9,11 @@ use std::{
 use flow_core::{RunId, learn::Observation};
 
 use crate::{
-    HISTORY, Result,
+    HISTORY,
     bytes::{Bytes, history_key, parse},
     results::order,
 };
+use flow_runs::Result;
 
 /// The kept observations of each shape that this process has seen, by slot.
 #[derive(Default)]

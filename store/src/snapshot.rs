@@ -11,10 +11,11 @@ use nix::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Inputs, Objects, Result, Store, StoreDir, file,
+    Inputs, Objects, Store,
     objects::STAMP,
     stamp::{Counts, Stamp, Stats, open_folder},
 };
+use flow_runs::{Result, StoreDir, file};
 
 const HEAD: &[u8] = b"flow snapshot 5\n";
 
@@ -170,7 +171,7 @@ impl Snapshot {
     }
 
     fn objects_hold(&self, dir: &StoreDir) -> bool {
-        let objects = dir.objects();
+        let objects = Objects::of(dir);
         let root = objects.root().to_owned();
         self.objects.chunk_by(|a, b| a.digest.0[0] == b.digest.0[0]).all(|shelf| {
             let Some(first) = shelf.first() else { return true };

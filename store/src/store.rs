@@ -9,17 +9,19 @@ use std::{
 };
 
 use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation, plan::LookupKeys, reason::StoreAction};
-use serde::de::DeserializeOwned;
-
-use crate::{
-    Batch, Commit, EarlierData, Holder, Journal, LastFingerprint, Liveness, Objects, RebuiltDatabase, Result, Results,
-    StoreDir, StoreError,
-    bytes::{Bytes, attempt_key, last_key, object_of, parse, result_key},
-    db::DbBatch,
-    hash,
+use flow_runs::{
+    Holder, Journal, Liveness, Result, StoreDir, StoreError,
     living::{RunLife, Users},
     lock::{POLL, StoreLock},
     mark::UNDISTURBED,
+};
+use serde::de::DeserializeOwned;
+
+use crate::{
+    Batch, Commit, EarlierData, Import, LastFingerprint, Objects, RebuiltDatabase, Results,
+    bytes::{Bytes, attempt_key, last_key, object_of, parse, result_key},
+    db::DbBatch,
+    hash,
     open_database::{OpenDatabase, unjournalled},
 };
 
@@ -105,7 +107,7 @@ impl Store {
 
     /// Opens it exclusively with the locks already taken.
     pub(crate) fn alone_with(dir: StoreDir, me: &Holder, users: Users, lock: StoreLock) -> Result<Store> {
-        dir.objects().sweep_workplace()?;
+        Objects::of(&dir).sweep_workplace()?;
         let (core, rebuilt) = OpenDatabase::open(&dir)?;
         Ok(Store::of_core(dir, me, users, lock, (core, rebuilt)))
     }
@@ -116,7 +118,7 @@ impl Store {
     /// # Errors
     /// Its format is newer; the database is damaged; a journal cannot be read.
     pub fn open_to_read(dir: &StoreDir, me: &Holder) -> Result<Store> {
-        if !dir.is_imported() {
+        if !Import::is_store(dir) {
             match Store::open(dir.path(), me, |_| ControlFlow::Break(())) {
                 Err(StoreError::Held { .. } | StoreError::Io { .. }) => {}
                 opened => return opened,
@@ -141,7 +143,7 @@ impl Store {
         (database, rebuilt): (OpenDatabase, Option<RebuiltDatabase>),
         users: Option<Users>,
     ) -> Store {
-        let (objects, database) = (dir.objects(), Arc::new(database));
+        let (objects, database) = (Objects::of(&dir), Arc::new(database));
         Store { objects, dir, database, rebuilt, me, alive: Mutex::default(), users }
     }
 
@@ -154,13 +156,15 @@ impl Store {
         let dir = StoreDir::create(path)?;
         let mut users = dir.join(me, &mut waiting)?;
         if users.is_alone {
-            dir.objects().sweep_workplace()?;
+            Objects::of(&dir).sweep_workplace()?;
             users.share(&dir)?;
         }
         let opened = match lock(&dir, me)? {
             None => (OpenDatabase::read(&dir)?, None),
             Some(lock) => {
                 let (core, rebuilt) = OpenDatabase::open(&dir)?;
+                // Runs that were killed did not. Others can wait longer if it cannot be written.
+                let _ = core.renew_index();
                 (core.holding(lock), rebuilt)
             }
         };

@@ -6,10 +6,12 @@ use std::process::ExitCode;
 
 use flow_core::{Diagnostic, Source};
 use flow_exec::{ExecError, NoAnswer};
-use flow_store::StoreError;
+use flow_runs::StoreError;
 
-use crate::diagnostics;
-use crate::output::{BAD, NOTE, Output, styled};
+use crate::{
+    diagnostics,
+    output::{BAD, NOTE, Output, styled},
+};
 
 /// Why a command did not do what was asked.
 #[derive(Debug)]

@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use flow_core::{InstanceId, JournalLine, Place, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace};
-use flow_store::{Holder, Import, ProcessIdentity, RebuiltDatabase, Results, RunDir, Store, StoreDir};
+use flow_runs::{Holder, ProcessIdentity, RunDir, StoreDir};
+use flow_store::{Import, RebuiltDatabase, Results, Store};
 use flow_supervisor::clock;
 
-use crate::args::{Global, OfRun, Selection, WorkflowArg};
-use crate::at_hand;
-use crate::error::{self, CliError};
-use crate::output::{self, NOTE, Output, styled};
-use crate::screen::{InstanceView, View};
-use crate::words;
+use crate::{
+    args::{Global, OfRun, Selection, WorkflowArg},
+    at_hand,
+    error::{self, CliError},
+    output::{self, NOTE, Output, styled},
+    screen::{InstanceView, View},
+    words,
+};
 
 mod living;
 
@@ -106,7 +109,7 @@ impl StoreLocation {
 
     /// Imported results, oldest first: of the named workflow, or all.
     pub(crate) fn imports(&self) -> Result<Vec<Import>, CliError> {
-        let mut imports = self.store.imports()?;
+        let mut imports = Import::all(&self.store)?;
         let Some(file) = &self.file else { return Ok(imports) };
         let workflow = self.workflow_name()?;
         let file_name = |file: &str| file.rsplit('/').next().map(str::to_owned);
@@ -164,7 +167,7 @@ impl StoreLocation {
             [one] => Ok((*one).clone()),
             [] => {
                 // An imported run has two ids: its own, and that of its import.
-                let imports = self.store.imports()?;
+                let imports = Import::all(&self.store)?;
                 let named = |import: &&Import| {
                     let run = &import.origin.run.0;
                     run == asked || asked.len() >= SHORTEST && run.ends_with(asked)
@@ -191,7 +194,7 @@ impl StoreLocation {
 pub(crate) fn view_of(store: &StoreDir, run: &RunId) -> Result<(RunDir, View), CliError> {
     let mut dir = store.run(run);
     let mut view = View::default();
-    if let Some((_, inside)) = dir.imported()? {
+    if let Some((_, inside)) = Import::run_in(&dir)? {
         if let Some(JournalLine { event: RunEvent::Imported { origin, .. }, .. }) = dir.first_line()? {
             (view.imported, view.import) = (Some(*origin), Some(run.clone()));
         }

@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use flow_core::{Diagnostic, Source};
-use flow_store::{LIMIT, StoreError};
+use flow_runs::{LIMIT, StoreError};
 use flow_supervisor::keeper::KeeperGone;
 
 use crate::{driver::NoAnswer, plugins::PluginError};

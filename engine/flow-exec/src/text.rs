@@ -11,7 +11,8 @@ use std::{
 
 use bytesize::ByteSize;
 use flow_core::reason::{Fault, FileFault};
-use flow_store::{Activity, regular};
+use flow_runs::regular;
+use flow_store::Activity;
 use nix::fcntl::OFlag;
 
 /// The text in a file of at most `longest` bytes.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use flow_core::Digest;
-use flow_store::{StoreDir, StoreError};
+use flow_runs::{StoreDir, StoreError};
 
 use crate::{ExecError, trust};
 

@@ -14,8 +14,8 @@ use std::{
 };
 
 use flow_core::{Artifact, AttemptId, Circumstances, Digest, RunId, sched::Placement};
+use flow_runs::{ProcessIdentity, RunDir, StoreDir};
 use flow_slurm::JobId;
-use flow_store::{ProcessIdentity, RunDir, StoreDir};
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{AttemptId, InstanceId, JournalLine, Outcome, RemainingTime, RunEvent, RunningTime, StepTimes};
-use flow_store::{RunningStep, Status};
+use flow_runs::{RunningStep, Status};
 
 /// A fold over the journal.
 #[derive(Debug, Default)]

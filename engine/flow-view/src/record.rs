@@ -6,7 +6,7 @@ use flow_core::{
     ArtifactKind, AttemptId, Best, Digest, InstanceId, JournalLine, RemainingTime, RunEvent, RunId, Series, StepResult,
 };
 use flow_report::{Reports, Words};
-use flow_store::Forecast;
+use flow_runs::Forecast;
 use serde_json::{Value, json};
 
 use crate::{

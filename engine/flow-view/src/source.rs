@@ -1,5 +1,6 @@
 //! Reads a run from a store or from a bundle. Writes no file.
 
+use flow_store::{Import, Objects};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
@@ -11,7 +12,7 @@ use std::{
 use flow_core::{
     AttemptId, Bundle, Digest, InstanceId, JournalLine, LONGEST_BUNDLE, Program, RunEvent, RunId, Series, StepResult,
 };
-use flow_store::{Follow, FollowForecasts, FollowWaits, Forecast, RunDir, Status, StoreDir, WaitsLine, regular};
+use flow_runs::{Follow, FollowForecasts, FollowWaits, Forecast, RunDir, Status, StoreDir, WaitsLine, regular};
 use nix::fcntl::OFlag;
 
 /// Bytes of a log that the page shows: its end.
@@ -122,7 +123,7 @@ impl Source {
     /// Whether it comes from a bundle, imported or not. A bundle has no logs, and no epochs in its journal.
     pub(crate) fn is_carried(&self) -> bool {
         match self {
-            Source::Store { dir, .. } => dir.store().is_imported(),
+            Source::Store { dir, .. } => Import::is_store(dir.store()),
             Source::Bundle { .. } => true,
         }
     }
@@ -202,7 +203,7 @@ impl Source {
     pub(crate) fn series(&self, digest: &Digest) -> Option<Series> {
         match self {
             Source::Store { dir, .. } => {
-                let objects = dir.store().objects();
+                let objects = Objects::of(dir.store());
                 let length = fs::metadata(objects.path(digest)).ok()?.len();
                 let bytes = (length <= LONGEST_SERIES).then(|| objects.read(digest, "").ok())??;
                 serde_json::from_slice(&bytes).ok()
@@ -214,7 +215,7 @@ impl Source {
     /// A file of a stored folder that a step made.
     pub(crate) fn file(&self, folder: &Digest, name: &str) -> Option<Vec<u8>> {
         match self {
-            Source::Store { dir, .. } => dir.store().objects().read(folder, name).ok(),
+            Source::Store { dir, .. } => Objects::of(dir.store()).read(folder, name).ok(),
             Source::Bundle { bundle, .. } => Some(bundle.run.objects.get(folder)?.get(name)?.clone().into_bytes()),
         }
     }

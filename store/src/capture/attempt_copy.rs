@@ -8,8 +8,10 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
+use flow_runs::tree::remove_tree;
+
 use super::{CapturedInput, CopiedPath};
-use crate::{Activity, hash, objects::remove_tree, sparse};
+use crate::{Activity, hash, sparse};
 
 impl CapturedInput {
     /// Copies the files to `to`, with their modes and times. `None` if that fails: the attempt then shares this copy with

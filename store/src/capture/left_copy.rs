@@ -7,11 +7,12 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use super::{CapturedInput, Captures, CopiedPath, InputToCapture};
+use super::{CapturedInput, CopiedPath, InputToCapture};
 use crate::{
     Inputs,
     inputs::{SeenFile, SeenKind, StampedInput},
 };
+use flow_runs::INPUTS_OPEN;
 
 /// The form in which an attempt of a killed run had an input.
 pub enum LeftCopy {
@@ -31,7 +32,7 @@ impl LeftCopy {
         if own.is_dir() {
             return LeftCopy::Copy(CapturedInput::left_at(&own, true, wanted, &seen));
         }
-        if !Captures::are_left(run) {
+        if !run.join(INPUTS_OPEN).exists() {
             return LeftCopy::Removed;
         }
         let numbers = (0..).map(|number: u32| run.join(number.to_string())).take_while(|folder| folder.is_dir());
@@ -82,6 +83,7 @@ impl CapturedInput {
 
 #[cfg(test)]
 mod tests {
+    use crate::Captures;
     use std::{
         collections::BTreeSet,
         fs::{File, Permissions},
@@ -89,7 +91,7 @@ mod tests {
         time::SystemTime,
     };
 
-    use super::{super::OPEN, *};
+    use super::*;
 
     fn inputs_of(root: &Path) -> Inputs {
         Inputs::knowing(Default::default(), None, SystemTime::now()).of_workflow(root.to_owned(), BTreeSet::new())
@@ -152,7 +154,7 @@ mod tests {
         fs::write(root.join("data/a"), "one").unwrap();
         fs::create_dir_all(run.join("0/data")).unwrap();
         symlink(root.join("data/a"), run.join("0/data/a")).unwrap();
-        File::create(run.join(OPEN)).unwrap();
+        File::create(run.join(INPUTS_OPEN)).unwrap();
         let (inputs, data) = (inputs_of(root), wanted(root, "data", false));
         inputs.hash_path(&data.path, false).unwrap();
         assert!(matches!(LeftCopy::find(&inputs, &data, &root.join("none"), &run), LeftCopy::InPlace));

@@ -13,9 +13,10 @@ use flow_core::{
     Artifact, ArtifactKind, Digest, StepResult,
     reason::{Damage, StoreAction},
 };
+use flow_runs::{Result, StoreError};
 
 use super::{Objects, STAMP, ingest, look, stamp, untouched};
-use crate::{EntryKind, Result, StoreError, hash};
+use crate::{EntryKind, hash};
 
 /// A missing or damaged output that a result needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -212,12 +213,12 @@ fn readable<T>(read: Result<T>) -> Result<Option<T>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::StoreDir;
+    use flow_runs::StoreDir;
 
     #[test]
     fn what_is_no_file_any_more_is_damage_and_goes() {
         let dir = tempfile::tempdir().unwrap();
-        let objects = StoreDir::create(&dir.path().join(".flow")).unwrap().objects();
+        let objects = Objects::of(&StoreDir::create(&dir.path().join(".flow")).unwrap());
         let mine = dir.path().join("mine");
         fs::write(&mine, "x").unwrap();
         let digest = Digest::of(b"x");

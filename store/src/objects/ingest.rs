@@ -19,12 +19,13 @@ use nix::{
 };
 use walkdir::WalkDir;
 
-use super::{Objects, look, mounts, remove_tree, stamp, untouched};
+use super::{Objects, look, stamp, untouched};
 use crate::{
-    Activity, Result, StoreError,
+    Activity,
     hash::{self, FolderEntry, FoundKind, Links},
     sparse::{self, content_digest},
 };
+use flow_runs::{Result, StoreError, mounts, tree::remove_tree};
 
 /// How the original path of an artifact is left.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -474,7 +475,7 @@ pub(super) fn drop_half(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::StoreDir;
+    use flow_runs::StoreDir;
 
     /// A store, and a work folder in `place`.
     fn place(place: &Path) -> (tempfile::TempDir, Objects, tempfile::TempDir, PathBuf) {
@@ -482,7 +483,7 @@ mod tests {
         let work = fs::canonicalize(outside.path()).unwrap();
         fs::create_dir(work.join("out")).unwrap();
         fs::write(work.join("out/x"), "one").unwrap();
-        let objects = StoreDir::create(&dir.path().join(".flow")).unwrap().objects();
+        let objects = Objects::of(&StoreDir::create(&dir.path().join(".flow")).unwrap());
         (dir, objects, outside, work)
     }
 

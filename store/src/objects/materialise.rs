@@ -10,10 +10,11 @@ use flow_core::{
     Artifact, ArtifactKind, Digest,
     reason::{StoreAction, StoreFault},
 };
+use flow_runs::{Result, StoreError};
 use walkdir::WalkDir;
 
 use super::{Objects, ingest, look};
-use crate::{EntryKind, Manifest, Result, StoreError, hash, sparse};
+use crate::{EntryKind, Manifest, hash, sparse};
 
 /// Larger artifacts are linked, not copied.
 const COPY_LIMIT: u64 = 1 << 30;
@@ -124,12 +125,12 @@ mod tests {
     use super::*;
     use flow_core::reason::Damage;
 
-    use crate::StoreDir;
+    use flow_runs::StoreDir;
 
     #[test]
     fn a_large_artifact_is_linked_and_a_step_that_writes_into_it_is_found_out() {
         let dir = tempfile::tempdir().unwrap();
-        let objects = StoreDir::create(&dir.path().join(".flow")).unwrap().objects();
+        let objects = Objects::of(&StoreDir::create(&dir.path().join(".flow")).unwrap());
         let folder = objects.store_files(&[("cat/7.jpg".into(), b"meow".to_vec())].into()).unwrap();
         let at = dir.path().join("dataset");
         let linked = ArtifactForm::Linked(folder.clone());

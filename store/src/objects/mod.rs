@@ -12,7 +12,6 @@
 mod check;
 mod ingest;
 mod materialise;
-pub(crate) mod mounts;
 
 use std::{
     collections::BTreeSet,
@@ -31,7 +30,11 @@ use flow_core::{
 pub use check::LostOutput;
 pub use materialise::ArtifactForm;
 
-use crate::{Activity, Manifest, Result, StoreDir, StoreError, file, hash, manifest::folder_digest};
+use crate::{Activity, Manifest, hash, manifest::folder_digest};
+use flow_runs::{
+    Result, StoreDir, StoreError, file,
+    tree::{remove_tree, tree_size},
+};
 
 /// The modification time of everything in the store: the second day of 1980, because zip files cannot store earlier
 /// years.
@@ -45,14 +48,9 @@ pub struct Objects {
     activity: Activity,
 }
 
-impl StoreDir {
-    pub fn objects(&self) -> Objects {
-        Objects::new(self)
-    }
-}
-
 impl Objects {
-    pub(crate) fn new(dir: &StoreDir) -> Objects {
+    /// The artifacts of this store.
+    pub fn of(dir: &StoreDir) -> Objects {
         Objects { dir: dir.clone(), root: dir.path().join("objects"), activity: Activity::default() }
     }
 
@@ -248,66 +246,6 @@ fn stamp() -> SystemTime {
 /// True if time and length of a kept file are unchanged.
 pub(crate) fn untouched(meta: &Metadata, bytes: u64) -> bool {
     meta.len() == bytes && meta.mtime() == STAMP
-}
-
-/// True if a file system is mounted below this folder: removing its content would remove foreign data.
-pub fn is_mounted_below(folder: &Path) -> bool {
-    mounted_below(folder).is_some()
-}
-
-fn mounted_below(folder: &Path) -> Option<PathBuf> {
-    mounts::below(&fs::canonicalize(folder).ok()?).pop()
-}
-
-/// Removes a file or folder with everything in it, even in folders that a step made unwritable. Returns the freed
-/// bytes.
-///
-/// # Errors
-/// Those of the system; a file system is mounted in the folder.
-pub(crate) fn remove_tree(path: &Path) -> Result<u64> {
-    if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
-        && let Some(mount) = mounted_below(path)
-    {
-        return Err(StoreError::Mounted { path: path.to_owned(), mount });
-    }
-    remove_all(path)
-}
-
-fn remove_all(path: &Path) -> Result<u64> {
-    use std::os::unix::fs::PermissionsExt;
-    let failed = |e| StoreError::io(StoreAction::Remove, path)(e);
-    let meta = match fs::symlink_metadata(path) {
-        Ok(meta) => meta,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(e) => return Err(failed(e)),
-    };
-    if !meta.is_dir() {
-        fs::remove_file(path).map_err(failed)?;
-        // A file with other names keeps its bytes.
-        return Ok(if meta.nlink() == 1 { meta.len() } else { 0 });
-    }
-    if meta.mode() & 0o700 != 0o700 {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
-    }
-    let mut freed = 0;
-    for entry in fs::read_dir(path).map_err(failed)? {
-        freed += remove_all(&entry.map_err(failed)?.path())?;
-    }
-    fs::remove_dir(path).map_err(failed)?;
-    Ok(freed)
-}
-
-/// Bytes that removing a file or folder would free.
-pub(crate) fn tree_size(path: &Path) -> Result<u64> {
-    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(0) };
-    if !meta.is_dir() {
-        return Ok(if meta.nlink() == 1 { meta.len() } else { 0 });
-    }
-    let mut sum = 0;
-    for entry in fs::read_dir(path).map_err(StoreError::io(StoreAction::Read, path))? {
-        sum += tree_size(&entry.map_err(StoreError::io(StoreAction::Read, path))?.path())?;
-    }
-    Ok(sum)
 }
 
 /// The metadata of a path, without following links; `None` if it does not exist.

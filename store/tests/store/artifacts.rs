@@ -7,12 +7,14 @@ use std::{
     path::Path,
 };
 
-use crate::common::{open, result, scratch, write};
 use flow_core::{ArtifactKind, Digest};
-use flow_store::{ArtifactForm, Objects, StoreDir};
+use flow_runs::StoreDir;
+use flow_store::{ArtifactForm, Objects};
+
+use crate::common::{open, result, scratch, write};
 
 fn objects(dir: &Path) -> Objects {
-    StoreDir::create(dir).unwrap().objects()
+    Objects::of(&StoreDir::create(dir).unwrap())
 }
 
 fn everything_below(path: &Path) -> Vec<String> {

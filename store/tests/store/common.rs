@@ -9,7 +9,8 @@ use std::{
 };
 
 use flow_core::{Digest, InstanceId, JournalLine, RunEvent, RunId, StepResult};
-use flow_store::{Batch, Holder, Journal, ProcessIdentity, Results, Store, StoreError, shapes};
+use flow_runs::{Holder, Journal, ProcessIdentity, StoreError};
+use flow_store::{Batch, Results, Store, shapes};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use flow_core::{JournalLine, Outcome, RunEvent, RunId, StepResult};
-use flow_store::{Diagnosis, Results, Retention, Store, doctor, gc, shapes};
+use flow_store::{Diagnosis, Objects, Results, Retention, Store, doctor, gc, shapes};
 use serde_json::json;
 
 use crate::common::{Tiny, keep, me, observed, open, record, recorded, result, scratch};
@@ -154,7 +154,7 @@ fn what_doctor_did_is_told() {
     let dir = scratch();
     let results = run(dir.path(), 3);
     fs::write(dir.path().join("db/db"), vec![7; 200_000]).unwrap();
-    let objects = flow_store::StoreDir::existing(dir.path()).unwrap().unwrap().objects();
+    let objects = Objects::of(&flow_runs::StoreDir::existing(dir.path()).unwrap().unwrap());
     fs::remove_file(objects.path(&results[1].outputs["out"].digest)).unwrap();
     let at = objects.path(&results[2].outputs["out"].digest);
     let meta = fs::metadata(&at).unwrap();

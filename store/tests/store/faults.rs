@@ -10,7 +10,8 @@ use std::{
 };
 
 use flow_core::{Artifact, StepResult};
-use flow_store::{Diagnosis, Inputs, Objects, Results, Store, StoreDir, doctor};
+use flow_runs::StoreDir;
+use flow_store::{Diagnosis, Inputs, Objects, Results, Store, doctor};
 use serde_json::json;
 
 use crate::common::{me, open, record, result, scratch, write};
@@ -66,7 +67,7 @@ fn a_damaged_list_is_seen_and_made_again_from_the_content() {
     for (name, spoil) in spoil {
         let dir = scratch();
         let (folder, made) = kept(dir.path());
-        let objects = StoreDir::existing(dir.path()).unwrap().unwrap().objects();
+        let objects = Objects::of(&StoreDir::existing(dir.path()).unwrap().unwrap());
         let list = list_of(&objects, &folder);
         let whole = fs::read(&list).unwrap();
         let damage = || match spoil(&whole) {
@@ -99,7 +100,7 @@ fn a_damaged_list_is_seen_and_made_again_from_the_content() {
 fn a_link_that_leads_elsewhere_is_damage() {
     let dir = scratch();
     let (folder, made) = kept(dir.path());
-    let objects = StoreDir::existing(dir.path()).unwrap().unwrap().objects();
+    let objects = Objects::of(&StoreDir::existing(dir.path()).unwrap().unwrap());
     let at = objects.path(&folder.digest);
     let time = fs::metadata(&at).unwrap().modified().unwrap();
     fs::remove_file(at.join("best")).unwrap();
@@ -112,7 +113,7 @@ fn a_link_that_leads_elsewhere_is_damage() {
 #[test]
 fn the_list_of_an_input_folder_is_written_again_where_it_is_not_its_own() {
     let dir = scratch();
-    let objects = StoreDir::create(&dir.path().join(".flow")).unwrap().objects();
+    let objects = Objects::of(&StoreDir::create(&dir.path().join(".flow")).unwrap());
     write(dir.path().join("photos/1.jpg"), "meow");
     let hash = || {
         let inputs = Inputs::new(Some(objects.clone()), None, std::time::SystemTime::now());
@@ -142,7 +143,7 @@ fn show(folder: &Path) {
 fn what_cannot_be_seen_for_the_moment_is_an_error_and_costs_nothing() {
     let dir = scratch();
     let (folder, made) = kept(dir.path());
-    let objects = StoreDir::existing(dir.path()).unwrap().unwrap().objects();
+    let objects = Objects::of(&StoreDir::existing(dir.path()).unwrap().unwrap());
     let at = objects.path(&folder.digest);
     let shelf = at.parent().unwrap();
     hide(shelf);

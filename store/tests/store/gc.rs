@@ -15,7 +15,7 @@ use flow_core::{
     Digest, InstanceId, JournalLine, KeptOutput, Machine, PlannedAction, RunEvent, RunId, RunStart, StepResult,
     reason::ProfileReason,
 };
-use flow_store::{Diagnosis, Results, Retention, Store, doctor, gc};
+use flow_store::{Diagnosis, Objects, Results, Retention, Store, doctor, gc};
 use serde_json::{Map, json};
 
 use crate::common::{beside, keep, me, open, recorded, result, scratch, write};
@@ -397,7 +397,7 @@ fn of_two_readings_of_an_attempt_the_one_that_stays_is_found() {
 fn a_load_over_time_that_is_gone_is_told_once() {
     let dir = scratch();
     let (a, _) = same_output(&open(dir.path()).unwrap());
-    let objects = open(dir.path()).unwrap().dir().objects();
+    let objects = Objects::of(open(dir.path()).unwrap().dir());
     fs::remove_file(objects.path(&a[2].series.unwrap())).unwrap();
     assert_eq!(examine(dir.path()).without_series, ["a"]);
     assert!(examine(dir.path()).is_sound());

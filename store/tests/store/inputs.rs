@@ -9,7 +9,8 @@ use std::{
 };
 
 use flow_core::{Artifact, Digest, RunId};
-use flow_store::{FinishedRun, Inputs, Snapshot, SnapshotResult, Store, StoreDir};
+use flow_runs::StoreDir;
+use flow_store::{FinishedRun, Inputs, Objects, Snapshot, SnapshotResult, Store};
 use serde_json::Value;
 
 use crate::common::{keep, me, open, record, recorded, result, scratch, write};
@@ -94,11 +95,11 @@ impl SnapshotBasis {
         write(listed.join("a/1.bin"), "12345");
         let report = write(dir.path().join("reports/feb08.md"), "# Report");
         let artifacts = [
-            store.objects().store_bytes(b"weights").unwrap(),
-            store.objects().store_files(&[("tables/t.csv".into(), b"a,b".to_vec())].into()).unwrap(),
+            Objects::of(&store).store_bytes(b"weights").unwrap(),
+            Objects::of(&store).store_files(&[("tables/t.csv".into(), b"a,b".to_vec())].into()).unwrap(),
         ];
-        let [object, kept_folder] = [0, 1].map(|n| store.objects().path(&artifacts[n].digest));
-        let inputs = Inputs::new(Some(store.objects()), None, later());
+        let [object, kept_folder] = [0, 1].map(|n| Objects::of(&store).path(&artifacts[n].digest));
+        let inputs = Inputs::new(Some(Objects::of(&store)), None, later());
         inputs.hash_path(&folder, false).unwrap();
         inputs.hash_path(&file, false).unwrap();
         inputs.hash_path(&listed, true).unwrap();
@@ -187,7 +188,7 @@ fn a_file_is_read_again_only_where_its_stamp_differs() {
     write(&photo, "wuff");
     assert_eq!(inputs.changed(&rest.folder, false), Some(photo), "changed while the run goes on");
     assert_eq!(inputs.hash_path(&rest.folder, false).unwrap(), after, "one run, one answer");
-    let manifest = rest.store.objects().manifest(&before.digest).unwrap().unwrap();
+    let manifest = Objects::of(&rest.store).manifest(&before.digest).unwrap().unwrap();
     assert_eq!(manifest.files().collect::<Vec<_>>(), [(Path::new("cat/7.jpg"), &Digest::of(b"meow"))]);
 }
 

@@ -9,8 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use flow_runs::{StoreDir, StoreError};
+use flow_store::Store;
+
 use crate::common::{me, open, scratch};
-use flow_store::{Store, StoreDir, StoreError};
 
 /// Not a test: has the store alone until it is killed.
 #[test]

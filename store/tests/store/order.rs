@@ -3,7 +3,8 @@
 use std::{fs, path::Path, process::Command};
 
 use flow_core::{InstanceId, JournalLine, RunEvent, RunId, StepResult};
-use flow_store::{CommitError, Results, Retention, Store, StoreDir, StoreError, shapes};
+use flow_runs::{StoreDir, StoreError};
+use flow_store::{CommitError, Results, Retention, Store, shapes};
 use serde_json::json;
 
 use crate::common::{Tiny, keep, open, record, recorded, result, scratch};

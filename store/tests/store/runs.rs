@@ -3,7 +3,8 @@
 use std::{fs, io::Write, ops::ControlFlow};
 
 use flow_core::{InstanceId, JournalLine, Outcome, RunEvent, RunId};
-use flow_store::{EndRequest, Follow, RunDir, Status, Store, StoreDir, StoreError, UnreadableParts};
+use flow_runs::{EndRequest, Follow, RunDir, Status, StoreDir, StoreError, UnreadableParts};
+use flow_store::Store;
 
 use crate::common::{me, scratch};
 

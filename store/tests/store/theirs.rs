@@ -7,7 +7,8 @@ use std::{
     process::Command,
 };
 
-use flow_store::{Objects, StoreDir, is_mounted_below};
+use flow_runs::{StoreDir, is_mounted_below};
+use flow_store::Objects;
 
 use crate::common::{scratch, write};
 
@@ -40,7 +41,7 @@ struct Lab {
 
 fn lab() -> Lab {
     let dir = scratch();
-    let objects = StoreDir::create(&dir.path().join(".flow")).unwrap().objects();
+    let objects = Objects::of(&StoreDir::create(&dir.path().join(".flow")).unwrap());
     let mine = dir.path().join("mine");
     write(mine.join("labels.csv"), "mine");
     write(mine.join("sub/deep.csv"), "mine too");

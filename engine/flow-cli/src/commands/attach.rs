@@ -7,14 +7,16 @@ use std::time::Duration;
 use clap::Args;
 use flow_core::RunEvent;
 use flow_exec::Update;
-use flow_store::Follow;
+use flow_runs::Follow;
 
 use super::{CommandResult, run};
-use crate::args::{About, Global};
-use crate::error::CliError;
-use crate::output::Output;
-use crate::place::{LivingRun, StoreLocation};
-use crate::screen::{FURTHER, Length, RunEndDetails, Screen, View, summary};
+use crate::{
+    args::{About, Global},
+    error::CliError,
+    output::Output,
+    place::{LivingRun, StoreLocation},
+    screen::{FURTHER, Length, RunEndDetails, Screen, View, summary},
+};
 
 /// Interval at which the journal is read.
 const LOOK: Duration = Duration::from_millis(200);

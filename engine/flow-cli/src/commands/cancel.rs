@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use clap::Args;
 use flow_core::RunId;
-use flow_store::{EndRequest, Liveness, ProcessIdentity, RunDir, StoreError};
+use flow_runs::{EndRequest, Liveness, ProcessIdentity, RunDir, StoreError};
 
 use super::CommandResult;
-use crate::args::{About, Global};
-use crate::error::CliError;
-use crate::output::Output;
-use crate::place::{StoreLocation, kept, left_in_slurm, may_have_left};
+use crate::{
+    args::{About, Global},
+    error::CliError,
+    output::Output,
+    place::{StoreLocation, kept, left_in_slurm, may_have_left},
+};
 
 /// Interval and number of checks whether the run has received the request.
 const LOOK: Duration = Duration::from_millis(50);

@@ -7,11 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use flow_exec::SessionRequest;
-use flow_store::{Holder, ProcessIdentity};
+use flow_runs::{Holder, ProcessIdentity};
 
 use super::CommandResult;
-use crate::error::CliError;
-use crate::output::Output;
+use crate::{error::CliError, output::Output};
 
 /// Interval of checks whether the run has begun.
 const LOOK: Duration = Duration::from_millis(50);

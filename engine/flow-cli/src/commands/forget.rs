@@ -11,12 +11,14 @@ use flow_store::{Import, Results, Store};
 use indexmap::IndexSet;
 
 use super::{CommandResult, find};
-use crate::args::{Global, OfRun};
-use crate::error::CliError;
-use crate::output::Output;
-use crate::place::StoreLocation;
-use crate::screen::{InstanceView, View, each_result};
-use crate::{place, words};
+use crate::{
+    args::{Global, OfRun},
+    error::CliError,
+    output::Output,
+    place::{self, StoreLocation},
+    screen::{InstanceView, View, each_result},
+    words,
+};
 
 /// Arguments of `flow forget`.
 #[derive(Debug, Args)]
@@ -169,7 +171,7 @@ fn forget_imports(
         if let Some(user) = store.dir().run(&import.id).others_results() {
             return Err(not_ours(&BTreeMap::from([(user, BTreeSet::from([import.id.to_string()]))])));
         }
-        store.dir().forget_import(&import)?;
+        import.remove(store.dir())?;
         let count = words::count(import.results as usize, "result");
         let origin = &import.origin;
         output.line(format!("forgotten: {count} of {} on {} ({})", origin.workflow, origin.host, import.id))?;

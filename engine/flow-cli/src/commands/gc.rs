@@ -6,15 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_store::{FreedSpace, Retention, Store, StoreDir, StoreError};
+use flow_runs::{StoreDir, StoreError};
+use flow_store::{FreedSpace, Retention, Store};
 use flow_supervisor::clock;
 
 use super::CommandResult;
-use crate::args::{About, Global};
-use crate::error::CliError;
-use crate::output::Output;
-use crate::place::{self, StoreLocation};
-use crate::words;
+use crate::{
+    args::{About, Global},
+    error::CliError,
+    output::Output,
+    place::{self, StoreLocation},
+    words,
+};
 
 /// The runs of each workflow, and the days, that stay by default.
 const RUNS: usize = 10;

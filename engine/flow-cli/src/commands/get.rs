@@ -8,12 +8,14 @@ use flow_core::{Artifact, Outcome, StepResult};
 use flow_store::{LostOutput, Objects};
 
 use super::{CommandResult, find};
-use crate::args::{Global, OfRun};
-use crate::error::CliError;
-use crate::output::Output;
-use crate::place::StoreLocation;
-use crate::screen::{InstanceState, InstanceView, View, each_result, is_failure};
-use crate::{place, words};
+use crate::{
+    args::{Global, OfRun},
+    error::CliError,
+    output::Output,
+    place::{self, StoreLocation},
+    screen::{InstanceState, InstanceView, View, each_result, is_failure},
+    words,
+};
 
 /// What the target of a folder means.
 #[derive(PartialEq, Eq)]
@@ -58,7 +60,7 @@ impl Get {
         }
         let wanted = self.wanted(&found)?;
         let alone = found.len() == 1;
-        let objects = place.store.objects();
+        let objects = Objects::of(&place.store);
         for (label, result) in &found {
             for (name, artifact) in result.outputs.iter().filter(|(name, _)| wanted.contains(name)) {
                 let file = result.paths.get(name).map_or(name, |path| path);

@@ -7,13 +7,16 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{Bundle, LONGEST_BUNDLE, RunId, StepResult};
-use flow_store::{Results, Store, StoreDir};
+use flow_runs::StoreDir;
+use flow_store::{Results, Store};
 
 use super::CommandResult;
-use crate::args::{About, Global};
-use crate::error::CliError;
-use crate::output::{GOOD, NOTE, Output, styled};
-use crate::{place, words};
+use crate::{
+    args::{About, Global},
+    error::CliError,
+    output::{GOOD, NOTE, Output, styled},
+    place, words,
+};
 
 /// Arguments of `flow import`.
 #[derive(Debug, Args)]
@@ -127,8 +130,8 @@ fn imported_before(results: &[StepResult], store: &Store) -> Result<Vec<(RunId, 
     let key = |result: &StepResult| (result.run.clone(), result.fingerprint);
     let new: BTreeSet<_> = results.iter().map(key).collect();
     let mut found = Vec::new();
-    for import in store.dir().imports()? {
-        let there = store.dir().imported(std::slice::from_ref(&import))?;
+    for import in flow_store::Import::all(store.dir())? {
+        let there = flow_store::Import::results(store.dir(), std::slice::from_ref(&import))?;
         let same = there.iter().filter(|foreign| new.contains(&key(&foreign.result))).count();
         found.extend((same > 0).then_some((import.id, same)));
     }

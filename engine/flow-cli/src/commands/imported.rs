@@ -4,22 +4,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use flow_core::reason::ProfileReason;
 use flow_core::{
     Builtins, Bundle, InstanceId, Outcome, Place, PublishJob, PublishWhat, Replace, RunEvent, RunId, RunStart,
-    StepResult,
+    StepResult, reason::ProfileReason,
 };
 use flow_exec::{Knowledge, RemadeFiles, Session, SessionRequest};
-use flow_store::{Import, RunDir, StoreDir};
+use flow_runs::{RunDir, StoreDir};
+use flow_store::{Import, Objects};
 
 use super::diff;
-use crate::args::{Global, Selection};
-use crate::builtins::Steps;
-use crate::error::CliError;
-use crate::output::{NOTE, Output, styled};
-use crate::place::StoreLocation;
-use crate::screen::{InstanceState, View, each_result};
-use crate::{at_hand, place, words};
+use crate::{
+    args::{Global, Selection},
+    at_hand,
+    builtins::Steps,
+    error::CliError,
+    output::{NOTE, Output, styled},
+    place::{self, StoreLocation},
+    screen::{InstanceState, View, each_result},
+    words,
+};
 
 /// Every report of the run, by step name. The workflow is the bundle's, or the named one, which may
 /// show the same results in other tables. Tables with `machines: true` also show what `store` has
@@ -58,7 +61,7 @@ pub(super) fn reports(
         }
     }
     let mut reports = Vec::new();
-    for remade in flow_exec::remake(&session, &builtins, &results, &dir.store().objects()) {
+    for remade in flow_exec::remake(&session, &builtins, &results, &Objects::of(dir.store())) {
         match remade.files {
             Ok(files) if remade.is_report => reports.push((remade.label, files)),
             Ok(_) => {}
@@ -98,7 +101,7 @@ pub(super) fn of_bundle(bundle: Bundle, output: &mut Output) -> Result<RemadeTex
     let folder = tempfile::tempdir().map_err(cannot)?;
     let store = StoreDir::create(folder.path())?;
     let name = || RunId("20000101-000000-0000".to_owned());
-    let run = store.import(bundle, 0, |_| name())?.unwrap_or_else(name);
+    let run = Import::add(&store, bundle, 0, |_| name())?.unwrap_or_else(name);
     let (dir, view) = place::view_of(&store, &run)?;
     for_page(&store, &dir, &view, output)
 }
@@ -190,7 +193,7 @@ fn differing(inputs: &BTreeSet<String>, workflow: bool) -> Option<String> {
 /// If nothing is known, names the imported run that knows something.
 pub(super) fn remind(session: &Session, output: &mut Output) -> Result<(), CliError> {
     let Some(store) = session.workspace.existing_store()? else { return Ok(()) };
-    let mut imports = store.imports()?;
+    let mut imports = Import::all(&store)?;
     imports.retain(|import| import.origin.workflow == session.expansion.workflow);
     let Some(Import { id, origin, .. }) = imports.pop() else { return Ok(()) };
     let text = format!("run {id} of it was imported from {}: `--run {id}` answers for that machine", origin.host);

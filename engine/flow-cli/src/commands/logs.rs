@@ -13,17 +13,19 @@ use std::time::Duration;
 use clap::Args;
 use flow_core::reason::Waits;
 use flow_exec::JobsLeft;
-use flow_store::{Follow, RunDir, StoreDir};
+use flow_runs::{Follow, RunDir, StoreDir};
 use flow_supervisor::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
 use nix::unistd::User;
 
 use super::past_runs::PastRuns;
 use super::{CommandResult, find};
-use crate::args::{Global, OfRun};
-use crate::error::CliError;
-use crate::output::{NOTE, Output, STRONG, styled};
-use crate::place::{self, StoreLocation, TriedAttempts};
-use crate::screen::{Attempt, InstanceState, InstanceView, View};
+use crate::{
+    args::{Global, OfRun},
+    error::CliError,
+    output::{NOTE, Output, STRONG, styled},
+    place::{self, StoreLocation, TriedAttempts},
+    screen::{Attempt, InstanceState, InstanceView, View},
+};
 
 /// Interval at which a growing log is read.
 const LOOK: Duration = Duration::from_millis(200);

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use flow_core::plan::{Plan, State};
-use flow_core::{Expansion, InstanceId, RunId};
+use flow_core::{
+    Expansion, InstanceId, RunId,
+    plan::{Plan, State},
+};
 use flow_exec::{Knowledge, Session, UnwantedWork};
-use flow_store::RunDir;
+use flow_runs::RunDir;
 
-use crate::output::{GOOD, NOTE, styled};
-use crate::words;
+use crate::{
+    output::{GOOD, NOTE, styled},
+    words,
+};
 
 /// The state of an instance that the next run does not start again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

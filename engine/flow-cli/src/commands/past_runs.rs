@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::fingerprint::Parts;
-use flow_core::{Digest, InstanceId, RunEvent, RunId, StepResult, why};
-use flow_store::StoreDir;
+use flow_core::{Digest, InstanceId, RunEvent, RunId, StepResult, fingerprint::Parts, why};
+use flow_runs::StoreDir;
 use serde_json::Value;
 
-use crate::reasons::InstanceReason;
-use crate::screen::{InstanceView, View};
+use crate::{
+    reasons::InstanceReason,
+    screen::{InstanceView, View},
+};
 
 /// The runs that were read.
 pub(crate) struct PastRuns<'a> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::sched::{MachineShare, QueuePosition};
 use flow_exec::ExecError;
-use flow_store::ProcessIdentity;
+use flow_runs::ProcessIdentity;
 use flow_supervisor::{
     clock,
     hardware::ledger::{self, FollowingUnit, Jobs},
@@ -13,9 +13,11 @@ use flow_supervisor::{
 use serde::Serialize;
 
 use super::CommandResult;
-use crate::error::CliError;
-use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::words;
+use crate::{
+    error::CliError,
+    output::{FAINT, GOOD, NOTE, Output, STRONG, styled},
+    words,
+};
 
 /// Arguments of `flow queue`.
 #[derive(Debug, Args)]

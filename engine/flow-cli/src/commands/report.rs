@@ -6,14 +6,17 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::ArtifactKind;
 use flow_exec::Workspace;
-use flow_store::{RunDir, StoreDir};
+use flow_runs::{RunDir, StoreDir};
+use flow_store::Objects;
 
 use super::{CommandResult, find, imported};
-use crate::args::{Global, OfRun};
-use crate::error::CliError;
-use crate::output::{NOTE, Output, styled};
-use crate::place::{self, StoreLocation};
-use crate::screen::{View, each_result};
+use crate::{
+    args::{Global, OfRun},
+    error::CliError,
+    output::{NOTE, Output, styled},
+    place::{self, StoreLocation},
+    screen::{View, each_result},
+};
 
 /// Arguments of `flow report`.
 #[derive(Debug, Args)]
@@ -202,7 +205,7 @@ fn in_store<T>(
     text: impl Fn(&dyn Fn(&str) -> Option<Vec<u8>>, &Path) -> Result<Option<T>, String>,
 ) -> Result<Vec<(String, T)>, CliError> {
     let results = place::results(&place.store, output)?;
-    let objects = place.store.objects();
+    let objects = Objects::of(&place.store);
     let mut found = Vec::new();
     each_result(view.instances.values(), &*results, &place.store, |shown, result| {
         let Some(result) = result else { return Ok(()) };
@@ -247,7 +250,7 @@ pub(crate) fn answers(
     let read = || {
         let Some(store) = workspace.existing_store()? else { return Ok(()) };
         let results = place::results(&store, output)?;
-        let objects = store.objects();
+        let objects = Objects::of(&store);
         each_result(reports, &*results, &store, |_, result| {
             let outputs = result.map(|result| result.outputs).unwrap_or_default();
             let Some(folder) = outputs.into_values().find(|artifact| artifact.kind == ArtifactKind::Folder) else {

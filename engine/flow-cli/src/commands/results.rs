@@ -1,5 +1,6 @@
 //! `flow results`.
 
+use flow_store::Import;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -10,11 +11,14 @@ use flow_report::measured;
 use serde_json::{Map, Value, json};
 
 use super::{CommandResult, find};
-use crate::args::{Global, OfRun};
-use crate::error::CliError;
-use crate::output::{NOTE, Output, styled};
-use crate::screen::{InstanceState, InstanceView, each_result};
-use crate::{place, words};
+use crate::{
+    args::{Global, OfRun},
+    error::CliError,
+    output::{NOTE, Output, styled},
+    place,
+    screen::{InstanceState, InstanceView, each_result},
+    words,
+};
 
 /// Arguments of `flow results`.
 #[derive(Debug, Args)]
@@ -116,7 +120,7 @@ impl Results {
             for import in place.imports()? {
                 let (_, there) = place.view(Some(&import.id.0))?;
                 let params = Rc::new(there.start.as_ref().map(|start| start.params.clone()).unwrap_or_default());
-                for Foreign { host, mut result } in place.store.imported(&[import])? {
+                for Foreign { host, mut result } in Import::results(&place.store, &[import])? {
                     if wanted(&result.label) {
                         result.run = there.id_here(&result.run).clone();
                         found.push(Row { result, params: params.clone(), machine: Some(host) });

@@ -4,17 +4,20 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{Origin, Place, Revision, RunId, RunStart};
-use flow_store::{Import, Status};
+use flow_runs::Status;
+use flow_store::Import;
 use flow_supervisor::clock;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::CommandResult;
-use crate::args::{About, Global};
-use crate::output::{Output, STRONG, styled};
-use crate::place::StoreLocation;
-use crate::words;
+use crate::{
+    args::{About, Global},
+    output::{Output, STRONG, styled},
+    place::StoreLocation,
+    words,
+};
 
 /// Arguments of `flow runs`.
 #[derive(Debug, Args)]

@@ -7,20 +7,24 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::{ArtifactKind, Digest, Environment, FRAMEWORKS, GpuUsage, Mode, RunId, StepResult};
 use flow_report::measured;
-use flow_store::{Objects, RunDir, StoreDir};
+use flow_runs::{RunDir, StoreDir};
+use flow_store::Objects;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::past_runs::{AsRun, PastRuns};
 use super::shell::work_folder;
 use super::{CommandResult, find};
-use crate::args::{Global, OfRun};
-use crate::error::CliError;
-use crate::output::{BAD, GOOD, NOTE, Output, STRONG, styled};
-use crate::reasons::{self, InstanceReason};
-use crate::screen::{InstanceState, InstanceView, came_to, each_result, is_failure};
-use crate::terminal::Paint;
-use crate::{place, words};
+use crate::{
+    args::{Global, OfRun},
+    error::CliError,
+    output::{BAD, GOOD, NOTE, Output, STRONG, styled},
+    place,
+    reasons::{self, InstanceReason},
+    screen::{InstanceState, InstanceView, came_to, each_result, is_failure},
+    terminal::Paint,
+    words,
+};
 
 /// Arguments of `flow show`.
 #[derive(Debug, Args)]
@@ -53,7 +57,7 @@ impl Show {
         }
         let found = find(&view, &self.step)?;
         let results = place::results(&place.store, output)?;
-        let objects = place.store.objects();
+        let objects = Objects::of(&place.store);
         let mut past = PastRuns::of(&place.store);
         if found.len() >= MANY && !self.json && !output.verbose {
             let mut rows = Vec::new();

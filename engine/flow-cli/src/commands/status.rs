@@ -6,16 +6,19 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::RunId;
 use flow_exec::{JobsLeft, LeftJob, ended_since};
-use flow_store::{QueuedJob, RunningStep, Status as RunStatus};
+use flow_runs::{QueuedJob, RunningStep, Status as RunStatus};
 use flow_supervisor::{clock, hardware::ledger};
 
 use super::{CommandResult, attach, run};
-use crate::args::{Global, OfRun};
-use crate::error::CliError;
-use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::place::{LivingRun, StoreLocation, kept, left_in_slurm, may_have_left};
-use crate::screen::{FURTHER, InstanceState, InstanceView, Length, RunEndDetails, left, share, summary};
-use crate::{reasons, words};
+use crate::{
+    args::{Global, OfRun},
+    error::CliError,
+    output::{FAINT, GOOD, NOTE, Output, STRONG, styled},
+    place::{LivingRun, StoreLocation, kept, left_in_slurm, may_have_left},
+    reasons,
+    screen::{FURTHER, InstanceState, InstanceView, Length, RunEndDetails, left, share, summary},
+    words,
+};
 
 /// Arguments of `flow status`.
 #[derive(Debug, Args)]
@@ -325,7 +328,7 @@ fn active_run(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
 mod tests {
     use flow_core::reason::Waits;
     use flow_core::{AttemptId, InstanceId, RunId};
-    use flow_store::WaitingStep;
+    use flow_runs::WaitingStep;
 
     use super::*;
 

@@ -11,15 +11,18 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use flow_core::RunId;
-use flow_store::StoreDir;
+use flow_runs::StoreDir;
+use flow_store::Import;
 use nix::unistd::Uid;
 
 use super::imported::RemadeTexts;
 use super::{CommandResult, import, imported};
-use crate::args::{Global, OfRun, WorkflowArg};
-use crate::error::CliError;
-use crate::output::{NOTE, Output, styled};
-use crate::place::{self, StoreLocation};
+use crate::{
+    args::{Global, OfRun, WorkflowArg},
+    error::CliError,
+    output::{NOTE, Output, styled},
+    place::{self, StoreLocation},
+};
 
 /// A bundle or the folder of a run, and its remade reports.
 type ViewTarget = (OsString, RemadeTexts);
@@ -122,7 +125,7 @@ fn last(global: &Global, output: &mut Output) -> Result<ViewTarget, CliError> {
 /// The folder of a run. An imported run has no report files, so they are made.
 fn shown(place: &StoreLocation, run: &RunId, output: &mut Output) -> Result<ViewTarget, CliError> {
     let dir = place.store.run(run);
-    if dir.imported()?.is_none() {
+    if Import::run_in(&dir)?.is_none() {
         return Ok((dir.path().into(), RemadeTexts::new()));
     }
     let (dir, view) = place::view_of(&place.store, run)?;

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::plan::{Force, State};
-use flow_core::{Digest, Expansion, Instance, InstanceId, RunId, StepResult};
+use flow_core::{
+    Digest, Expansion, Instance, InstanceId, RunId, StepResult,
+    plan::{Force, State},
+};
 use flow_exec::{EnvironmentChange, Knowledge, PresentEnvironment, Session};
-use flow_store::StoreDir;
+use flow_runs::StoreDir;
 use flow_supervisor::clock;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
@@ -16,12 +18,14 @@ use super::orphans::{self, OrphanStates, Progress};
 use super::why_live::{going_on, later, lines, live};
 use super::why_then::step_of;
 use super::{CommandResult, audit, why_then};
-use crate::args::{Global, Selection, WorkflowArg};
-use crate::error::CliError;
-use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::place::StoreLocation;
-use crate::reasons::{self, InstanceReason};
-use crate::{place, words};
+use crate::{
+    args::{Global, Selection, WorkflowArg},
+    error::CliError,
+    output::{FAINT, GOOD, NOTE, Output, STRONG, styled},
+    place::{self, StoreLocation},
+    reasons::{self, InstanceReason},
+    words,
+};
 
 /// Arguments of `flow why`.
 #[derive(Debug, Args)]

@@ -2,14 +2,16 @@
 
 use flow_core::{Expansion, JournalLine, RunEvent};
 use flow_exec::Knowledge;
-use flow_store::{RunDir, Status};
+use flow_runs::{RunDir, Status};
 use indexmap::{IndexMap, IndexSet};
 
-use crate::error::CliError;
-use crate::output::{GOOD, NOTE, STRONG, styled};
-use crate::reasons;
-use crate::screen::View;
-use crate::words;
+use crate::{
+    error::CliError,
+    output::{GOOD, NOTE, STRONG, styled},
+    reasons,
+    screen::View,
+    words,
+};
 
 /// The present state of an active run.
 pub(super) struct LiveRun {

@@ -4,22 +4,21 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use flow_core::fingerprint::PartKind;
-use flow_core::plan::State;
-use flow_core::why::Reason;
-use flow_core::{Digest, RunId};
-use flow_store::StoreDir;
+use flow_core::{Digest, RunId, fingerprint::PartKind, plan::State, why::Reason};
+use flow_runs::StoreDir;
 use indexmap::IndexMap;
 
 use super::past_runs::PastRuns;
 use super::{CommandResult, find};
-use crate::args::Global;
-use crate::error::CliError;
-use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::place::StoreLocation;
-use crate::reasons::{self, InstanceReason};
-use crate::screen::{InstanceState, InstanceView};
-use crate::words;
+use crate::{
+    args::Global,
+    error::CliError,
+    output::{FAINT, GOOD, NOTE, Output, STRONG, styled},
+    place::StoreLocation,
+    reasons::{self, InstanceReason},
+    screen::{InstanceState, InstanceView},
+    words,
+};
 
 /// `flow why STEP --run RUN`.
 pub(super) fn of_run(

@@ -2,7 +2,7 @@
 
 use flow_core::RunId;
 use flow_exec::JobsLeft;
-use flow_store::{Holder, RunDir, StoreDir};
+use flow_runs::{Holder, RunDir, StoreDir};
 
 use super::StoreLocation;
 use crate::error::CliError;

@@ -1,7 +1,7 @@
 //! Describes what something waits for.
 
 use flow_core::reason::{Labels, Occupant, PeerConflict, Resource, ResourceShortage, Waits};
-use flow_store::{QueuedJob, RunningStep};
+use flow_runs::{QueuedJob, RunningStep};
 use jiff::tz::TimeZone;
 
 use crate::words;

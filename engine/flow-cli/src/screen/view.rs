@@ -3,17 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
-use flow_core::reason::{Cause, Disturbance, WithheldReason};
-use flow_core::why::WrittenSteps;
 use flow_core::{
     AttemptId, Digest, InstanceId, JournalLine, Origin, Outcome, PlannedAction, RunEvent, RunId, RunStart, StepResult,
     StepTimes,
+    reason::{Cause, Disturbance, WithheldReason},
+    why::WrittenSteps,
 };
-use flow_store::{Results, Status, StoreDir, WaitingStep};
+use flow_runs::{Status, StoreDir, WaitingStep};
+use flow_store::Results;
 use serde_json::Value;
 
-use crate::error::CliError;
-use crate::reasons::{self, InstanceReason};
+use crate::{
+    error::CliError,
+    reasons::{self, InstanceReason},
+};
 
 /// The state of a run.
 #[derive(Debug, Default)]

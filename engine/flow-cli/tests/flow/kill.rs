@@ -120,16 +120,18 @@ fn are_kept(space: &TestSpace, units: usize) -> bool {
     files.iter().filter(is_intent).count() == units
 }
 
-/// A run of a step that takes a second. It is killed when the step has ended and flow cannot store its output `out` yet.
+/// A run of a step that waits at `GO`. It is killed when the step has ended and flow cannot store its output `out` yet.
 fn killed_while_stored(step: &str) -> TestSpace {
     let mut space = space();
     space.env("TOKEN", "hunter2-hunter2");
     let log = space.path("log");
     space.write("log", "");
-    space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {}\n", step.replace("LOG", &log.to_string_lossy())));
+    let step = step.replace("GO", "until [ -e LOG.go ]; do sleep 0.01; done").replace("LOG", &log.to_string_lossy());
+    space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {step}\n"));
     let mut flow = space.start(["run", "w.yaml"]);
     until("the step runs", || !space.read("log").is_empty());
     let held = FileLease::of(&in_cache(&space, "work/out"));
+    space.write("log.go", "");
     until("its end is written down", || are_kept(&space, 1));
     flow.kill();
     drop(held);
@@ -144,7 +146,7 @@ fn in_cache(space: &TestSpace, name: &str) -> Vec<PathBuf> {
 
 #[test]
 fn what_was_being_stored_when_flow_was_killed_is_not_done_again() {
-    let space = killed_while_stored("{run: 'echo made > out; echo ran >> LOG; sleep 1', outputs: [out]}");
+    let space = killed_while_stored("{run: 'echo made > out; echo ran >> LOG; GO', outputs: [out]}");
     let planned = space.flow(["plan", "w.yaml"]).expect(0).stdout();
     assert!(planned.contains("1 ended since"), "{planned}");
     let shown = space.flow(["show", "a"]).expect(0).stdout();
@@ -175,7 +177,7 @@ fn what_was_ended_with_flow_or_is_not_whole_is_done_again() {
         until("everybody is gone", || space.alive().is_empty());
     }
 
-    let space = killed_while_stored("{run: 'echo made > out; echo ran >> LOG; sleep 1', outputs: [out]}");
+    let space = killed_while_stored("{run: 'echo made > out; echo ran >> LOG; GO', outputs: [out]}");
     fs::remove_file(&in_cache(&space, "work/out")[0]).unwrap();
     space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(space.read("log"), "ran\nran\n", "its output was gone");
@@ -184,7 +186,7 @@ fn what_was_ended_with_flow_or_is_not_whole_is_done_again() {
 #[test]
 fn secrets_and_numbers_of_a_step_that_was_being_stored_are_collected() {
     let json = r#"echo '{\"acc\": 0.75}' > m.json"#;
-    let run = format!("echo made > out; echo ran >> LOG; sleep 1; echo a $TOKEN; echo loss 0.5; {json}");
+    let run = format!("echo made > out; echo ran >> LOG; GO; echo a $TOKEN; echo loss 0.5; {json}");
     let step = format!(
         "{{run: \"{run}\", outputs: [out], secrets: [TOKEN], metrics: {{stdout: 'loss {{loss}}', json: m.json}}}}"
     );

@@ -21,7 +21,8 @@ use flow_core::{
     reason::Cause,
     sched::Placement,
 };
-use flow_store::{Captures, StoreDir, read_regular};
+use flow_runs::{StoreDir, read_regular};
+use flow_store::{Captures, Objects};
 use flow_supervisor::{attempt::Folder, clock, keeper};
 use serde_json::Value;
 
@@ -276,7 +277,7 @@ impl AuditedInstance<'_> {
             resolved,
             placement: &placement,
             folder,
-            objects: &dir.objects(),
+            objects: &Objects::of(dir),
             inputs: &inputs,
             captures,
             checkpoint: &folder.path().join("checkpoint"),

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use flow_store::{EndRequest, RunDir};
+use flow_runs::{EndRequest, RunDir};
 use flow_supervisor::clock;
 use nix::sys::signal::{Signal, raise};
 use tokio::{

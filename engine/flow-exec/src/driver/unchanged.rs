@@ -9,7 +9,8 @@ use flow_core::{
     Digest, EnvironmentProvider, InstanceId, JournalLine, Outcome, RunEvent, RunId, SettledResults, StepResult,
     plan::unfit,
 };
-use flow_store::{FinishedRun, PublishedFiles, Snapshot, SnapshotResult, StoreDir};
+use flow_runs::StoreDir;
+use flow_store::{FinishedRun, PublishedFiles, Snapshot, SnapshotResult};
 use flow_supervisor::clock;
 use serde::{Deserialize, Serialize};
 

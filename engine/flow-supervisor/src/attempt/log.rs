@@ -11,7 +11,7 @@ use std::{
 };
 
 use flow_core::reason::{Fault, FileFault, Refusal};
-use flow_store::regular;
+use flow_runs::regular;
 use nix::{
     errno::Errno,
     fcntl::{FallocateFlags, OFlag, fallocate},

@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use flow_store::ProcessIdentity;
+use flow_runs::ProcessIdentity;
 
 use super::{
     Event, KEEPER_ARG, Request, Start,

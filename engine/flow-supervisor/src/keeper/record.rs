@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_store::{Liveness, ProcessIdentity};
+use flow_runs::{Liveness, ProcessIdentity};
 use serde::{Deserialize, Serialize};
 
 use super::tree::Mark;

@@ -17,7 +17,7 @@ use flow_core::{
     reason::{Fault, StartFault},
 };
 use flow_protocol::{Exit, file};
-use flow_store::ProcessIdentity;
+use flow_runs::ProcessIdentity;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},

@@ -11,7 +11,7 @@
 
 use std::{collections::BTreeMap, path::Path, thread, time::Duration};
 
-use flow_store::ProcessIdentity;
+use flow_runs::ProcessIdentity;
 use nix::sys::signal::Signal;
 use procfs::process::{Process, all_processes};
 

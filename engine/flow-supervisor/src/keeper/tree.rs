@@ -10,7 +10,7 @@
 use std::{collections::BTreeMap, fs::File, io, os::unix::fs::FileExt, thread, time::Duration};
 
 use flow_core::AttemptId;
-use flow_store::ProcessIdentity;
+use flow_runs::ProcessIdentity;
 use nix::{
     errno::Errno,
     sys::{

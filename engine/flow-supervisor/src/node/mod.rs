@@ -34,7 +34,7 @@ use flow_core::{
     measure::{GpuSamples, HostSamples, Looks},
 };
 use flow_protocol::Exit;
-use flow_store::RunDir;
+use flow_runs::RunDir;
 use serde::{Deserialize, Serialize};
 
 use crate::{attempt::write_atomically, keeper};

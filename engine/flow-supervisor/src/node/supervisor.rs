@@ -19,7 +19,7 @@ use std::{
 };
 
 use flow_core::{AttemptId, Digest, GpuFacts, RunId, sched::MachineShare};
-use flow_store::{Claims, DaemonLock, EndRequest, ProcessIdentity, RunDir, StoreDir};
+use flow_runs::{Claims, DaemonLock, EndRequest, ProcessIdentity, RunDir, StoreDir};
 use nix::{
     fcntl::{FcntlArg, FdFlag, fcntl},
     sys::prctl::set_name,

@@ -15,13 +15,26 @@ use code::Code;
 
 /// Who may depend on which crates of ours, dev-dependencies aside.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("flow-cli", &["flow-exec", "flow-supervisor", "flow-slurm", "flow-sim", "flow-report", "flow-store", "flow-core"]),
-    ("flow-view", &["flow-report", "flow-store", "flow-core"]),
-    ("flow-exec", &["flow-supervisor", "flow-store", "flow-slurm", "flow-protocol", "flow-core"]),
-    ("flow-supervisor", &["flow-store", "flow-slurm", "flow-protocol", "flow-core"]),
+    (
+        "flow-cli",
+        &[
+            "flow-exec",
+            "flow-supervisor",
+            "flow-slurm",
+            "flow-sim",
+            "flow-report",
+            "flow-store",
+            "flow-runs",
+            "flow-core",
+        ],
+    ),
+    ("flow-view", &["flow-report", "flow-store", "flow-runs", "flow-core"]),
+    ("flow-exec", &["flow-supervisor", "flow-store", "flow-runs", "flow-slurm", "flow-protocol", "flow-core"]),
+    ("flow-supervisor", &["flow-runs", "flow-slurm", "flow-protocol", "flow-core"]),
     ("flow-sim", &["flow-core"]),
     ("flow-report", &["flow-core"]),
-    ("flow-store", &["flow-core"]),
+    ("flow-store", &["flow-runs", "flow-core"]),
+    ("flow-runs", &["flow-core"]),
     ("flow-core", &[]),
     ("flow-slurm", &[]),
     ("flow-protocol", &[]),

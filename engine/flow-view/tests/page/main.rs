@@ -6,7 +6,8 @@ mod report;
 mod server;
 
 use flow_core::{Bundle, RunId};
-use flow_store::StoreDir;
+use flow_runs::StoreDir;
+use flow_store::Import;
 use serde_json::Value;
 
 use server::{Server, bundle, hostile};
@@ -221,8 +222,8 @@ fn an_imported_run_has_its_epochs_too() {
     let store = StoreDir::create(space.path()).unwrap();
     let bundle = Bundle::read(&std::fs::read(bundle("feb07-2xH200")).unwrap()).unwrap();
     let run = bundle.origin.run.0.clone();
-    let import = store.import(bundle, 1, |_| RunId("20261128-000000-0001".to_owned())).unwrap().unwrap();
-    let (_, inside) = store.run(&import).imported().unwrap().unwrap();
+    let import = Import::add(&store, bundle, 1, |_| RunId("20261128-000000-0001".to_owned())).unwrap().unwrap();
+    let (_, inside) = Import::run_in(&store.run(&import)).unwrap().unwrap();
     let server = Server::of_run(inside.store().path(), &run);
     let (_, text) = get(&server, "/api/updates?from=0");
     let updates: Value = serde_json::from_str(&text).unwrap();

@@ -12,7 +12,8 @@ use std::{
 };
 
 use flow_core::{JournalLine, RunId};
-use flow_store::{Holder, ProcessIdentity, Store, StoreDir};
+use flow_runs::{Holder, ProcessIdentity, StoreDir};
+use flow_store::{Objects, Store};
 use serde_json::{Value, json};
 
 use crate::report;
@@ -280,7 +281,7 @@ pub(crate) fn hostile() -> tempfile::TempDir {
         "metrics": {"acc": [[0, 1.0, null, 0.25], [0, 2.0, null, 0.5], [0, 3.0, null, 0.0]]},
         "epoch_times": [], "samples": {},
     });
-    let series = store.objects().store_bytes(series.to_string().as_bytes()).unwrap().digest;
+    let series = Objects::of(&store).store_bytes(series.to_string().as_bytes()).unwrap().digest;
     let result = json!({
         "fingerprint": "0".repeat(64), "workflow": "hostile", "step": step, "label": label(0), "axes": {"n": 0, MARKUP: MARKUP},
         "outcome": "ok", "run": RUN, "series": series, "started_at": 1_795_824_228_000_u64, "ended_at": 1_795_824_232_000_u64,
@@ -295,7 +296,7 @@ pub(crate) fn hostile() -> tempfile::TempDir {
     (memory["outcome"], memory["axes"], memory["label"]) =
         ("out_of_memory".into(), json!({"n": 2, MARKUP: "b"}), label(2).into());
     let mut report = result.clone();
-    let made = store.objects().store_files(&report::report()).unwrap();
+    let made = Objects::of(&store).store_files(&report::report()).unwrap();
     (memory["fingerprint"], report["fingerprint"]) = ("1".repeat(64).into(), "2".repeat(64).into());
     (report["step"], report["label"], report["outputs"]) = (REPORT.into(), REPORT.into(), json!({"out": made}));
     for (n, result) in [(0, &result), (2, &memory), (7, &report)] {

@@ -8,22 +8,26 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::fingerprint::Parts;
-use flow_core::sched::policy;
-use flow_core::why::WrittenSteps;
-use flow_core::{Digest, JOURNAL_FORMAT, KeptInput, Origin, Place, RunEvent, RunId, RunStart, StepId, StepResult};
+use flow_core::{
+    Digest, JOURNAL_FORMAT, KeptInput, Origin, Place, RunEvent, RunId, RunStart, StepId, StepResult,
+    fingerprint::Parts, sched::policy, why::WrittenSteps,
+};
 use flow_exec::{PresentEnvironment, Session};
-use flow_store::{Import, Results, RunDir, StoreDir};
+use flow_runs::{RunDir, StoreDir};
+use flow_store::{Import, Objects, Results};
 use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::CommandResult;
-use crate::args::{Global, OfRun, Selection, WorkflowArg};
-use crate::error::CliError;
-use crate::output::{FAINT, NOTE, Output, STRONG, styled};
-use crate::place::{self, StoreLocation};
-use crate::screen::{InstanceState, View, each_result};
-use crate::{at_hand, words};
+use crate::{
+    args::{Global, OfRun, Selection, WorkflowArg},
+    at_hand,
+    error::CliError,
+    output::{FAINT, NOTE, Output, STRONG, styled},
+    place::{self, StoreLocation},
+    screen::{InstanceState, View, each_result},
+    words,
+};
 
 /// The present workflow, files and settings, as the next run would use them.
 const NOW: &str = "now";
@@ -117,7 +121,7 @@ impl Diff {
             _ => (before, after),
         };
         // Edits first, then their results.
-        let objects = place.store.objects();
+        let objects = Objects::of(&place.store);
         let mut lines = Vec::new();
         section(&mut lines, "settings", settings(&before, &after));
         lines.extend(causes::workflow(&before, &after));
@@ -362,7 +366,7 @@ pub(super) fn since_import(
     let before = side(view, &*place::results(dir.store(), output)?, dir.store())?.without_folders();
     let (after, _) = now(global, Some(file), place, &before, output)?;
     let after = after.without_folders();
-    let (_, inputs) = causes::inputs(&before, &after, &place.store.objects());
+    let (_, inputs) = causes::inputs(&before, &after, &Objects::of(&place.store));
     Ok((inputs, !causes::workflow(&before, &after).is_empty()))
 }
 

@@ -16,7 +16,7 @@ use flow_core::{
     reason::{BatchEnd, Cause, Caveat, Disturbance, Fault, NoResumeReason},
 };
 use flow_protocol::{self as protocol, Exit};
-use flow_store::StoreDir;
+use flow_runs::StoreDir;
 use flow_supervisor::{
     attempt::{Folder, ProgramReport},
     clock,

@@ -14,6 +14,14 @@ pub(super) mod windows;
 
 use std::{io, sync::Arc, time::Duration};
 
+use flow_core::{
+    AttemptId, InstanceId, Outcome, RunEvent, Span,
+    measure::CoRunners,
+    reason::{Cause, ClosedBy, Refusal},
+    sched::Event,
+};
+use flow_supervisor::{clock, hardware::ledger::Jobs, intents::Intent, node::NodeFacts};
+
 use crate::driver::{
     begin::context::RunContext,
     decide::outcomes::Outcomes,
@@ -22,13 +30,6 @@ use crate::driver::{
     results::{cleanup::FolderRemover, listener::Listener},
     updates::outbox::Outbox,
 };
-use flow_core::{
-    AttemptId, InstanceId, Outcome, RunEvent, Span,
-    measure::CoRunners,
-    reason::{Cause, ClosedBy, Refusal},
-    sched::Event,
-};
-use flow_supervisor::{clock, hardware::ledger::Jobs, intents::Intent, node::NodeFacts};
 use {
     collect::Collect,
     output::AttemptOutput,
@@ -109,7 +110,7 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// The attempts as the status file shows them.
-    pub(crate) fn status(&self) -> Vec<flow_store::RunningStep> {
+    pub(crate) fn status(&self) -> Vec<flow_runs::RunningStep> {
         let shown = |(id, running): (_, &LiveAttempt)| running.shown(id, self.context.instance(running.instance));
         let collecting = self.states.all_collecting(clock::unix_seconds());
         let mut all: Vec<_> = collecting.chain(self.states.all_running().map(shown)).collect();
@@ -213,7 +214,7 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// It waits in the batch queue, or no longer does.
-    pub(crate) fn waits(&mut self, attempt: AttemptId, queued: Option<flow_store::QueuedJob>) {
+    pub(crate) fn waits(&mut self, attempt: AttemptId, queued: Option<flow_runs::QueuedJob>) {
         if let Some(running) = self.states.running_mut(attempt) {
             running.queued = queued;
         }

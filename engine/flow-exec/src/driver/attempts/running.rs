@@ -7,7 +7,8 @@ use flow_core::{
     sched::Placement,
 };
 use flow_protocol::Exit;
-use flow_store::{Activity, CapturedInput, Objects, QueuedJob};
+use flow_runs::QueuedJob;
+use flow_store::{Activity, CapturedInput, Objects};
 use flow_supervisor::{
     attempt::Folder,
     intents::Intent,
@@ -135,9 +136,9 @@ impl LiveAttempt {
     }
 
     /// The attempt as the status file shows it.
-    pub(crate) fn shown(&self, attempt: AttemptId, instance: &Instance) -> flow_store::RunningStep {
+    pub(crate) fn shown(&self, attempt: AttemptId, instance: &Instance) -> flow_runs::RunningStep {
         let fact = |name| self.circumstances.facts.get(name).cloned();
-        flow_store::RunningStep {
+        flow_runs::RunningStep {
             instance: self.instance,
             label: instance.label.to_string(),
             attempt,

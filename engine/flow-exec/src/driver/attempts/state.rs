@@ -28,7 +28,7 @@ pub(crate) enum AttemptState {
 
 /// A program that has ended and whose outputs are being collected.
 pub(crate) struct EndedProgram {
-    pub(crate) shown: flow_store::RunningStep,
+    pub(crate) shown: flow_runs::RunningStep,
     pub(crate) activity: Activity,
     /// Seconds since 1970.
     pub(crate) since: f64,
@@ -178,7 +178,7 @@ impl AttemptStates {
     }
 
     /// Attempts in collection for the status file; after a while with the file that is being hashed or copied.
-    pub(crate) fn all_collecting(&self, now: f64) -> impl Iterator<Item = flow_store::RunningStep> {
+    pub(crate) fn all_collecting(&self, now: f64) -> impl Iterator<Item = flow_runs::RunningStep> {
         self.all.values().filter_map(move |(_, state)| match state {
             AttemptState::Collecting(ended) => {
                 let mut shown = ended.shown.clone();

@@ -11,7 +11,8 @@ use flow_core::{
     AskedResults, Builtins, Digest, Instance, InstanceId, LateResult, Revision, RunId, SettledResults, StepResult,
     plan::Force,
 };
-use flow_store::{Activity, Captures, Inputs, Objects, RunDir, SnapshotResult, Store};
+use flow_runs::RunDir;
+use flow_store::{Activity, Captures, Inputs, Objects, SnapshotResult, Store};
 use flow_supervisor::secrets::Secrets;
 use nix::fcntl::Flock;
 

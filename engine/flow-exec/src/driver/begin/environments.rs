@@ -18,7 +18,8 @@ use flow_core::{
     plan::{Plan, State},
     shell::first,
 };
-use flow_store::{Objects, StoreDir, read_regular};
+use flow_runs::{StoreDir, read_regular};
+use flow_store::Objects;
 use flow_supervisor::clock;
 use indexmap::IndexMap;
 use nix::unistd::geteuid;
@@ -202,7 +203,7 @@ impl PresentEnvironment {
         let dir = knowledge.dir()?;
         let inherited = start::Environment::of(session).inherited().clone();
         let shell = Shell::of(&inherited, key(dir.path(), false));
-        Some(PresentEnvironment { shell, inherited, objects: dir.objects(), known: BTreeMap::new() })
+        Some(PresentEnvironment { shell, inherited, objects: Objects::of(dir), known: BTreeMap::new() })
     }
 
     /// Without the shell's variables.
@@ -210,7 +211,7 @@ impl PresentEnvironment {
         let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
         let inherited = env::vars_os().filter_map(text).collect();
         let shell = Shell { variables: BTreeMap::new(), key: None };
-        PresentEnvironment { shell, inherited, objects: dir.objects(), known: BTreeMap::new() }
+        PresentEnvironment { shell, inherited, objects: Objects::of(dir), known: BTreeMap::new() }
     }
 
     /// How it differs from any of these.
@@ -336,7 +337,7 @@ mod tests {
             pythons: [(text("venv"), Python::default())].into(),
             ..Environment::default()
         };
-        let objects = StoreDir::create(&dir.path().join("store")).unwrap().objects();
+        let objects = Objects::of(&StoreDir::create(&dir.path().join("store")).unwrap());
         let digest = store(&recorded, &objects);
         // An environment of conda can be inside another one.
         let others = ["other/python3.9", "venv/envs/other/bin/python3.9"].map(text);

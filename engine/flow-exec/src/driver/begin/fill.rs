@@ -10,7 +10,8 @@ use flow_core::{
     reason::{Cause, FolderFault},
     sched::{MachineShare, Placement},
 };
-use flow_store::{LeftCopy, ProcessIdentity};
+use flow_runs::ProcessIdentity;
+use flow_store::LeftCopy;
 use flow_supervisor::{
     attempt::Folder,
     clock,

@@ -11,7 +11,8 @@ use std::{
 };
 
 use flow_core::{Digest, RunId, StepResult, reason::Waits};
-use flow_store::{Claimant, Claims, Store, StoreDir, StoreError};
+use flow_runs::{Claimant, Claims, StoreDir, StoreError};
+use flow_store::Store;
 
 use crate::driver::recover::orphans::OrphanedWork;
 

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, collections::BTreeSet, fs::File, future::poll_fn, pin::Pin, task::Poll};
 
 use flow_core::{Digest, EnvironmentProvider, InstanceId, plan::Plan};
-use flow_store::StoreDir;
+use flow_runs::StoreDir;
 use nix::fcntl::Flock;
 use tokio::runtime::Runtime;
 

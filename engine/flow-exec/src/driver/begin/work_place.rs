@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_store::{StoreDir, WorkFolders};
+use flow_runs::{StoreDir, WorkFolders};
 
 use crate::{
     ExecError, Workspace,

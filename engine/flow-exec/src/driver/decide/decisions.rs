@@ -7,7 +7,8 @@ use flow_core::{
     Digest, InstanceId, StepResult,
     plan::{Decision, decide, reused_as, unfit},
 };
-use flow_store::{Results, StoreError};
+use flow_runs::StoreError;
+use flow_store::Results;
 
 use super::deferred::DeferredUnit;
 use crate::driver::{begin::context::RunContext, plan::lookup::StoreLookup};

@@ -8,7 +8,7 @@ use flow_core::{
     reason::Waits,
     sched::{Answer, Event},
 };
-use flow_store::StoreError;
+use flow_runs::StoreError;
 use flow_supervisor::hardware::ledger::FollowingUnit;
 
 use crate::driver::{

@@ -4,7 +4,8 @@
 use std::{future, sync::Arc};
 
 use flow_core::{InstanceId, JournalLine, Span, Time};
-use flow_store::{Batch, Commit, CommitError, Journal, StoreError};
+use flow_runs::{Journal, StoreError};
+use flow_store::{Batch, Commit, CommitError};
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
 use crate::{

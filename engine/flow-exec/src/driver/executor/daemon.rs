@@ -13,7 +13,7 @@ use std::{
 };
 
 use flow_core::{AttemptId, GpuFacts, RunId};
-use flow_store::StoreDir;
+use flow_runs::StoreDir;
 use flow_supervisor::{
     channel::Channel,
     node::{AttemptStart, DaemonEvent, DaemonRequest, Hello, SUPERVISOR_ARG, Welcome},

@@ -13,7 +13,7 @@ use flow_core::{
     AttemptId, Outcome, RunId,
     reason::{Cause, Fault, StartFault},
 };
-use flow_store::StoreDir;
+use flow_runs::StoreDir;
 use flow_supervisor::{
     attempt::Folder,
     clock,

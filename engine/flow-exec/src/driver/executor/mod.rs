@@ -21,7 +21,7 @@ use flow_core::{
 };
 use flow_protocol::Exit;
 
-use flow_store::QueuedJob;
+use flow_runs::QueuedJob;
 use flow_supervisor::{intents::Intent, keeper, node::NodeFacts};
 
 use crate::ExecError;

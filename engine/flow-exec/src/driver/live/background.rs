@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use flow_core::{AttemptId, Digest, InstanceId, StepResult, learn::Refit, reason::ClosedBy};
-use flow_store::StoreError;
+use flow_runs::StoreError;
 use flow_supervisor::{clock, intents::Intent};
 use tokio::task::{JoinError, JoinSet};
 

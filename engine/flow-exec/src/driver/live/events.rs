@@ -1,7 +1,7 @@
 //! Applies what happened to the state of the loop: events of the executor, ended jobs, interrupts.
 
 use flow_core::{RunEvent, Span, sched::Event};
-use flow_store::EndRequest;
+use flow_runs::EndRequest;
 
 use super::{EventLoop, GRACE, LAST, background::JobAnswer};
 use crate::{

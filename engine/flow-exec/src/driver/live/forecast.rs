@@ -6,7 +6,7 @@ use flow_core::{
     AttemptId, Span, Time, left_by_progress,
     sched::{Scheduler, StartForecast},
 };
-use flow_store::{ExpectedStart, RunningStep};
+use flow_runs::{ExpectedStart, RunningStep};
 
 /// Limit of instances in a forecast.
 const MOST: usize = 200;

@@ -20,7 +20,8 @@ use flow_core::{
     reason::Cause,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
-use flow_store::{EndRequest, Journal, Status};
+use flow_runs::{EndRequest, Journal, Status};
+use flow_supervisor::clock::{self, RunClock};
 use tokio::task::JoinError;
 
 use crate::{
@@ -44,7 +45,6 @@ use crate::{
 };
 pub(super) use background::THREADS;
 use background::{BackgroundJobs, JobAnswer, ToRecord};
-use flow_supervisor::clock::{self, RunClock};
 
 /// How long a step may take to end when it is asked to.
 pub(crate) const GRACE: Span = Span::from_millis(10_000);

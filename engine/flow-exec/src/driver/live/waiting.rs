@@ -5,7 +5,7 @@ use flow_core::{
     reason::{Labels, Resource, ResourceShortage, Waits},
     sched::{Scheduler, Shortage, WaitState},
 };
-use flow_store::WaitingStep as Told;
+use flow_runs::WaitingStep as Told;
 use flow_supervisor::clock;
 
 use crate::driver::{

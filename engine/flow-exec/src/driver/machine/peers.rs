@@ -16,7 +16,7 @@ use flow_core::{
     reason::{Labels, PeerConflict},
     sched::{BlockedUnit, GpuHolders, Head, PeerLoad, PeerRun, QueuePosition, Scheduler, Shift},
 };
-use flow_store::ProcessIdentity;
+use flow_runs::ProcessIdentity;
 use flow_supervisor::{
     clock,
     hardware::{

@@ -9,7 +9,8 @@ use flow_core::{
     plan::{Force, Plan, State},
     sched::OtherParameter,
 };
-use flow_store::{HISTORY, Results, StoreError, device_shape, shapes};
+use flow_runs::StoreError;
+use flow_store::{HISTORY, Results, device_shape, shapes};
 
 use super::{Knowledge, plan};
 use crate::{

@@ -14,7 +14,8 @@ use flow_core::{
     reason::Fault,
     why::{Files, ListContent},
 };
-use flow_store::{EarlierData, EntryKind, Inputs, Objects, Results, Snapshot, SnapshotResult, StoreDir, StoreError};
+use flow_runs::{StoreDir, StoreError};
+use flow_store::{EarlierData, EntryKind, Inputs, Objects, Results, Snapshot, SnapshotResult};
 use flow_supervisor::clock;
 
 use crate::{
@@ -105,7 +106,7 @@ impl RecordedParts {
     }
 
     /// The journal of the last `flow forget` that dropped this result.
-    fn forgotten(&self, fingerprint: &Digest) -> flow_store::Result<Option<RunId>> {
+    fn forgotten(&self, fingerprint: &Digest) -> flow_runs::Result<Option<RunId>> {
         if self.forgotten.get().is_none() {
             let mut all = BTreeMap::new();
             let runs = self.dir.runs()?;
@@ -127,7 +128,7 @@ impl RecordedParts {
     }
 
     /// All these runs had: none of them is a trial, and their journals tell no more than the last fingerprints do.
-    fn had_the_same_parameters(&self) -> flow_store::Result<bool> {
+    fn had_the_same_parameters(&self) -> flow_runs::Result<bool> {
         let mut first = None;
         for run in self.dir.runs()?.iter().rev().take(self.most.0) {
             let start = match self.dir.run(run).first_line()? {
@@ -143,7 +144,7 @@ impl RecordedParts {
         Ok(true)
     }
 
-    fn of(&self, label: &str) -> flow_store::Result<Vec<Parts>> {
+    fn of(&self, label: &str) -> flow_runs::Result<Vec<Parts>> {
         if self.parts.get().is_none() {
             let mut all: BTreeMap<String, Vec<Parts>> = BTreeMap::new();
             if self.most.0 == usize::MAX || !self.had_the_same_parameters()? {
@@ -238,7 +239,7 @@ pub(crate) fn drifted<'s>(
 ///
 /// # Errors
 /// It cannot be read.
-pub fn listed(digest: &Digest, objects: &Objects) -> flow_store::Result<Option<ListContent>> {
+pub fn listed(digest: &Digest, objects: &Objects) -> flow_runs::Result<Option<ListContent>> {
     let file = |entry: flow_store::Entry| match entry.kind {
         EntryKind::File { digest, .. } => Some((entry.path.to_string_lossy().into_owned(), digest)),
         _ => None,
@@ -256,7 +257,7 @@ impl<'a> StoreLookup<'a> {
         self.results.filter(|_| self.error.is_none())
     }
 
-    fn kept<T>(&mut self, answer: flow_store::Result<Option<T>>) -> Option<T> {
+    fn kept<T>(&mut self, answer: flow_runs::Result<Option<T>>) -> Option<T> {
         answer.unwrap_or_else(|error| {
             self.error.get_or_insert(error);
             None
@@ -423,7 +424,8 @@ mod tests {
     use std::cell::Cell;
 
     use flow_core::learn::Observation;
-    use flow_store::{Holder, LastFingerprint, ProcessIdentity, Result};
+    use flow_runs::{Holder, ProcessIdentity, Result};
+    use flow_store::LastFingerprint;
 
     use super::*;
 

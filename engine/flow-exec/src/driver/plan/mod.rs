@@ -22,9 +22,9 @@ use flow_core::{
     reason::Fault,
     why::ListContent,
 };
-use flow_store::{
-    Batch, Holder, Inputs, LastFingerprint, Objects, RebuiltDatabase, Results, Snapshot, Store, StoreDir, StoreError,
-};
+use flow_runs::{Holder, StoreDir, StoreError};
+use flow_store::{Batch, Inputs, LastFingerprint, Objects, RebuiltDatabase, Results, Snapshot, Store};
+use flow_supervisor::clock;
 
 use crate::{
     ExecError,
@@ -36,7 +36,6 @@ use crate::{
         },
     },
 };
-use flow_supervisor::clock;
 pub use lookup::listed;
 use lookup::{RecordedParts, StoreLookup, inputs_of};
 
@@ -89,7 +88,7 @@ impl Knowledge {
         ask: impl FnOnce(&mut StoreLookup<'_>) -> T,
     ) -> Result<T, ExecError> {
         let activity = &session.activity;
-        let objects: Option<Objects> = self.dir().map(|dir| dir.objects().doing(activity.clone()));
+        let objects: Option<Objects> = self.dir().map(|dir| Objects::of(dir).doing(activity.clone()));
         let snapshot = self.dir().and_then(|dir| Snapshot::load(dir, &session.workspace.snapshot_name()));
         // Only a process that uses the store writes lists of input folders into it.
         let keep = objects.clone().filter(|_| self.store().is_some_and(|store| !store.is_read_only()));

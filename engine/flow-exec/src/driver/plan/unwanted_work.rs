@@ -6,7 +6,7 @@ use flow_core::{
     InstanceId, JournalLine, RunEvent, RunId,
     plan::{Plan, State},
 };
-use flow_store::StoreDir;
+use flow_runs::StoreDir;
 
 use super::Knowledge;
 use crate::driver::{recover::follow, session::Session};

@@ -7,7 +7,8 @@ use std::{
 };
 
 use flow_core::{AttemptId, Digest, JournalLine, Place, RunEvent, RunId, StepResult};
-use flow_store::{Results, RunDir, Store, StoreDir};
+use flow_runs::{RunDir, StoreDir};
+use flow_store::{Results, Store};
 use flow_supervisor::{
     intents::{self, Intent, Member, OrphanState},
     keeper,

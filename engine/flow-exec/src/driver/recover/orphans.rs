@@ -8,7 +8,8 @@ use std::{
 };
 
 use flow_core::{AttemptId, Digest, RunEvent, RunId};
-use flow_store::{LivingRuns, Store, StoreDir, StoreError};
+use flow_runs::{LivingRuns, StoreDir, StoreError};
+use flow_store::Store;
 use flow_supervisor::{
     clock,
     intents::{self, Intent, Member, OrphanState},

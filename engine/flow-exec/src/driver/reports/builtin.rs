@@ -9,7 +9,8 @@ use flow_core::{
     Series, SettledResults, StepResult,
     reason::{BuiltinFault, Fault},
 };
-use flow_store::{Objects, StoreError};
+use flow_runs::StoreError;
+use flow_store::Objects;
 
 use crate::driver::begin::environments;
 

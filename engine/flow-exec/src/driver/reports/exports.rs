@@ -8,7 +8,8 @@ use std::{
 use flow_core::{
     BundledRun, CarriedObject, Digest, InstanceId, JournalLine, RunEvent, RunId, Series, StepResult, Uses, thin,
 };
-use flow_store::{Objects, RunDir};
+use flow_runs::RunDir;
+use flow_store::Objects;
 use flow_supervisor::secrets::Secrets;
 use serde_json::{Map, Value};
 
@@ -72,7 +73,7 @@ pub fn carry(
         carried.add(run, line, private.text);
     })?;
     reused(dir, run, results, private, &mut carried)?;
-    let objects = dir.store().objects();
+    let objects = Objects::of(dir.store());
     for result in results {
         if let Some((digest, series)) = series(&objects, result)? {
             carried.objects.insert(digest, series);
@@ -282,7 +283,8 @@ pub fn plugin_digests(folder: &Path) -> BTreeMap<String, Digest> {
 mod tests {
     use std::{fs, io::Write, ops::ControlFlow};
 
-    use flow_store::{Holder, ProcessIdentity, Store};
+    use flow_runs::{Holder, ProcessIdentity};
+    use flow_store::Store;
     use serde_json::json;
 
     use super::*;

@@ -17,7 +17,7 @@ use flow_core::{
     measure::{LINE_ENDS, LONGEST_LINE, PART_ENDS},
     reason::NoResumeReason,
 };
-use flow_store::StoreDir;
+use flow_runs::StoreDir;
 use flow_supervisor::attempt::{FIRST, Folder, NEWEST, open_log, write_atomically};
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;

@@ -84,7 +84,7 @@ fn sweep(leftovers: &Receiver<Leftover>) {
     // The run mounts nothing any more: mounts are looked for once, and per folder only if there are any.
     let above = |folder: &Path| folder.ancestors().nth(2).map(Path::to_owned);
     let mut free: BTreeSet<PathBuf> = small.iter().filter_map(|folder| above(folder)).collect();
-    free.retain(|above| !flow_store::is_mounted_below(above));
+    free.retain(|above| !flow_runs::is_mounted_below(above));
     let remove = |folder: &PathBuf| match above(folder) {
         Some(above) if free.contains(&above) => remove_all(folder),
         _ => remove(folder),
@@ -149,7 +149,7 @@ pub(crate) fn remove(folder: &Path) {
     if fs::remove_dir(folder).is_ok() {
         return;
     }
-    if flow_store::is_mounted_below(folder) {
+    if flow_runs::is_mounted_below(folder) {
         // A mount of a step has content that is not flow's.
         return;
     }

@@ -15,7 +15,8 @@ use flow_core::{
     sched::Placement,
 };
 use flow_protocol::Exit;
-use flow_store::{Objects, StoreError};
+use flow_runs::StoreError;
+use flow_store::Objects;
 use flow_supervisor::{
     attempt::{EndFacts, Folder, conclude, leftover},
     hardware, sampler,
@@ -24,8 +25,10 @@ use flow_supervisor::{
 use serde_json::Value;
 
 use super::{keep::keep, listener::Listener};
-use crate::driver::executor::{LocalObservation, OutcomeOverride};
-use crate::unlisted::unlisted;
+use crate::{
+    driver::executor::{LocalObservation, OutcomeOverride},
+    unlisted::unlisted,
+};
 
 /// How many lines at the end of a log are read for error messages.
 const LOG_TAIL: usize = 50;

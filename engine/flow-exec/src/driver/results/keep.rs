@@ -12,7 +12,8 @@ use std::{
 use flow_core::{
     Digest, Input, Instance, KeptInput, KeptOutput, Link, Metrics, MetricsFile, event_file, measure::Record,
 };
-use flow_store::{CapturedInput, Objects, StoreError};
+use flow_runs::StoreError;
+use flow_store::{CapturedInput, Objects};
 use flow_supervisor::{
     attempt::{FIRST, Folder, NEWEST, left_out, open_log},
     secrets::Secrets,
@@ -193,7 +194,8 @@ mod tests {
         os::unix::fs::{FileExt, MetadataExt},
     };
 
-    use flow_store::{Holder, ProcessIdentity, Store};
+    use flow_runs::{Holder, ProcessIdentity};
+    use flow_store::Store;
 
     use super::*;
 

@@ -12,7 +12,8 @@ use flow_core::{
     plan::Reading,
     reason::{Cause, NoMetrics},
 };
-use flow_store::{Inputs, Objects, StoreError, Tree};
+use flow_runs::StoreError;
+use flow_store::{Inputs, Objects, Tree};
 use flow_supervisor::attempt::Folder;
 use walkdir::WalkDir;
 
@@ -219,7 +220,8 @@ pub(crate) mod tests {
         measure::{AttemptSamples, GpuLook, GpuSamples, HostSamples, HostUsage, LONGEST_LINE, PART_ENDS, sum_up},
         parse,
     };
-    use flow_store::{Activity, Holder, ProcessIdentity, Store};
+    use flow_runs::{Holder, ProcessIdentity};
+    use flow_store::{Activity, Store};
     use proptest::prelude::*;
 
     use super::*;

@@ -12,7 +12,7 @@ use flow_core::{
     plan::{Decision, Plan},
     sched::policy::Policy,
 };
-use flow_store::{Journal, Status, WorkFolders};
+use flow_runs::{Journal, Status, WorkFolders};
 use flow_supervisor::clock;
 use serde_json::Map;
 

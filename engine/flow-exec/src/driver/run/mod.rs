@@ -13,7 +13,8 @@ use flow_core::{
     Builtins, Instance, Outcome, SettledResults, Uses, learn,
     sched::{Limits, Scheduler},
 };
-use flow_store::{Snapshot, Store, StoreDir};
+use flow_runs::StoreDir;
+use flow_store::{Snapshot, Store};
 use flow_supervisor::{hardware, keeper::record};
 
 use self::{

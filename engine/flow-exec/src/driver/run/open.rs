@@ -7,7 +7,8 @@ use flow_core::{
     plan::Force,
     sched::policy::{self as policies, Policy},
 };
-use flow_store::{Activity, Holder, Snapshot, Store};
+use flow_runs::Holder;
+use flow_store::{Activity, Snapshot, Store};
 use flow_supervisor::{keeper, secrets::Secrets};
 
 use crate::{

@@ -4,7 +4,8 @@
 use std::fs::File;
 
 use flow_core::plan::Plan;
-use flow_store::{Journal, SnapshotResult};
+use flow_runs::Journal;
+use flow_store::SnapshotResult;
 use nix::fcntl::Flock;
 
 use super::{event_loop, open::OpenedRun, progress::with_progress};

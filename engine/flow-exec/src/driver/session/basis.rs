@@ -11,7 +11,8 @@ use flow_core::{
     Batch, Builtins, Diagnostic, Digest, ExpandRequest, JournalLine, Machine, Place, RunEvent, RunId, Slurm, Source,
     parse_with,
 };
-use flow_store::{Activity, StoreDir};
+use flow_runs::StoreDir;
+use flow_store::Activity;
 
 use super::{Session, SessionRequest, environments, imports, params_file};
 use crate::{

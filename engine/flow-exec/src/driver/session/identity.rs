@@ -1,7 +1,7 @@
 //! The identity of this process for others that want the store, and the ids of new runs.
 
 use flow_core::RunId;
-use flow_store::{Holder, ProcessIdentity};
+use flow_runs::{Holder, ProcessIdentity};
 use flow_supervisor::clock;
 
 /// This process, as shown to others that find the store locked.

@@ -1,7 +1,8 @@
 //! Results of other machines: imports them, and finds those of a workflow. Does not decide their use.
 
 use flow_core::{Bundle, Foreign, RunId};
-use flow_store::{Import, Store, StoreDir};
+use flow_runs::StoreDir;
+use flow_store::{Import, Store};
 use flow_supervisor::clock;
 
 use super::identity::new_run_id;
@@ -12,7 +13,7 @@ use crate::ExecError;
 /// # Errors
 /// The store cannot be written.
 pub fn import(store: &Store, bundle: Bundle) -> Result<Option<RunId>, ExecError> {
-    Ok(store.dir().import(bundle, clock::unix_millis(), |runs| new_run_id(runs).0)?)
+    Ok(Import::add(store.dir(), bundle, clock::unix_millis(), |runs| new_run_id(runs).0)?)
 }
 
 /// The imports that a name means: an id, the end of an id, or a host.
@@ -26,7 +27,7 @@ pub fn named(dir: &StoreDir, name: &str) -> Result<Vec<Import>, ExecError> {
         let end = name.len() >= SHORTEST && import.id.0.ends_with(name);
         end || import.origin.host == name
     };
-    Ok(dir.imports()?.into_iter().filter(meant).collect())
+    Ok(Import::all(dir)?.into_iter().filter(meant).collect())
 }
 
 /// Results of a workflow that were imported from machines other than this host.
@@ -41,9 +42,9 @@ pub fn beside(dir: &StoreDir, workflow: &str, host: &str) -> Result<Vec<Foreign>
 
 /// Results of a workflow from other machines.
 pub(crate) fn of_workflow(dir: &StoreDir, workflow: &str) -> Result<Vec<Foreign>, ExecError> {
-    let mut imports = dir.imports()?;
+    let mut imports = Import::all(dir)?;
     imports.retain(|import| import.origin.workflow == workflow);
-    let mut found = dir.imported(&imports)?;
+    let mut found = Import::results(dir, &imports)?;
     found.retain(|foreign| foreign.result.workflow == workflow);
     Ok(found)
 }

@@ -20,7 +20,8 @@ use flow_core::{
     Source, Uses, Workflow,
     plan::{Context, Item, Plan, State},
 };
-use flow_store::{Activity, RunDir};
+use flow_runs::RunDir;
+use flow_store::Activity;
 use flow_supervisor::{
     hardware,
     secrets::{HideFault, Secrets, leaking_line},

@@ -4,7 +4,7 @@ pub(super) mod outbox;
 pub(super) mod screen;
 
 use flow_core::{AttemptId, JournalLine};
-use flow_store::Status;
+use flow_runs::Status;
 
 /// Updates of a running run. The screen and `--json` are folds over these.
 #[derive(Clone, Debug)]

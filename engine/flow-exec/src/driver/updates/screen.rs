@@ -2,7 +2,7 @@
 //! Decides nothing.
 
 use flow_core::{JournalLine, RunEvent, Span, Time};
-use flow_store::{ExpectedStart, ForecastLog, RunDir, RunningStep, Status, StoreError, WaitsLog};
+use flow_runs::{ExpectedStart, ForecastLog, RunDir, RunningStep, Status, StoreError, WaitsLog};
 use flow_supervisor::clock;
 
 use super::Update;

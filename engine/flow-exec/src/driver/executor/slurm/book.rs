@@ -8,8 +8,8 @@ use std::{
 };
 
 use flow_core::{AttemptId, RunId};
+use flow_runs::StoreDir;
 use flow_slurm::JobId;
-use flow_store::StoreDir;
 use flow_supervisor::{
     clock,
     intents::{self, Intent},

@@ -11,8 +11,8 @@ use flow_core::{
     reason::{BatchEnd, Cause},
 };
 use flow_protocol::Exit;
+use flow_runs::QueuedJob;
 use flow_slurm::{JobId, JobResult, JobState, PermanentReason, Row, job_state};
-use flow_store::QueuedJob;
 use flow_supervisor::{
     clock,
     intents::Intent,

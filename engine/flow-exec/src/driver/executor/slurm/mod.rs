@@ -23,7 +23,11 @@ use std::{
 
 use flow_core::AttemptId;
 use flow_protocol::Exit;
-use flow_store::{RunDir, StoreDir};
+use flow_runs::{RunDir, StoreDir};
+use flow_supervisor::{
+    attempt::Folder,
+    intents::{self, Intent},
+};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{Event, Executor, Work};
@@ -34,10 +38,6 @@ pub(crate) use cluster::{Cluster, Impossible, UnmetKey, unknown_partition};
 pub use cluster::{ClusterUnavailable, overview, rules};
 pub(crate) use submit::{longest_of, requested_time};
 
-use flow_supervisor::{
-    attempt::Folder,
-    intents::{self, Intent},
-};
 use worker::Worker;
 
 /// Settings for a run's use of Slurm.

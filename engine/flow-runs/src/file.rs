@@ -24,7 +24,7 @@ pub fn regular(meta: &Metadata) -> io::Result<()> {
 }
 
 /// The type of something that is not a file.
-pub(crate) fn file_kind(kind: FileType) -> FileKind {
+pub fn file_kind(kind: FileType) -> FileKind {
     match () {
         () if kind.is_dir() => FileKind::Folder,
         () if kind.is_symlink() => FileKind::Link,
@@ -35,7 +35,7 @@ pub(crate) fn file_kind(kind: FileType) -> FileKind {
 }
 
 /// Ok if the path is a regular file or does not exist.
-pub(crate) fn check(path: &Path) -> io::Result<()> {
+pub fn check(path: &Path) -> io::Result<()> {
     match is_in_the_way(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         looked => looked,

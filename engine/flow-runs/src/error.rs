@@ -68,7 +68,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// For `map_err`: the action, and the file.
-    pub(crate) fn io(what: StoreAction, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> StoreError {
+    pub fn io(what: StoreAction, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> StoreError {
         let path = path.as_ref().to_owned();
         move |source| StoreError::Io { what, path, source }
     }

@@ -21,10 +21,10 @@ use flow_core::{RunId, reason::StoreAction};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::{
-    Captures, Holder, Liveness, Result, RunDir, StoreDir, StoreError, file,
+    Holder, Liveness, Result, RunDir, StoreDir, StoreError, file,
     lock::{LockWait, read_holder, write_holder},
-    objects::remove_tree,
     process::ProcessWatch,
+    tree::remove_tree,
 };
 
 /// A check whether a run lives takes its lock for a moment: number of tries, and the pause between them.
@@ -33,14 +33,14 @@ const TRIES: (u32, Duration) = (50, Duration::from_millis(2));
 const COMING: Duration = Duration::from_millis(100);
 
 /// A shared or exclusive use of a store.
-pub(crate) struct Users {
+pub struct Users {
     lock: Flock<File>,
-    pub(crate) is_alone: bool,
+    pub is_alone: bool,
 }
 
 impl Users {
     /// Lets other processes use the store too.
-    pub(crate) fn share(&mut self, dir: &StoreDir) -> Result<()> {
+    pub fn share(&mut self, dir: &StoreDir) -> Result<()> {
         if self.is_alone {
             let _ = self.lock.set_len(0);
             self.lock
@@ -62,7 +62,7 @@ impl Drop for Users {
 
 impl StoreDir {
     /// Uses the store with others; exclusively if no other process uses it now. Waits for an exclusive user.
-    pub(crate) fn join(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Users> {
+    pub fn join(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Users> {
         let mut patience = LockWait::default();
         loop {
             for alone in [true, false] {
@@ -77,7 +77,7 @@ impl StoreDir {
     }
 
     /// Uses the store exclusively. Waits for its users, the runs first.
-    pub(crate) fn alone(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Users> {
+    pub fn alone(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Users> {
         let mut patience = LockWait::default();
         loop {
             if let Some(users) = self.try_use(me, true)? {
@@ -124,7 +124,7 @@ impl StoreDir {
     }
 
     /// Removes the remains of killed runs: their copies of inputs, and their folders if they had not begun.
-    pub(crate) fn sweep_runs(&self) -> Result<()> {
+    pub fn sweep_runs(&self) -> Result<()> {
         let runs = self.runs()?;
         for run in &runs {
             self.run(run).sweep();
@@ -132,7 +132,7 @@ impl StoreDir {
         // A run that was killed before it came alive has no such file.
         for run in runs.iter().rev().map(|run| self.run(run)).filter(|run| !run.alive_file().exists()) {
             if !run.clear() {
-                Captures::sweep(&run.inputs());
+                run.sweep_inputs();
                 break;
             }
         }
@@ -160,7 +160,7 @@ impl RunDir {
     }
 
     /// Takes the name of a new run, which lives from then on; `None` if another process has it.
-    pub(crate) fn take(&self, me: &Holder) -> Result<Option<RunLife>> {
+    pub fn take(&self, me: &Holder) -> Result<Option<RunLife>> {
         match fs::create_dir(self.path()) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             made => made.map_err(StoreError::io(StoreAction::Create, self.path()))?,
@@ -189,7 +189,7 @@ impl RunDir {
     }
 
     /// The folders in which attempts of root have their own copies of inputs.
-    pub(crate) fn copies_of_attempts(&self) -> Vec<PathBuf> {
+    pub fn copies_of_attempts(&self) -> Vec<PathBuf> {
         let attempts = fs::read_dir(self.path().join("attempts")).into_iter().flatten().flatten();
         let inside = attempts.map(|attempt| attempt.path().join("inputs"));
         let outside = self.own_work().and_then(|work| fs::read_dir(work).ok()).into_iter().flatten().flatten();
@@ -206,7 +206,7 @@ impl RunDir {
                 // Its jobs survived it, and read its copies of inputs.
                 return;
             }
-            Captures::sweep(&self.inputs());
+            self.sweep_inputs();
             // If one cannot be removed now, `flow gc` removes it.
             self.copies_of_attempts().iter().for_each(|copies| drop(remove_tree(copies)));
             let _ = fs::remove_file(&path);
@@ -314,13 +314,13 @@ impl LivingRuns {
 }
 
 /// The life of a run. Dropping it ends the life, and removes a run that had not begun.
-pub(crate) struct RunLife {
+pub struct RunLife {
     run: RunDir,
     lock: Flock<File>,
 }
 
 impl RunLife {
-    pub(crate) fn is_of(&self, run: &RunDir) -> bool {
+    pub fn is_of(&self, run: &RunDir) -> bool {
         self.run.path() == run.path()
     }
 }

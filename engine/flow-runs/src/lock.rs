@@ -20,7 +20,7 @@ use flow_core::reason::StoreAction;
 use crate::{Holder, Liveness, ProcessIdentity, Result, StoreDir, StoreError, file};
 
 /// Interval of checks by a waiting process.
-pub(crate) const POLL: Duration = Duration::from_millis(100);
+pub const POLL: Duration = Duration::from_millis(100);
 /// The kernel may still hold the lock of a killed process while it cleans up. Number of polls to wait silently: for a
 /// holder that is dead, and for one that looks alive.
 const PATIENCE: (u32, u32) = (30, 3);
@@ -45,7 +45,7 @@ impl StoreDir {
     }
 
     /// Takes the lock. While a living process holds it, `waiting` decides every 100 ms whether to continue waiting.
-    pub(crate) fn lock(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<StoreLock> {
+    pub fn lock(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<StoreLock> {
         let mut patience = LockWait::default();
         loop {
             if let Some(lock) = self.try_lock(me)? {
@@ -56,7 +56,7 @@ impl StoreDir {
     }
 
     /// Takes the lock if it is free.
-    pub(crate) fn try_lock(&self, me: &Holder) -> Result<Option<StoreLock>> {
+    pub fn try_lock(&self, me: &Holder) -> Result<Option<StoreLock>> {
         let path = self.lock_file();
         match Flock::lock(self.open_lock(&path)?, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => {
@@ -76,7 +76,7 @@ impl StoreDir {
     }
 
     /// The holder of the lock, as written in the file.
-    pub(crate) fn who_locks(&self) -> Result<Holder> {
+    pub fn who_locks(&self) -> Result<Holder> {
         let path = self.lock_file();
         file::open_to_read(&path).map(read_holder).map_err(StoreError::io(StoreAction::Read, &path))
     }
@@ -134,11 +134,11 @@ pub(crate) fn read_holder(mut file: impl Read + Seek) -> Holder {
 }
 
 /// The lock. Releasing it empties the file, because its content is no longer true.
-pub(crate) struct StoreLock(pub(crate) Flock<File>);
+pub struct StoreLock(pub(crate) Flock<File>);
 
 impl StoreLock {
     /// Writes the new holder.
-    pub(crate) fn write_holder(&mut self, dir: &StoreDir, me: &Holder) -> Result<()> {
+    pub fn write_holder(&mut self, dir: &StoreDir, me: &Holder) -> Result<()> {
         write_holder(&mut self.0, me).map_err(StoreError::io(StoreAction::Write, &dir.lock_file()))
     }
 }

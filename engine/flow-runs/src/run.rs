@@ -14,11 +14,15 @@ use nix::{
 };
 
 use crate::{
-    Captures, Result, StoreDir, StoreError, file,
+    Result, StoreDir, StoreError, file,
     journal::{self, Journal, Lines, UnreadableParts},
     kept::{Daemon, DaemonLock},
     status::Status,
+    tree::remove_tree,
 };
+
+/// Exists in the folder of captured inputs during the run. If it remains, the run was killed.
+pub const INPUTS_OPEN: &str = "open";
 
 /// The folder of a run.
 #[derive(Clone, Debug)]
@@ -34,7 +38,7 @@ impl StoreDir {
     }
 
     /// The folder of a run that has no id yet.
-    pub(crate) fn run_at(&self, path: &Path) -> RunDir {
+    pub fn run_at(&self, path: &Path) -> RunDir {
         RunDir { dir: self.clone(), path: path.to_owned() }
     }
 }
@@ -71,6 +75,18 @@ impl RunDir {
     /// The folder of captured inputs during the run.
     pub fn inputs(&self) -> PathBuf {
         self.path.join("inputs")
+    }
+
+    /// True if the run, which is over, was killed before it removed its copies of inputs.
+    pub fn has_inputs(&self) -> bool {
+        self.inputs().join(INPUTS_OPEN).exists()
+    }
+
+    /// Removes the copies of a killed run; the caller knows that the run is over.
+    pub(crate) fn sweep_inputs(&self) {
+        if self.has_inputs() {
+            let _ = remove_tree(&self.inputs());
+        }
     }
 
     /// The path of the journal.
@@ -140,7 +156,7 @@ impl RunDir {
     /// The same for a run without a living process.
     pub(crate) fn clear(&self) -> bool {
         if !self.journal().exists() {
-            Captures::sweep(&self.inputs());
+            self.sweep_inputs();
         }
         EndRequest::ALL.into_iter().for_each(|end| drop(fs::remove_file(self.request_file(end))));
         fs::remove_dir(&self.path).is_ok()
@@ -228,28 +244,28 @@ impl RunDir {
     }
 
     /// The lines of the journal from the start of a line; `None` if there is no journal.
-    pub(crate) fn lines(&self, from: u64) -> Result<Option<Lines>> {
+    pub fn lines(&self, from: u64) -> Result<Option<Lines>> {
         self.lines_to(from, u64::MAX)
     }
 
     /// The same, up to an offset.
-    pub(crate) fn lines_to(&self, from: u64, to: u64) -> Result<Option<Lines>> {
+    pub fn lines_to(&self, from: u64, to: u64) -> Result<Option<Lines>> {
         Lines::open(self.journal(), from, to)
     }
 
     /// The length of the journal that its writer will not undo. `None` if there is none, or its writer holds it for too
     /// long.
-    pub(crate) fn settled(&self) -> Result<Option<u64>> {
+    pub fn settled(&self) -> Result<Option<u64>> {
         journal::settled(&self.journal())
     }
 
     /// The present length of the journal, if there is one.
-    pub(crate) fn journal_length(&self) -> Option<u64> {
+    pub fn journal_length(&self) -> Option<u64> {
         self.journal().metadata().map(|journal| journal.len()).ok()
     }
 
     /// True if it has begun, and its process is gone: its journal does not grow any more.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.journal().exists() && self.lives().is_none()
     }
 }

@@ -15,7 +15,7 @@ use nix::unistd::geteuid;
 
 use crate::{
     Result, RunDir, StoreDir,
-    objects::{remove_tree, tree_size},
+    tree::{remove_tree, tree_size},
 };
 
 /// The link back to the store.
@@ -135,12 +135,12 @@ impl RunDir {
 }
 
 /// Removes the work folders of a run outside the store, or with `dry` only computes their size.
-pub(crate) fn free_work(run: &RunDir, dry: bool) -> Result<u64> {
+pub fn free_work(run: &RunDir, dry: bool) -> Result<u64> {
     run.own_work().map_or(Ok(0), |work| if dry { tree_size(&work) } else { remove_tree(&work) })
 }
 
 /// Removes the folders of stores that are gone, from the bases that runs of this store use. Only this user's folders.
-pub(crate) fn free_work_of_gone_stores(dir: &StoreDir, dry: bool) -> Result<u64> {
+pub fn free_work_of_gone_stores(dir: &StoreDir, dry: bool) -> Result<u64> {
     let links = dir.runs()?.into_iter().filter_map(|run| fs::read_link(dir.run(&run).work()).ok());
     let bases: BTreeSet<PathBuf> = links.filter_map(|work| Some(work.parent()?.parent()?.to_owned())).collect();
     let mut bytes = 0;

@@ -11,7 +11,7 @@ use std::{
 use nix::sys::stat::{major, minor};
 
 /// The mount points below a folder, given by its real path.
-pub(super) fn below(folder: &Path) -> Vec<PathBuf> {
+pub fn below(folder: &Path) -> Vec<PathBuf> {
     // Without /proc this is unknown.
     let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
     let mounts = table.split(|byte| *byte == b'\n').filter_map(mount_point);

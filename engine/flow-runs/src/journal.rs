@@ -23,12 +23,12 @@ use crate::{
 };
 
 /// A journal, line by line.
-pub(crate) struct Lines {
+pub struct Lines {
     path: PathBuf,
     file: BufReader<io::Take<File>>,
     line: Vec<u8>,
     /// Start of the next line.
-    pub(crate) to: u64,
+    pub to: u64,
     /// The rest has no line end.
     pub(crate) torn: bool,
 }
@@ -43,7 +43,7 @@ impl Lines {
     }
 
     /// Syncs what was read.
-    pub(crate) fn sync(&self) -> Result<()> {
+    pub fn sync(&self) -> Result<()> {
         self.file.get_ref().get_ref().sync_data().map_err(StoreError::io(StoreAction::Sync, &self.path))
     }
 
@@ -61,14 +61,14 @@ impl Lines {
     }
 
     /// The next line, `Some(None)` if it is not an event that this flow knows; `None` after the last whole one.
-    pub(crate) fn next_line(&mut self) -> Result<Option<Option<JournalLine>>> {
+    pub fn next_line(&mut self) -> Result<Option<Option<JournalLine>>> {
         let path = self.path.clone();
         self.next_bytes()?.map(|line| parse(&path, line)).transpose()
     }
 
     /// The same for a reader of records: also `Some(None)` if the line changes nothing in the database. Most lines are
     /// of that kind, and reading them takes longer than finding the name of their event.
-    pub(crate) fn next_record(&mut self) -> Result<Option<Option<JournalLine>>> {
+    pub fn next_record(&mut self) -> Result<Option<Option<JournalLine>>> {
         let path = self.path.clone();
         let Some(line) = self.next_bytes()? else { return Ok(None) };
         if event(line).is_some_and(|event| !RECORDS.contains(&event) && event != b"run_started") {
@@ -138,7 +138,7 @@ impl Journal {
 
     /// The journal of a run that has ended, for appending. `end` is the end of its last whole line: what a killed
     /// writer left after it is cut off.
-    pub(crate) fn reopen(path: PathBuf, end: u64) -> Result<Journal> {
+    pub fn reopen(path: PathBuf, end: u64) -> Result<Journal> {
         let file = file::open(File::options().append(true), &path);
         let file = file.and_then(|file| file.set_len(end).map(|()| file));
         let file = file.map_err(StoreError::io(StoreAction::Write, &path))?;
@@ -154,7 +154,7 @@ impl Journal {
     }
 
     /// Appends lines with one write, and returns the new length. With `sync` it returns when they are on disk.
-    pub(crate) fn add(&self, lines: &[JournalLine], sync: bool) -> Result<u64> {
+    pub fn add(&self, lines: &[JournalLine], sync: bool) -> Result<u64> {
         if lines.is_empty() {
             return Ok(0);
         }
@@ -173,7 +173,7 @@ impl Journal {
     }
 
     /// The run that it belongs to.
-    pub(crate) fn run(&self) -> RunId {
+    pub fn run(&self) -> RunId {
         let folder = self.path.parent().and_then(Path::file_name).unwrap_or_default();
         RunId(folder.to_string_lossy().into_owned())
     }

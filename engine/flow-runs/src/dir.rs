@@ -20,7 +20,7 @@ use flow_core::{
 };
 use nix::sys::statfs::{FsType, statfs};
 
-use crate::{Result, StoreError, file, objects::mounts};
+use crate::{Result, StoreError, file, mounts};
 
 /// The version of the store's format. All others are refused.
 pub const STORE_FORMAT: u32 = 3;
@@ -214,34 +214,34 @@ impl StoreDir {
     }
 
     /// An unused name in `folder`. It is random, because a process in another container may have our process number.
-    pub(crate) fn temporary(&self, folder: &Path) -> PathBuf {
+    pub fn temporary(&self, folder: &Path) -> PathBuf {
         static OWN: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
         static NEXT: AtomicU64 = AtomicU64::new(0);
         folder.join(format!(".tmp-{:016x}-{}", *OWN, NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// The folder of the database: the store, or the target of its link [`LOCAL`], so that everything else can be on a
+    /// The folder of the database: the store, or the target of its link `local`, so that everything else can be on a
     /// file system that other machines see.
-    pub(crate) fn database_folder(&self) -> PathBuf {
+    pub fn database_folder(&self) -> PathBuf {
         let local = self.path.join(LOCAL);
         if fs::symlink_metadata(&local).is_ok() { local } else { self.path.clone() }
     }
 
-    pub(crate) fn db(&self) -> PathBuf {
+    pub fn db(&self) -> PathBuf {
         self.database_folder().join("db")
     }
 
     /// The file in which other processes find results of earlier runs.
-    pub(crate) fn index(&self) -> PathBuf {
+    pub fn index(&self) -> PathBuf {
         self.database_folder().join("index")
     }
 
-    pub(crate) fn runs_folder(&self) -> PathBuf {
+    pub fn runs_folder(&self) -> PathBuf {
         self.path.join("runs")
     }
 
     /// The path of a new database while it is made.
-    pub(crate) fn new_db(&self) -> PathBuf {
+    pub fn new_db(&self) -> PathBuf {
         self.database_folder().join("db.new")
     }
 
@@ -250,13 +250,13 @@ impl StoreDir {
     }
 
     /// Syncs the names in the database's folder.
-    pub(crate) fn sync_folder(&self) -> Result<()> {
+    pub fn sync_folder(&self) -> Result<()> {
         let folder = self.database_folder();
         File::open(&folder).and_then(|folder| folder.sync_all()).map_err(StoreError::io(StoreAction::Sync, &folder))
     }
 
     /// Syncs everything written to the store so far, which is cheaper than one call per file.
-    pub(crate) fn sync_all(&self) -> Result<()> {
+    pub fn sync_all(&self) -> Result<()> {
         let synced = File::open(&self.path).and_then(|folder| Ok(nix::unistd::syncfs(folder)?));
         synced.map_err(StoreError::io(StoreAction::Sync, &self.path))
     }
