@@ -120,13 +120,14 @@ fn are_kept(space: &TestSpace, units: usize) -> bool {
     files.iter().filter(is_intent).count() == units
 }
 
-/// A run of a step that waits at `GO`. It is killed when the step has ended and flow cannot store its output `out` yet.
+/// A run of a step that takes a second and waits at `GO`. It is killed when the step has ended and flow cannot store its output `out` yet.
 fn killed_while_stored(step: &str) -> TestSpace {
     let mut space = space();
     space.env("TOKEN", "hunter2-hunter2");
     let log = space.path("log");
     space.write("log", "");
-    let step = step.replace("GO", "until [ -e LOG.go ]; do sleep 0.01; done").replace("LOG", &log.to_string_lossy());
+    let step =
+        step.replace("GO", "sleep 1; until [ -e LOG.go ]; do sleep 0.01; done").replace("LOG", &log.to_string_lossy());
     space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {step}\n"));
     let mut flow = space.start(["run", "w.yaml"]);
     until("the step runs", || !space.read("log").is_empty());
