@@ -388,33 +388,34 @@ pub(crate) fn session(
         None => default_workflow(global, output)?,
     };
     let mut request = request(global, file, selection);
-    default_to_slurm(&mut request, output)?;
+    default_to_last_place(&mut request, output)?;
     Ok(request)
 }
 
 /// Looks at the cluster if the last run of the workflow was `--on slurm`, and says so.
-pub(crate) fn default_to_slurm(request: &mut SessionRequest, output: &mut Output) -> Result<(), CliError> {
-    on_slurm_if(request, output, |workspace| flow_exec::last_place(workspace) == Some(Place::Slurm))
+pub(crate) fn default_to_last_place(request: &mut SessionRequest, output: &mut Output) -> Result<(), CliError> {
+    place_of(request, output, flow_exec::last_place)
 }
 
 /// Runs on Slurm if the last run of the workflow did and has left jobs there, and says so.
 pub(crate) fn follow_jobs(request: &mut SessionRequest, output: &mut Output) -> Result<(), CliError> {
-    on_slurm_if(request, output, flow_exec::left_jobs_in_slurm)
+    place_of(request, output, flow_exec::place_of_left_jobs)
 }
 
-fn on_slurm_if(
+fn place_of(
     request: &mut SessionRequest,
     output: &mut Output,
-    is_there: impl Fn(&Workspace) -> bool,
+    last: impl Fn(&Workspace) -> Option<Place>,
 ) -> Result<(), CliError> {
     if request.on.is_some() || request.gpus.is_some() {
         return Ok(());
     }
     let workspace = Workspace::find(&request.file, request.store.as_deref(), &request.plugin_dirs);
     // A file that cannot be found is reported when it is opened.
-    if workspace.is_ok_and(|workspace| is_there(&workspace)) {
-        request.on = Some(Place::Slurm);
-        output.note("on slurm, like the last run")?;
+    let last = workspace.ok().and_then(|workspace| last(&workspace));
+    if let Some(place) = last.filter(|place| place.is_batch()) {
+        request.on = Some(place);
+        output.note(format!("on {}, like the last run", place.name()))?;
     }
     Ok(())
 }

@@ -60,7 +60,8 @@ pub struct Instance {
     pub again: Option<Arc<ConditionalRepetition>>,
     /// What this machine lacks to ever run it. Set only if it records `does_not_fit`.
     pub does_not_fit: Option<Arc<Lack>>,
-    /// Slurm runs it with these additional options; otherwise it runs on this machine.
+    pub place: Place,
+    /// Additional options of its job, if its place is Slurm.
     pub slurm: Option<Arc<SlurmJob>>,
     /// Time limit of its Slurm job, if known: by its request, and by its partition.
     pub job_limit: Option<Span>,
@@ -69,7 +70,7 @@ pub struct Instance {
 impl Instance {
     /// A batch system runs it. Otherwise it uses this machine.
     pub fn is_batch(&self) -> bool {
-        self.slurm.is_some()
+        self.place.is_batch()
     }
 
     /// Time limit of an attempt, by its own limit and that of its job.
@@ -159,6 +160,11 @@ pub enum Place {
 impl Place {
     /// All places by name.
     pub const ALL: [(&'static str, Place); 2] = [("local", Place::Local), ("slurm", Place::Slurm)];
+
+    /// A batch system runs the steps there.
+    pub fn is_batch(self) -> bool {
+        self != Place::Local
+    }
 
     pub fn name(self) -> &'static str {
         match self {

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use flow_core::{Artifact, AttemptId, Circumstances, Digest, RunId, sched::Placement};
+use flow_core::{Artifact, AttemptId, Circumstances, Digest, Place, RunId, sched::Placement};
 use flow_runs::{ProcessIdentity, RunDir, StoreDir};
 use flow_slurm::JobId;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,8 @@ use crate::{
 pub struct Intent {
     /// Its name in the batch system, by which flow finds it again.
     pub key: String,
+    /// Where it runs.
+    pub place: Place,
     /// The task, if it belongs to an array.
     #[serde(skip)]
     pub task: Option<Task>,
@@ -353,6 +355,7 @@ fn read(path: &Path) -> Vec<Intent> {
     let of = left.len() as u32;
     let task = |(number, members): (u32, Vec<Member>)| Intent {
         key: key.clone(),
+        place: Place::Slurm,
         here: None,
         boot: String::new(),
         is_over: false,
@@ -385,6 +388,7 @@ mod tests {
         let task = Some(Task { number, of: 3 });
         Intent {
             key: "flow-a".to_owned(),
+            place: Place::Slurm,
             here: None,
             boot: String::new(),
             is_over: false,

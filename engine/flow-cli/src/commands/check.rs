@@ -47,7 +47,7 @@ impl Check {
         let mut worst = ExitCode::SUCCESS;
         let last = requests.len() - 1;
         for (n, mut request) in requests.into_iter().enumerate() {
-            place::default_to_slurm(&mut request, output)?;
+            place::default_to_last_place(&mut request, output)?;
             request.any_machine = true;
             let opened = Session::open(&request, &crate::builtins::Steps::new()).and_then(|session| {
                 let all: Vec<_> = session.expansion.instances.iter().map(|instance| instance.id).collect();

@@ -144,8 +144,8 @@ fn workflow(
     let profile = start.profile.as_ref().map(|(name, _)| name.clone());
     let selection = Selection { set: start.set.clone(), profile, ..Selection::default() };
     let request = place::request(global, file, &selection);
-    let on_slurm = start.on == Some(Place::Slurm);
-    let session = match Session::imagine(&request, &Steps::new(), start.machine.clone(), on_slurm) {
+    let on_batch = start.on.is_some_and(Place::is_batch);
+    let session = match Session::imagine(&request, &Steps::new(), start.machine.clone(), on_batch) {
         Ok(session) => session,
         Err(error) => {
             let text = format!("the bundle has no workflow, so nobody can remake its report: {error}");

@@ -133,7 +133,7 @@ fn session(
         any_machine: true,
         ..SessionRequest::default()
     };
-    Ok(Session::imagine(&request, builtins, start.machine.clone(), start.on == Some(Place::Slurm))?)
+    Ok(Session::imagine(&request, builtins, start.machine.clone(), start.on.is_some_and(Place::is_batch))?)
 }
 
 /// The session of `flow plan --run` and `flow predict --run`: the workflow on an imported run's

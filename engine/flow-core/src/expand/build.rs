@@ -142,7 +142,7 @@ pub(super) fn build(
             let place = (point as u32, repetition);
             let label =
                 repetition.map_or_else(|| first_label.clone(), |n| plan.matrix.label(&plan.name, point, Some(n)));
-            let batch = !step.is_builtin() && shared.on(step, &label) == Place::Slurm;
+            let on = if step.is_builtin() { Place::Local } else { shared.on(step, &label) };
             let id = InstanceId(instances.len() as u32);
             let mut instance = Instance {
                 id,
@@ -167,6 +167,7 @@ pub(super) fn build(
                 skip: skip.clone(),
                 again: None,
                 does_not_fit: None,
+                place: on,
                 slurm: None,
                 job_limit: None,
             };
@@ -179,10 +180,10 @@ pub(super) fn build(
                     cpus: keys
                         .cpus
                         .get(&scope, &label, problems)
-                        .unwrap_or_else(|| fit::default_cpus(gpus, shared.machine(batch))),
+                        .unwrap_or_else(|| fit::default_cpus(gpus, shared.machine(on.is_batch()))),
                     memory: keys.memory.get(&scope, &label, problems),
                 };
-                if batch {
+                if on == Place::Slurm {
                     let own = keys.slurm.get(&scope, &label, problems);
                     instance.slurm = Some(Arc::new(own.over(&shared.slurm.job)));
                 }

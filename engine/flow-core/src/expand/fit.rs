@@ -16,10 +16,7 @@ pub(super) fn find(
     // A batch system checks requests against each partition itself. Here only recorded misfits are looked for.
     let recorded = |instance: &Instance| instance.record.contains(&Outcome::DoesNotFit);
     let known = |instance: &&Instance| !instance.is_batch() || request.batch.node.is_some() && recorded(instance);
-    let machine = |instance: &Instance| match (&instance.slurm, request.batch.node) {
-        (Some(_), Some(node)) => node,
-        _ => request.machine,
-    };
+    let machine = |instance: &Instance| request.batch.node.filter(|_| instance.is_batch()).unwrap_or(request.machine);
     for instance in instances.iter().filter(|i| i.skip.is_none()).filter(known) {
         if let Some(why) = self::request(&instance.request, machine(instance)) {
             never.insert(instance.id, why);

@@ -81,13 +81,13 @@ impl Workflow {
 
     /// The value of `machine` in expressions.
     fn meant<'a>(&self, request: &ExpandRequest<'a>) -> &'a Machine {
-        request.batch.node.filter(|_| self.on(request) == Place::Slurm).unwrap_or(request.machine)
+        request.batch.node.filter(|_| self.on(request).is_batch()).unwrap_or(request.machine)
     }
 
-    /// Whether some of its steps should run on Slurm.
-    pub fn wants_slurm(&self, on: Option<Place>) -> bool {
+    /// Whether a batch system should run some of its steps.
+    pub fn wants_batch(&self, on: Option<Place>) -> bool {
         let whole = on.or(self.file.on).unwrap_or_default();
-        let of = |step: &Step| step.on().unwrap_or(whole) == Place::Slurm && !step.is_builtin();
+        let of = |step: &Step| step.on().unwrap_or(whole).is_batch() && !step.is_builtin();
         self.steps.iter().any(of)
     }
 

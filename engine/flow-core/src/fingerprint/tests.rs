@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     Body, BuiltinInput, CorunGpus, CorunMember, Digest, Exclusive, GpuFacts, GroupId, Input, Instance, InstanceId,
-    Link, Machine, Outcome, Output, ResolvedInstance, ResourceRequest, Span, StepId, shell::Shell,
+    Link, Machine, Outcome, Output, Place, ResolvedInstance, ResourceRequest, Span, StepId, shell::Shell,
 };
 
 /// An instance with every part of a fingerprint, for changing one at a time.
@@ -50,6 +50,7 @@ pub(crate) fn instance(label: &str) -> Instance {
         skip: None,
         again: None,
         does_not_fit: None,
+        place: Place::Local,
         slurm: None,
         job_limit: None,
     }

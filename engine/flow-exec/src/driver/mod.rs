@@ -27,9 +27,8 @@ pub use begin::environments::{EnvironmentChange, PresentEnvironment, load as env
 pub use begin::live_sources::absolute_path;
 pub use begin::setups::to_set_up;
 pub use begin::work_place::{WorkReport, work_report};
-pub use executor::slurm::{
-    ClusterUnavailable, JobsLeft, LeftJob, NoAnswer, Rules, cancel_jobs, jobs_left, overview, rules,
-};
+pub use executor::composite::{cancel_jobs, jobs_left};
+pub use executor::slurm::{ClusterUnavailable, JobsLeft, LeftJob, NoAnswer, Rules, overview, rules};
 pub use plan::continued::open;
 pub use plan::forecast::{CheckedSteps, check, forecast, on_each_model, predict};
 pub use plan::present::{PresentInputs, present_inputs};
@@ -44,5 +43,5 @@ pub use reports::remake::{RemadeFiles, RemadeStep, remake};
 pub use request::{ForceRequest, RunEnd, RunOptions};
 pub use run::run;
 pub use session::imports::{beside, import, named};
-pub use session::{Session, SessionRequest, last_place, left_jobs_in_slurm};
+pub use session::{Session, SessionRequest, last_place, place_of_left_jobs};
 pub use updates::Update;

@@ -325,7 +325,7 @@ fn now(
         None => workflow_of(before, place, output)?,
     };
     let mut request = place::request(global, file, &Selection::default());
-    place::default_to_slurm(&mut request, output)?;
+    place::default_to_last_place(&mut request, output)?;
     let session = place::open(&request, output)?;
     let knowledge = place::knowledge(&session, output)?;
     let present = flow_exec::present_inputs(&session)?;

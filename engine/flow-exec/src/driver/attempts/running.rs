@@ -191,5 +191,5 @@ impl LiveAttempt {
 
 /// How many GPUs its job requests, if a batch system runs it.
 pub(crate) fn gpus_requested(instance: &Instance) -> u32 {
-    instance.slurm.as_ref().map_or(0, |_| instance.request.gpus)
+    if instance.is_batch() { instance.request.gpus } else { 0 }
 }

@@ -5,7 +5,7 @@ use std::{io, path::Path, sync::Arc};
 
 use flow_core::{
     ArtifactKind, AttemptId, Body, Circumstances, CorunGpus, Digest, Exclusive, Input, Instance, InstanceId, Machine,
-    Render, ResolvedInstance,
+    Place, Render, ResolvedInstance,
     plan::Force,
     reason::{Cause, FolderFault},
     sched::{MachineShare, Placement},
@@ -112,8 +112,8 @@ pub(crate) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>
         let attempts: Vec<AttemptId> = members.iter().map(|member| member.attempt).collect();
         let key = Intent::key(context.store.dir().path(), &context.run, &attempts);
         let mut intent = Intent { members, key, ..unwritten(context) };
-        let is_job = all.iter().flat_map(|filled| &filled.prepared).any(|prepared| prepared.job.is_some());
-        if !is_job {
+        intent.place = context.instance(unit[0].instance).place;
+        if !intent.place.is_batch() {
             (intent.here, intent.boot) = (Some(context.file()), ProcessIdentity::own().boot);
         }
         let over = Arc::new(Intent { is_over: true, ..intent.clone() });
@@ -139,7 +139,17 @@ pub(crate) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>
 
 fn unwritten(context: &RunContext) -> Intent {
     let (run, members) = (context.run.clone(), Vec::new());
-    Intent { key: String::new(), task: None, job: None, run, members, here: None, boot: String::new(), is_over: false }
+    Intent {
+        key: String::new(),
+        place: Place::Local,
+        task: None,
+        job: None,
+        run,
+        members,
+        here: None,
+        boot: String::new(),
+        is_over: false,
+    }
 }
 
 fn prepare(context: &RunContext, fill: &Fill) -> Result<PreparedAttempt, Cause> {
@@ -281,7 +291,10 @@ fn detached_attempt(instance: &Instance, placement: &Placement, intent: Intent, 
 
 /// The request to a batch system, if the step uses one. Its intent is added when the unit is filled.
 fn batch_work(context: &RunContext, instance: &Instance) -> Option<BatchWork> {
-    let slurm = instance.slurm.as_deref()?;
+    if !instance.is_batch() {
+        return None;
+    }
+    let slurm = instance.slurm.as_deref().cloned().unwrap_or_default();
     let request = &instance.request;
     Some(BatchWork {
         label: context.secrets.hide(instance.label.to_string()),
@@ -289,12 +302,12 @@ fn batch_work(context: &RunContext, instance: &Instance) -> Option<BatchWork> {
         cpus: request.cpus,
         memory: request.memory,
         timeout: instance.timeout,
-        longest: context.session.cluster.as_ref().and_then(|cluster| cluster.longest(slurm)),
+        longest: context.session.cluster.as_ref().and_then(|cluster| cluster.longest(&slurm)),
         exclusive: instance.exclusive,
         nice: u32::try_from(context.highest_priority.saturating_sub(instance.priority)).unwrap_or(u32::MAX),
         shares_gpus: instance.corun.as_ref().is_some_and(|corun| corun.gpus == CorunGpus::Shared),
-        slurm: slurm.clone(),
         gpu_model: slurm.gpu_type.clone().or_else(|| only_model(context.session.expansion.machine_of(instance))),
+        slurm,
         intent: unwritten(context),
         joined: false,
     })

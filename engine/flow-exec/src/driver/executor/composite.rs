@@ -8,6 +8,10 @@ use flow_core::AttemptId;
 use super::{Event, Executor, Work, detached::DetachedAttempts, local::Local, slurm::Slurm};
 use crate::ExecError;
 
+// What concerns the jobs of dead runs. A second batch system would be asked as well.
+pub use super::slurm::{cancel_jobs, jobs_left};
+pub(crate) use super::slurm::{end_unjoined, end_unwanted};
+
 pub(crate) struct CompositeExecutor {
     local: Local,
     detached: DetachedAttempts,

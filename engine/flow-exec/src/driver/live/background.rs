@@ -20,7 +20,7 @@ use crate::{
             fill::{self, Fill, FilledAttempt},
         },
         decide::decisions::{self, LookedUp},
-        executor::slurm,
+        executor::composite,
         results::listener::Listener,
     },
 };
@@ -211,7 +211,7 @@ impl BackgroundJobs {
             let wanted =
                 || context.wanted.iter().map(|id| context.secrets.hide(context.instance(*id).label.to_string()));
             JobAnswer::Unjoined(match joined {
-                Some(joined) => slurm::end_unjoined(context.store.dir(), joined),
+                Some(joined) => composite::end_unjoined(context.store.dir(), joined),
                 None => context.left.end_unjoined(&context.file(), &wanted().collect()),
             })
         });

@@ -44,8 +44,7 @@ pub(crate) fn continued(
     informs: bool,
 ) -> Result<Session, ExecError> {
     let session = basis.open(builtins, informs, BTreeMap::new())?;
-    let place = |instance: &Instance| if instance.is_batch() { Place::Slurm } else { Place::Local };
-    let is_elsewhere = |instance: &Instance| left.get(&*instance.label).is_some_and(|left| *left != place(instance));
+    let is_elsewhere = |instance: &Instance| left.get(&*instance.label).is_some_and(|left| *left != instance.place);
     if !session.expansion.instances.iter().any(is_elsewhere) {
         return Ok(session);
     }

@@ -102,7 +102,7 @@ pub(crate) fn of_file(dir: &StoreDir, file: &str) -> Vec<Intent> {
 pub(crate) fn places(dir: &StoreDir, file: &str) -> BTreeMap<String, Place> {
     let followed = of_file(dir, file).into_iter().filter(|intent| is_followed(dir, intent));
     let of = |intent: Intent| {
-        let place = if intent.here.is_some() { Place::Local } else { Place::Slurm };
+        let place = intent.place;
         intent.members.into_iter().map(move |member| (member.label, place)).collect::<Vec<_>>()
     };
     followed.flat_map(of).collect()

@@ -16,7 +16,7 @@ use flow_supervisor::{
 };
 
 use super::follow::{self, AttemptToFollow};
-use crate::driver::executor::slurm;
+use crate::driver::executor::composite;
 
 /// The work of dead runs, as it was found.
 pub(crate) struct OrphanedWork {
@@ -55,7 +55,7 @@ impl OrphanedWork {
         let _ = living.ended(clock::system(), |_| false);
         let (marked, intents): (Vec<Intent>, Vec<Intent>) =
             follow::still_needed(store, follow::all(dir)).into_iter().partition(Intent::is_marked);
-        slurm::end_unwanted(dir, &marked);
+        composite::end_unwanted(dir, &marked);
         let mut jobs: BTreeMap<String, BTreeSet<Digest>> = BTreeMap::new();
         for member in intents.iter().filter(|intent| intent.here.is_none()).flat_map(|intent| &intent.members) {
             jobs.entry(member.label.clone()).or_default().insert(member.fingerprint);
@@ -266,7 +266,7 @@ impl OrphanedWork {
         if jobs.is_empty() || others_go_on(&self.dir) {
             return BTreeSet::new();
         }
-        slurm::end_unwanted(&self.dir, &jobs);
+        composite::end_unwanted(&self.dir, &jobs);
         jobs.iter().flat_map(labels_of).collect()
     }
 
@@ -279,7 +279,7 @@ impl OrphanedWork {
             many if others_go_on(&self.dir) => Some(format!(
                 "jobs of an earlier run continue, because another run of this store may follow them: {many}"
             )),
-            _ => slurm::end_unjoined(&self.dir, jobs),
+            _ => composite::end_unjoined(&self.dir, jobs),
         }
     }
 

@@ -299,7 +299,7 @@ impl Session {
     }
 
     fn was_on_slurm(&self) -> bool {
-        !self.expansion.has_batch() && last_place(&self.workspace) == Some(Place::Slurm)
+        !self.expansion.has_batch() && last_place(&self.workspace).is_some_and(Place::is_batch)
     }
 }
 
@@ -308,9 +308,9 @@ pub fn last_place(workspace: &Workspace) -> Option<Place> {
     last_run(workspace)?.1
 }
 
-/// True if the last run of the workspace's file was `--on slurm` and its jobs are not collected yet.
-pub fn left_jobs_in_slurm(workspace: &Workspace) -> bool {
-    last_run(workspace).is_some_and(|(run, on)| on == Some(Place::Slurm) && run.has_jobs())
+/// `--on` of the last run of the workspace's file, if its jobs are not collected yet.
+pub fn place_of_left_jobs(workspace: &Workspace) -> Option<Place> {
+    last_run(workspace).filter(|(run, _)| run.has_jobs())?.1
 }
 
 fn last_run(workspace: &Workspace) -> Option<(RunDir, Option<Place>)> {
