@@ -61,7 +61,12 @@ impl Store {
     /// # Errors
     /// As of [`Store::open`].
     pub fn open_to_run(path: &Path, me: &Holder, waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Store> {
-        Store::join(path, me, lock_soon, waiting)
+        let store = Store::join(path, me, lock_soon, waiting)?;
+        if store.database.is_held() {
+            // Runs that were killed did not. Without it, other processes read more of the journals.
+            let _ = store.database.renew_index();
+        }
+        Ok(store)
     }
 
     /// The same, with a run.
@@ -163,8 +168,6 @@ impl Store {
             None => (OpenDatabase::read(&dir)?, None),
             Some(lock) => {
                 let (core, rebuilt) = OpenDatabase::open(&dir)?;
-                // Runs that were killed did not. Others can wait longer if it cannot be written.
-                let _ = core.renew_index();
                 (core.holding(lock), rebuilt)
             }
         };

@@ -96,8 +96,9 @@ fn the_index_stands_for_the_journals_and_whatever_is_wrong_with_it_they_decide()
     }
     // One that is missing is made again, and one is that covers other journals.
     fs::remove_file(&index).unwrap();
-    drop(open(dir.path()).unwrap());
+    let next = run_in(dir.path(), "6").unwrap();
     assert!(index.exists(), "runs that were killed made none");
+    drop(next);
     agree();
     record("4", 0..1, &json!({}));
     agree();

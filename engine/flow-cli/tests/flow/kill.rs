@@ -377,6 +377,7 @@ fn half_is_stored(args: &[&str]) {
     space.write("log.go", "");
     let has_ended = |line: &serde_json::Value| line["event"] == "ended";
     until("one is stored", || are_kept(&space, 1) && space.journal().iter().any(has_ended));
+    until("both have ended", || !space.alive().iter().any(|(_, command)| command.contains("work.sh")));
     flow.signal(Signal::SIGINT);
     until("flow has heard it", || flow.said().contains("Ctrl-C"));
     flow.signal(Signal::SIGINT);

@@ -142,7 +142,7 @@ pub(super) fn build(
             let place = (point as u32, repetition);
             let label =
                 repetition.map_or_else(|| first_label.clone(), |n| plan.matrix.label(&plan.name, point, Some(n)));
-            let on = if step.is_builtin() { Place::Local } else { shared.on(step, &label) };
+            let on = if step.is_builtin() || skip.is_some() { Place::Local } else { shared.on(step, &label) };
             let id = InstanceId(instances.len() as u32);
             let mut instance = Instance {
                 id,

@@ -47,6 +47,12 @@ fn is_false(expression: &str) -> Cause {
 }
 
 #[test]
+fn a_step_that_never_runs_needs_no_batch_system() {
+    let batch = |when: &str| expand(&steps(&format!("  a: {{run: x, on: slurm, when: {when}}}\n"))).has_batch();
+    assert_eq!((batch("1 > 2"), batch("2 > 1")), (false, true));
+}
+
+#[test]
 fn feb08_without_a_gpu() {
     let e = feb08(&machine(0), &[]);
     assert_eq!(e.profile, Some(("no_gpu".into(), ProfileReason::Holds { expression: "machine.gpus == 0".into() })));

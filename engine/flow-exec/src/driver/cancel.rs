@@ -65,9 +65,9 @@ struct CancelState {
 
 impl Cancel {
     /// Starts to look. `detached`: the run's attempts survive this process.
-    pub(super) fn watch(run: RunDir, outlives: bool) -> Result<Cancel, ExecError> {
+    pub(super) fn watch(run: RunDir, detached: bool) -> Result<Cancel, ExecError> {
         let (tell, asked) = unbounded_channel();
-        let shared = Arc::new(CancelState { detached: outlives, ..CancelState::default() });
+        let shared = Arc::new(CancelState { detached, ..CancelState::default() });
         let (theirs, folder) = (Arc::clone(&shared), run.clone());
         let thread = thread::Builder::new().name("cancel".into()).spawn(move || theirs.look(&folder, &tell));
         let thread = thread.map_err(ExecError::io("start", "the thread that looks for `flow cancel`"))?;

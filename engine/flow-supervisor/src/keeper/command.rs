@@ -5,7 +5,7 @@ use flow_core::shell::{Shell, words};
 /// The program and arguments of a command: its words, if a shell would only split it, otherwise `sh -e`.
 ///
 /// ```
-/// # use flow_exec::keeper::command_argv;
+/// # use flow_supervisor::keeper::command_argv;
 /// assert_eq!(command_argv("python train.py --name 'a b'"), ["python", "train.py", "--name", "a b"]);
 /// assert_eq!(command_argv("cat a b > out"), ["sh", "-e", "-c", "cat a b > out"]);
 /// ```
