@@ -41,7 +41,7 @@ pub(crate) fn is_same(smaller: f64, larger: f64) -> bool {
 
 /// A word of reports that has a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Defined {
+pub(crate) enum DefinedWord {
     Same,
     Course,
     Linear,
@@ -53,42 +53,42 @@ pub(crate) enum Defined {
     Tests,
 }
 
-impl Defined {
+impl DefinedWord {
     fn key(self) -> &'static str {
         match self {
-            Defined::Same => "method-same",
-            Defined::Course => "method-course",
-            Defined::Linear => "method-linear",
-            Defined::Fit => "method-fit",
-            Defined::Jumps => "method-jumps",
-            Defined::Parallel => "method-parallel",
-            Defined::Bound => "method-bound",
-            Defined::Reproduced => "method-reproduced",
-            Defined::Tests => "method-tests",
+            DefinedWord::Same => "method-same",
+            DefinedWord::Course => "method-course",
+            DefinedWord::Linear => "method-linear",
+            DefinedWord::Fit => "method-fit",
+            DefinedWord::Jumps => "method-jumps",
+            DefinedWord::Parallel => "method-parallel",
+            DefinedWord::Bound => "method-bound",
+            DefinedWord::Reproduced => "method-reproduced",
+            DefinedWord::Tests => "method-tests",
         }
     }
 }
 
 /// The limits of these words in sentences, for the set-up of a page.
-pub(crate) fn worded(defined: &BTreeSet<Defined>, words: &Words, lang: &str) -> String {
+pub(crate) fn worded(defined: &BTreeSet<DefinedWord>, words: &Words, lang: &str) -> String {
     let percent = |value: f64| {
         let show = Format { unit: "%".into(), factor: 100.0, decimals: 0, ..Format::default() };
         words.figure(lang, &show, value)
     };
     let number = |value: f64| value.to_string();
-    let args = |word: &Defined| match word {
-        Defined::Same => Args::new().with("same", percent(SAME)).with("share", number(SAME_SHARE * 100.0)),
-        Defined::Course => {
+    let args = |word: &DefinedWord| match word {
+        DefinedWord::Same => Args::new().with("same", percent(SAME)).with("share", number(SAME_SHARE * 100.0)),
+        DefinedWord::Course => {
             let args = Args::new().with("same", percent(SAME)).with("share", number(SAME_SHARE * 100.0));
             args.with("back", percent(BACK))
         }
-        Defined::Linear => Args::new().with("linear", number(LINEAR)).with("off", percent(LINEAR_OFF)),
-        Defined::Fit => Args::new().with("fit", number(FIT)).with("off", percent(FIT_OFF)),
-        Defined::Jumps => Args::new().with("jump", number(JUMP)),
-        Defined::Parallel => Args::new().with("parallel", percent(TOLERANCE)),
-        Defined::Bound => Args::new().with("full", percent(FULL)).with("waiting", percent(WAITING)),
-        Defined::Reproduced => Args::new().with("times", number(AS_LARGE)),
-        Defined::Tests => Args::new().with("p", number(SIGNIFICANT)),
+        DefinedWord::Linear => Args::new().with("linear", number(LINEAR)).with("off", percent(LINEAR_OFF)),
+        DefinedWord::Fit => Args::new().with("fit", number(FIT)).with("off", percent(FIT_OFF)),
+        DefinedWord::Jumps => Args::new().with("jump", number(JUMP)),
+        DefinedWord::Parallel => Args::new().with("parallel", percent(TOLERANCE)),
+        DefinedWord::Bound => Args::new().with("full", percent(FULL)).with("waiting", percent(WAITING)),
+        DefinedWord::Reproduced => Args::new().with("times", number(AS_LARGE)),
+        DefinedWord::Tests => Args::new().with("p", number(SIGNIFICANT)),
     };
     let each: Vec<String> = defined.iter().map(|word| words.text(lang, word.key(), &args(word))).collect();
     words.sentences(lang, &each)

@@ -43,14 +43,14 @@ pub(crate) fn together(mode: CorunGpus, others: u32, one: u32) -> u32 {
 
 /// Those that are submitted and have not started.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingJobs {
     /// By priority, the largest first, each in order of `from`.
     classes: BTreeMap<Reverse<i64>, VecDeque<Job>>,
     /// How many want how many GPUs.
     sizes: BTreeMap<u32, usize>,
 }
 
-impl Pending {
+impl PendingJobs {
     /// Comes last of its class: what is submitted later starts no sooner.
     pub(crate) fn push(&mut self, job: Job) {
         *self.sizes.entry(job.gpus).or_default() += 1;

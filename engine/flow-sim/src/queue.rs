@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use flow_core::{AttemptId, CorunGpus, GpuId, GroupId, Span, Time};
 
 use crate::nodes::Nodes;
-use crate::pending::{Job, OfferOutcome, Pending, together};
+use crate::pending::{Job, OfferOutcome, PendingJobs, together};
 use crate::slurm::{Idle, QueueStats, Slurm};
 use crate::{Cluster, SimError, SimTask};
 
@@ -18,7 +18,7 @@ pub(crate) struct Queue {
     wanted: VecDeque<Job>,
     /// `sbatch` is busy until then.
     busy_until: Time,
-    pending: Pending,
+    pending: PendingJobs,
     /// Attempts that flow has handed over and that have not ended, with their GPUs once they have started.
     handed: BTreeMap<AttemptId, Option<Vec<GpuId>>>,
     /// How many of them are submitted.
@@ -61,7 +61,7 @@ impl Queue {
             slurm,
             wanted: VecDeque::new(),
             busy_until: Time(0),
-            pending: Pending::default(),
+            pending: PendingJobs::default(),
             handed: BTreeMap::new(),
             submitted: 0,
             remembered: VecDeque::new(),

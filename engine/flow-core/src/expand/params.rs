@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-pub(super) struct Chosen {
+pub(super) struct ChosenParameters {
     pub(super) params: IndexMap<String, Value>,
     pub(super) profile: Option<(String, ProfileReason)>,
     /// The parameters that `--set` changed.
@@ -48,7 +48,7 @@ pub(super) fn machine(machine: &Machine) -> Value {
 }
 
 /// Chooses the profile and merges the parameters.
-pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems: &mut Problems) -> Chosen {
+pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems: &mut Problems) -> ChosenParameters {
     let file = &workflow.file;
     let mut params: IndexMap<String, Value> = file.params.iter().map(|(k, (v, _))| (k.clone(), v.clone())).collect();
     let found = profile(&file.profiles, request, workflow.meant(request), problems);
@@ -75,7 +75,7 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
     // Comparing two long lists takes a while.
     let is_any_set = !request.set.is_empty();
     let changed = params.iter().filter(|(name, value)| is_any_set && written.get(*name) != Some(*value));
-    Chosen {
+    ChosenParameters {
         set: changed.map(|(name, _)| name.clone()).collect(),
         none_holds,
         params,

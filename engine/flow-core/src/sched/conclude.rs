@@ -2,7 +2,7 @@
 
 use super::api::Action;
 use super::demand::Demand;
-use super::state::{Core, Ending, Node, TaskState};
+use super::state::{Core, EndReason, Node, TaskState};
 use crate::{AttemptId, InstanceId, Outcome, Span, Time};
 
 /// Maximum restarts of a unit after lost GPUs. A GPU that comes and goes would otherwise restart it forever.
@@ -80,7 +80,7 @@ impl Core {
     /// after a failure. At once, but only once, after a disturbed measurement or after running out of memory on a shared
     /// GPU.
     fn again(&mut self, unit: InstanceId) -> Option<Time> {
-        if self.ending != Ending::No {
+        if self.ending != EndReason::No {
             return None;
         }
         let lost = std::mem::take(&mut self.node_mut(unit).lost);

@@ -4,7 +4,7 @@
 use super::demand::Demand;
 use super::machine::Scheduler;
 use super::resources::Allocations;
-use super::state::{Class, Core, Ending, TaskState, Window};
+use super::state::{Class, Core, EndReason, TaskState, Window};
 use crate::reason::{PeerConflict, Resource};
 use crate::{AttemptId, CorunGpus, GpuId, InstanceId, Outcome, Time};
 
@@ -179,7 +179,7 @@ impl Core {
             Some(reserved) if self.admit(unit).is_none() => WaitState::Reserved(reserved.unit),
             _ => {
                 let first = self.queue.order.first().map(|key| key.2).filter(|&first| first != unit);
-                WaitState::Turn(first.filter(|_| self.ending == Ending::No))
+                WaitState::Turn(first.filter(|_| self.ending == EndReason::No))
             }
         }
     }

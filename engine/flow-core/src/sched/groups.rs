@@ -2,7 +2,7 @@
 //! barrier. A group is looked up, retried, timed out and settled as one. This module does not know placements.
 
 use super::api::{Action, Answer, Task};
-use super::state::{Core, Ending, Group, TaskState, Window};
+use super::state::{Core, EndReason, Group, TaskState, Window};
 use crate::{AttemptId, InstanceId, Outcome};
 
 impl Core {
@@ -104,7 +104,7 @@ impl Core {
             return self.release(unit, out);
         }
         let once_more = self.retries_left(unit) || self.node(unit).lost;
-        let again = outcome == Outcome::Failed && self.ending == Ending::No && once_more;
+        let again = outcome == Outcome::Failed && self.ending == EndReason::No && once_more;
         if before_release || again {
             // Its outcome is its own; the others did nothing wrong.
             return self.kill_unit(unit, Outcome::Cancelled, out);

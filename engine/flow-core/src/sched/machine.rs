@@ -4,7 +4,7 @@
 use super::api::{Action, Answer, Capacity, Estimate, Event, Limits};
 use super::demand::Demand;
 use super::policy::{Policy, Propose, View};
-use super::state::{Core, Ending, TaskState, Timer};
+use super::state::{Core, EndReason, TaskState, Timer};
 use crate::{AttemptId, InstanceId, Outcome, Span, Time};
 
 /// The state machine that live runs and simulations share.
@@ -81,7 +81,7 @@ impl Scheduler {
 
     /// Whether nothing new starts: something failed, or the run was cancelled.
     pub fn is_ending(&self) -> bool {
-        self.core.ending != Ending::No
+        self.core.ending != EndReason::No
     }
 
     pub fn policy(&self) -> &'static str {
@@ -96,7 +96,7 @@ impl Scheduler {
     fn decide(&mut self, out: &mut Vec<Action>) {
         self.core.dirty = false;
         self.introduce();
-        if self.core.ending != Ending::No {
+        if self.core.ending != EndReason::No {
             self.core.held_up = None;
             return;
         }
@@ -251,7 +251,7 @@ impl Core {
     }
 
     fn cancelled(&mut self, grace: Span, out: &mut Vec<Action>) {
-        self.ending = Ending::Cancelled;
+        self.ending = EndReason::Cancelled;
         // Nothing of this run waits for other runs any more; the next tick publishes that.
         self.dirty = true;
         self.end_all(grace == Span(0), out);
@@ -305,7 +305,7 @@ impl Core {
         for &member in &members {
             self.set(member, TaskState::Waiting { since });
         }
-        if self.ending != Ending::No {
+        if self.ending != EndReason::No {
             self.give_up(&members, Outcome::Cancelled, self.blame_for_ending(), out);
         } else if let Some(outcome) = self.never_fits(self.class(unit)).filter(|_| !self.node(unit).is_joined) {
             self.give_up(&members, outcome, None, out);

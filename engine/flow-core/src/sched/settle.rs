@@ -1,7 +1,7 @@
 //! Settles instances and updates their dependents. The only place with the rule of what blocks what.
 
 use super::api::Action;
-use super::state::{Core, Ending, Node, TaskState};
+use super::state::{Core, EndReason, Node, TaskState};
 use crate::{InstanceId, Outcome};
 
 impl Node {
@@ -56,7 +56,7 @@ impl Core {
     pub(super) fn end_after_failure(&mut self, id: InstanceId, out: &mut Vec<Action>) {
         let TaskState::Settled { outcome, fine: false, .. } = self.node(id).state else { return };
         self.fail(id, outcome);
-        if self.ending == Ending::Failed(id) {
+        if self.ending == EndReason::Failed(id) {
             self.end_all(false, out);
         }
     }
@@ -75,8 +75,8 @@ impl Core {
 
     fn fail(&mut self, id: InstanceId, outcome: Outcome) {
         let failed = !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled);
-        if failed && !self.limits.keep_going && self.ending == Ending::No {
-            self.ending = Ending::Failed(id);
+        if failed && !self.limits.keep_going && self.ending == EndReason::No {
+            self.ending = EndReason::Failed(id);
         }
     }
 
@@ -100,8 +100,8 @@ impl Core {
     /// The failure that ended the run, if one did.
     pub(super) fn blame_for_ending(&self) -> Option<InstanceId> {
         match self.ending {
-            Ending::Failed(blame) => Some(blame),
-            Ending::No | Ending::Cancelled => None,
+            EndReason::Failed(blame) => Some(blame),
+            EndReason::No | EndReason::Cancelled => None,
         }
     }
 

@@ -162,7 +162,7 @@ impl RunningAttempt {
 
 /// Why nothing new starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum EndReason {
     No,
     Failed(InstanceId),
     Cancelled,
@@ -232,7 +232,7 @@ pub(super) struct Core {
     /// The first unit that other runs on the machine keep from starting, and since when.
     pub(super) held_up: Option<(InstanceId, Time)>,
     pub(super) unsettled: usize,
-    pub(super) ending: Ending,
+    pub(super) ending: EndReason,
     /// Something changed that requires a decision.
     pub(super) dirty: bool,
     pub(super) finished: bool,
@@ -260,7 +260,7 @@ impl Core {
             to_join: Vec::new(),
             held_up: None,
             unsettled: 0,
-            ending: Ending::No,
+            ending: EndReason::No,
             dirty: false,
             // Nothing has arrived yet that could finish.
             finished: true,

@@ -2,7 +2,7 @@
 
 use super::api::{Action, Task};
 use super::demand::Demand;
-use super::state::{Core, Ending, Node, TaskState};
+use super::state::{Core, EndReason, Node, TaskState};
 use crate::{InstanceId, Span};
 
 impl Core {
@@ -67,7 +67,7 @@ impl Core {
         for &id in &new {
             self.end_after_failure(id, out);
         }
-        if self.ending != Ending::No {
+        if self.ending != EndReason::No {
             self.end_all(false, out);
         }
     }

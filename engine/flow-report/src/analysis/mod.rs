@@ -13,7 +13,7 @@ use flow_core::reason::BuiltinFault;
 use flow_core::{BuiltinInput, BuiltinOutput, Metric, StepView};
 use serde::{Deserialize, Serialize};
 
-use crate::bounds::Defined;
+use crate::bounds::DefinedWord;
 use crate::chart::Cloud;
 use crate::columns::point;
 use crate::format::Format;
@@ -189,11 +189,11 @@ impl Analysis {
     }
 
     /// The words with a limit that its sentences contain.
-    pub(crate) fn defined(&self) -> &'static [Defined] {
+    pub(crate) fn defined(&self) -> &'static [DefinedWord] {
         match &self.found {
-            AnalysisResult::Fit(_) => &[Defined::Fit, Defined::Jumps, Defined::Tests],
-            AnalysisResult::Jumps(_) => &[Defined::Jumps, Defined::Tests],
-            AnalysisResult::Best(ranking) if ranking.is_tested() => &[Defined::Tests],
+            AnalysisResult::Fit(_) => &[DefinedWord::Fit, DefinedWord::Jumps, DefinedWord::Tests],
+            AnalysisResult::Jumps(_) => &[DefinedWord::Jumps, DefinedWord::Tests],
+            AnalysisResult::Best(ranking) if ranking.is_tested() => &[DefinedWord::Tests],
             AnalysisResult::Best(_) => &[],
         }
     }

@@ -14,7 +14,7 @@ use crate::words::{Args, Words};
 
 /// A figure that no table shows. It is computed for a finding and shown below it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Computed {
+pub(crate) struct ComputedFigure {
     pub(crate) what: FigureMeaning,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
@@ -58,7 +58,7 @@ impl FigureMeaning {
     }
 }
 
-impl Computed {
+impl ComputedFigure {
     /// The figure, with its interval if that is shown.
     pub(crate) fn text(&self, words: &Words, lang: &str) -> String {
         let value = words.figure(lang, &self.show, self.value);
@@ -77,7 +77,7 @@ impl Computed {
 /// A section's table with the figures computed from it so far.
 pub(crate) struct SectionFigures<'a> {
     pub(crate) table: &'a Table,
-    pub(crate) computed: Vec<Computed>,
+    pub(crate) computed: Vec<ComputedFigure>,
 }
 
 impl<'a> SectionFigures<'a> {
@@ -95,7 +95,8 @@ impl<'a> SectionFigures<'a> {
 
     /// Adds a computed figure, which is shown below the findings.
     pub(crate) fn computed(&mut self, scope: Option<&str>, what: FigureMeaning, value: f64, show: Format) -> Figure {
-        let at = self.entry(Computed { what, scope: scope.map(str::to_owned), value, ends: None, show: show.clone() });
+        let at =
+            self.entry(ComputedFigure { what, scope: scope.map(str::to_owned), value, ends: None, show: show.clone() });
         Figure { value, show, from: Source::Computed { entry: at } }
     }
 
@@ -111,11 +112,11 @@ impl<'a> SectionFigures<'a> {
         let Interval { mean, half } = interval;
         let (low, high) = (mean - half.unwrap_or(0.0), mean + half.unwrap_or(0.0));
         let (scope, ends) = (scope.map(str::to_owned), Some((low, high)));
-        let entry = self.entry(Computed { what, scope, value: mean, ends, show: show.clone() });
+        let entry = self.entry(ComputedFigure { what, scope, value: mean, ends, show: show.clone() });
         [mean, low, high].map(|value| Figure { value, show: show.clone(), from: Source::Computed { entry } })
     }
 
-    fn entry(&mut self, entry: Computed) -> usize {
+    fn entry(&mut self, entry: ComputedFigure) -> usize {
         self.computed.iter().position(|c| *c == entry).unwrap_or_else(|| {
             self.computed.push(entry);
             self.computed.len() - 1

@@ -37,7 +37,7 @@ pub(crate) use compare::{Changes, compare, readable};
 pub(crate) use curve::{RowFacts, curves};
 pub(crate) use disturbed::{DisturbedFindings, ForeignCpu, disturbed};
 pub(crate) use estimates::estimates;
-pub(crate) use ledger::{Computed, FigureMeaning, SectionFigures};
+pub(crate) use ledger::{ComputedFigure, FigureMeaning, SectionFigures};
 pub(crate) use load::load;
 pub(crate) use order::order_of;
 pub(crate) use packed_runs::{AllPacked, Member, PackedPart, PackedRuns, packed};

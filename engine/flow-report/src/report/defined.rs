@@ -3,33 +3,33 @@
 use std::collections::BTreeSet;
 
 use super::model::Section;
-use crate::bounds::Defined;
+use crate::bounds::DefinedWord;
 use crate::findings::{Course, Finding, TrendEvidence};
 
 /// The words that a sentence of these sections can contain.
-pub(super) fn defined(sections: &[Section]) -> BTreeSet<Defined> {
+pub(super) fn defined(sections: &[Section]) -> BTreeSet<DefinedWord> {
     sections.iter().flat_map(of_section).collect()
 }
 
-fn of_section(section: &Section) -> Vec<Defined> {
-    let mut all: Vec<Defined> = section.findings.iter().filter_map(|one| of_finding(&one.finding)).collect();
+fn of_section(section: &Section) -> Vec<DefinedWord> {
+    let mut all: Vec<DefinedWord> = section.findings.iter().filter_map(|one| of_finding(&one.finding)).collect();
     all.extend(section.analyses.iter().flat_map(|(_, analysis)| analysis.defined()));
     if !section.together.is_empty() {
-        all.push(Defined::Parallel);
+        all.push(DefinedWord::Parallel);
     }
     if section.together.iter().any(|group| group.earlier.is_some()) {
-        all.push(Defined::Reproduced);
+        all.push(DefinedWord::Reproduced);
     }
     // The comparison with earlier figures has findings of both sides, and says `flat` and `same` in short.
     if !section.held.is_empty() {
         let both = section.held.iter().flat_map(|found| [&found.then, &found.now]).flatten();
         all.extend(both.filter_map(|one| of_finding(&one.finding)));
-        all.extend([Defined::Reproduced, Defined::Same]);
+        all.extend([DefinedWord::Reproduced, DefinedWord::Same]);
     }
     all
 }
 
-fn of_finding(finding: &Finding) -> Option<Defined> {
+fn of_finding(finding: &Finding) -> Option<DefinedWord> {
     match finding {
         Finding::TimeFlat { .. }
         | Finding::MemoryFlat { .. }
@@ -38,16 +38,16 @@ fn of_finding(finding: &Finding) -> Option<Defined> {
         | Finding::SameLearned { .. }
         | Finding::Alike { .. }
         | Finding::CostFree { .. }
-        | Finding::Goes { course: Course::Stays, .. } => Some(Defined::Same),
+        | Finding::Goes { course: Course::Stays, .. } => Some(DefinedWord::Same),
         Finding::Goes { .. }
         | Finding::LoadGoes { .. }
         | Finding::Flattens { .. }
         | Finding::NeverFalls { .. }
         | Finding::StillFalling { .. }
         | Finding::NoTrend { .. }
-        | Finding::Uneven { .. } => Some(Defined::Course),
-        Finding::Linear { .. } => Some(Defined::Linear),
-        Finding::Bound { .. } => Some(Defined::Bound),
+        | Finding::Uneven { .. } => Some(DefinedWord::Course),
+        Finding::Linear { .. } => Some(DefinedWord::Linear),
+        Finding::Bound { .. } => Some(DefinedWord::Bound),
         Finding::Changed {
             borne: TrendEvidence::Pair { .. } | TrendEvidence::Tested { .. } | TrendEvidence::Most { .. },
             ..
@@ -58,7 +58,7 @@ fn of_finding(finding: &Finding) -> Option<Defined> {
         | Finding::Repeated { .. }
         | Finding::Winner { test: Some(_), .. }
         | Finding::Best { .. }
-        | Finding::NoneTold { .. } => Some(Defined::Tests),
+        | Finding::NoneTold { .. } => Some(DefinedWord::Tests),
         Finding::Changed { .. }
         | Finding::Winner { test: None, .. }
         | Finding::MemoryFaster { .. }

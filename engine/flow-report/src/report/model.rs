@@ -26,7 +26,7 @@ use crate::assumptions::Assumptions;
 use crate::caveats::Caveats;
 use crate::columns::{self, written};
 use crate::findings::{
-    self, Changes, Computed, DisturbedFindings, Finding, FindingMatch, PackedRuns, RowFacts, ScopedFinding,
+    self, Changes, ComputedFigure, DisturbedFindings, Finding, FindingMatch, PackedRuns, RowFacts, ScopedFinding,
     SectionFigures, common, compare, curves, held, readable, repeated, schedules,
 };
 use crate::safe;
@@ -131,7 +131,7 @@ pub(crate) struct Section {
     #[serde(default, skip_serializing_if = "DisturbedFindings::is_empty")]
     pub(crate) disturbed: DisturbedFindings,
     /// Figures of findings that the table does not show.
-    pub(crate) computed: Vec<Computed>,
+    pub(crate) computed: Vec<ComputedFigure>,
     /// Changes from one value of the split to the other.
     pub(crate) changes: Option<Changes>,
     pub(crate) together: Vec<GroupVerdict>,

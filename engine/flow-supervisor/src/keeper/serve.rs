@@ -93,13 +93,13 @@ struct Attempt {
     /// Resources used by orphans of this attempt that the keeper reaped.
     of_orphans: Vec<Totals>,
     oom_killed: bool,
-    ending: Option<Ending>,
+    ending: Option<EndDeadline>,
     /// Processes that outlived the main one and had to be told to end.
     swept: BTreeSet<i32>,
 }
 
 /// The end of an attempt: all its processes are asked to end, and killed at this time.
-struct Ending {
+struct EndDeadline {
     kill_at: Instant,
     requested: BTreeSet<i32>,
 }
@@ -287,7 +287,7 @@ impl Server {
     fn end(&mut self, attempt: AttemptId, grace: Duration) {
         let Some(attempt) = self.attempts.get_mut(&attempt) else { return };
         let kill_at = clock::steady() + grace;
-        let ending = attempt.ending.get_or_insert(Ending { kill_at, requested: BTreeSet::new() });
+        let ending = attempt.ending.get_or_insert(EndDeadline { kill_at, requested: BTreeSet::new() });
         ending.kill_at = ending.kill_at.min(kill_at);
     }
 

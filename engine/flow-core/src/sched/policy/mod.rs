@@ -37,7 +37,7 @@ use priority::Priority;
 use reorder::Reorder;
 use sjf::{Mode, Sjf};
 use srtf::Srtf;
-pub use view::{Hypothesis, Key, Running, View};
+pub use view::{Hypothesis, Key, RunningWork, View};
 
 /// A policy's name and constructor.
 pub type Entry = (&'static str, fn() -> Box<dyn Policy>);

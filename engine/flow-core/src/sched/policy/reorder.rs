@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{Key, Propose, Running, View};
+use super::{Key, Propose, RunningWork, View};
 use crate::InstanceId;
 
 /// The remaining proposals of one decision.
@@ -23,7 +23,7 @@ pub(super) struct Outcome {
 
 impl Reorder {
     /// Makes a new decision. `rank` ranks running units; waiting units already have a rank.
-    pub(super) fn decide(&mut self, view: &View<'_>, rank: impl Fn(&Running<'_>) -> i64) -> Outcome {
+    pub(super) fn decide(&mut self, view: &View<'_>, rank: impl Fn(&RunningWork<'_>) -> i64) -> Outcome {
         let mut trial = view.hypothesis();
         let mut running = BTreeMap::new();
         for ran in view.running().filter(|ran| ran.preemptible) {

@@ -15,7 +15,7 @@ pub struct View<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Running<'a> {
+pub struct RunningWork<'a> {
     /// The unit it belongs to.
     pub unit: InstanceId,
     pub instance: InstanceId,
@@ -85,11 +85,11 @@ impl<'a> View<'a> {
     }
 
     /// Running attempts in the order of their start.
-    pub fn running(&self) -> impl Iterator<Item = Running<'a>> + 'a {
+    pub fn running(&self) -> impl Iterator<Item = RunningWork<'a>> + 'a {
         let core = self.core;
         core.feasibility.now.holders.iter().map(move |(&attempt, held)| {
             let live = &core.live[&attempt];
-            Running {
+            RunningWork {
                 unit: core.node(held.instance).unit,
                 instance: held.instance,
                 attempt,
