@@ -102,7 +102,7 @@ fn free_space(dir: &StoreDir, keep: Retention) -> Result<(u64, usize)> {
         removed += usize::from(freed > 0);
         bytes += freed;
     }
-    for run in runs.iter().filter(|run| !run.stays) {
+    for run in runs.iter().filter(|run| !run.keep) {
         let folder = dir.run(&run.id);
         if !is_of_others(&attempts_of(&folder)) {
             bytes += free_files(&folder, false)?;
@@ -123,7 +123,7 @@ impl Store {
         }
         let LiveSet { runs, reached } = LiveSet::of(self.dir(), keep)?;
         let count = |which: &dyn Fn(&Run) -> bool| runs.iter().filter(|run| which(run)).count();
-        let kept = count(&|run| run.stays && !run.theirs && !run.accepts && !run.imports);
+        let kept = count(&|run| run.keep && !run.theirs && !run.accepts && !run.imports);
         let imports = count(&|run| run.imports);
         let others = (count(&|run| run.theirs), 0);
         let mut freed = FreedSpace { kept, imports, rebuilt: self.rebuilt().cloned(), others, ..FreedSpace::default() };
@@ -150,7 +150,7 @@ impl Store {
             }
         })?;
         freed.results = batch.forgotten.len();
-        let staying: BTreeSet<&RunId> = runs.iter().filter(|run| run.stays).map(|run| &run.id).collect();
+        let staying: BTreeSet<&RunId> = runs.iter().filter(|run| run.keep).map(|run| &run.id).collect();
         let mut gone = Vec::new();
         self.each_last(|workflow, label, last| {
             if reached.contains(&last.fingerprint) || staying.contains(&last.run) {
@@ -172,7 +172,7 @@ impl Store {
                 }
                 forgotten => forgotten?,
             }
-            for run in runs.iter().filter(|run| !run.stays) {
+            for run in runs.iter().filter(|run| !run.keep) {
                 freed.bytes += run.drop_from_journal(self.dir(), &kept, &readings)?;
             }
         }
@@ -180,10 +180,10 @@ impl Store {
         freed.bytes += sweep_snapshots(self.dir(), &runs, dry)? + bytes;
         freed.checkpoints += checkpoints;
         freed.bytes += free_work_of_gone_stores(self.dir(), dry)?;
-        for run in runs.iter().filter(|run| run.stays) {
+        for run in runs.iter().filter(|run| run.keep) {
             freed.bytes += free_copies(&self.dir().run(&run.id), dry)?;
         }
-        for run in runs.iter().filter(|run| !run.stays) {
+        for run in runs.iter().filter(|run| !run.keep) {
             let folder = self.dir().run(&run.id);
             if is_of_others(&attempts_of(&folder)) {
                 freed.others.0 += 1;
@@ -232,10 +232,10 @@ impl LiveSet {
             let recent = newer.runs < keep.runs || keep.since.is_some_and(|since| run.began >= since);
             let stays = recent || folder.has_jobs() || run.imports;
             run.theirs = !stays && folder.others_results().is_some();
-            run.stays = stays || run.theirs;
+            run.keep = stays || run.theirs;
             // Accepted results stay as long as the run before them.
             newer.runs += usize::from(!run.accepts && !run.imports);
-            if run.stays {
+            if run.keep {
                 marked.reached.extend(run.reuses.iter().chain(&run.records));
             }
             match &run {
@@ -325,8 +325,8 @@ impl Run {
     fn read(folder: &RunDir, id: RunId) -> Result<(Run, InstanceFacts)> {
         let mut told = InstanceFacts::default();
         let (file, records, reuses) = (String::new(), Vec::new(), Vec::new());
-        let (accepts, imports, theirs, stays) = (false, false, false, false);
-        let mut run = Run { id, file, began: 0, ended: 0, end: 0, accepts, imports, records, reuses, theirs, stays };
+        let (accepts, imports, theirs, keep) = (false, false, false, false);
+        let mut run = Run { id, file, began: 0, ended: 0, end: 0, accepts, imports, records, reuses, theirs, keep };
         let mut lines = folder.lines(0)?;
         while let Some(line) = lines.as_mut().map_or(Ok(None), Lines::next_line)? {
             run.ended = line.as_ref().map_or(run.ended, |line| line.at);
@@ -394,7 +394,7 @@ impl Run {
 
 /// Removes snapshots of removed runs, because they would name missing results. Returns the freed bytes.
 fn sweep_snapshots(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
-    let stay = |snapshot: &Snapshot| runs.iter().any(|run| run.stays && run.id == *snapshot.run());
+    let stay = |snapshot: &Snapshot| runs.iter().any(|run| run.keep && run.id == *snapshot.run());
     let folder = dir.snapshot("");
     let mut bytes = 0;
     for entry in fs::read_dir(&folder).map_err(StoreError::io(StoreAction::Read, &folder))?.flatten() {
@@ -409,7 +409,7 @@ fn sweep_snapshots(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
 /// Removes checkpoints last written before all runs that stay, with their accompanying files. Returns the bytes and the
 /// number of checkpoints.
 fn sweep_checkpoints(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<(u64, usize)> {
-    let oldest = runs.iter().filter(|run| run.stays && !run.imports).map(|run| run.began).min();
+    let oldest = runs.iter().filter(|run| run.keep && !run.imports).map(|run| run.began).min();
     let mut written: BTreeMap<PathBuf, Option<u128>> = BTreeMap::new();
     let entries: Vec<_> = fs::read_dir(dir.checkpoints()).into_iter().flatten().flatten().collect();
     for entry in &entries {
@@ -446,7 +446,7 @@ struct Run {
     reuses: Vec<Digest>,
     /// It would be removed, but only its owner, another user, can drop what it reaches.
     theirs: bool,
-    stays: bool,
+    keep: bool,
 }
 
 /// Removes an artifact; `None` if another user of a shared store made the folder, because only the owner can move it.

@@ -102,7 +102,7 @@ fn read(path: &Path, text: &str) -> Result<Gitignore> {
     for (line, pattern) in iter::zip(1.., text.lines()) {
         patterns
             .add_line(None, pattern)
-            .map_err(|e| malformed(FileFault::BadPattern { line, said: e.to_string() }.into()))?;
+            .map_err(|e| malformed(FileFault::BadPattern { line, message: e.to_string() }.into()))?;
     }
     patterns.build().map_err(|e| malformed(e.to_string().into()))
 }

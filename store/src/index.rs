@@ -124,9 +124,9 @@ mod tests {
             assert_eq!(Index::read(&path).from(b"").count(), 0, "{length} bytes");
         }
         for at in 0..whole.len() {
-            let mut spoiled = whole.clone();
-            spoiled[at] ^= 0xff;
-            fs::write(&path, &spoiled).unwrap();
+            let mut disturbed = whole.clone();
+            disturbed[at] ^= 0xff;
+            fs::write(&path, &disturbed).unwrap();
             assert!(Index::read(&path).from(b"").count() <= 4);
         }
     }

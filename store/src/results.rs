@@ -115,7 +115,7 @@ fn observations(result: &StepResult) -> impl Iterator<Item = (String, Observatio
 
 /// The attempt of a result, if other readings can be made from this one.
 pub(crate) fn attempt_of(result: &StepResult) -> Option<Digest> {
-    result.kept.as_ref().filter(|_| result.spoiled.is_empty()).map(|kept| kept.attempt)
+    result.kept.as_ref().filter(|_| result.disturbances.is_empty()).map(|kept| kept.attempt)
 }
 
 /// The key that orders attempts by age; it is unique to one attempt.

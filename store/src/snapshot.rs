@@ -31,7 +31,7 @@ pub struct Snapshot {
     summary: String,
     /// The results of all instances in encoded form, decoded only if there is something to do.
     #[serde(skip)]
-    stood: Vec<u8>,
+    results: Vec<u8>,
 }
 
 /// An instance's result at the end of a run.
@@ -115,15 +115,15 @@ impl Snapshot {
             published,
             objects,
             summary: rested.summary,
-            stood: postcard::to_stdvec(&rested.results).unwrap_or_default(),
+            results: postcard::to_stdvec(&rested.results).unwrap_or_default(),
         }
     }
 
     /// The snapshot with this name, if it exists and is readable.
     pub fn load(dir: &StoreDir, name: &str) -> Option<Snapshot> {
         let bytes = file::read(&dir.snapshot(name)).ok()?;
-        let (snapshot, stood) = postcard::take_from_bytes::<Snapshot>(bytes.strip_prefix(HEAD)?).ok()?;
-        Some(Snapshot { stood: stood.to_vec(), ..snapshot })
+        let (snapshot, results) = postcard::take_from_bytes::<Snapshot>(bytes.strip_prefix(HEAD)?).ok()?;
+        Some(Snapshot { results: results.to_vec(), ..snapshot })
     }
 
     /// Saves it under this name, in place of an earlier one.
@@ -133,7 +133,7 @@ impl Snapshot {
     pub fn save(&self, dir: &StoreDir, name: &str) -> Result<()> {
         let mut bytes = HEAD.to_vec();
         bytes.extend(postcard::to_stdvec(self).unwrap_or_default());
-        bytes.extend(&self.stood);
+        bytes.extend(&self.results);
         dir.write_atomically(&dir.snapshot(name), &bytes)
     }
 
@@ -167,7 +167,7 @@ impl Snapshot {
         if !sound || !self.objects_hold(store.dir()) {
             return Ok(Vec::new());
         }
-        Ok(postcard::from_bytes(&self.stood).unwrap_or_default())
+        Ok(postcard::from_bytes(&self.results).unwrap_or_default())
     }
 
     fn objects_hold(&self, dir: &StoreDir) -> bool {

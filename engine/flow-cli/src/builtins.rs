@@ -110,7 +110,7 @@ fn assumed(with: &StudyWith, study: &Study) -> Assumptions {
 }
 
 fn unwritten(error: serde_json::Error) -> BuiltinFault {
-    BuiltinFault::NotWritten { said: error.to_string() }
+    BuiltinFault::NotWritten { message: error.to_string() }
 }
 
 /// The text of a trace. It is an input of the step, so the fingerprint covers it.
@@ -171,7 +171,7 @@ impl Builtins for Steps {
     fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, Fault> {
         if name == "simulate" {
             let with = Value::Object(input.with.clone());
-            let unread = |e: serde_json::Error| BuiltinFault::ParametersUnread { said: e.to_string() };
+            let unread = |e: serde_json::Error| BuiltinFault::ParametersUnread { message: e.to_string() };
             return Ok(self.simulate(serde_json::from_value(with).map_err(unread)?)?);
         }
         self.reports.run(name, input)

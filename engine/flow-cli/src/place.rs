@@ -277,11 +277,11 @@ pub(crate) fn tried_earlier(
     place: &StoreLocation,
     of: &OfRun,
     view: &View,
-    asked: impl Fn(&str) -> bool,
+    is_read: impl Fn(&str) -> bool,
     serves: impl Fn(&InstanceView) -> bool,
     output: &mut Output,
 ) -> Result<Vec<TriedAttempts>, CliError> {
-    let unread = view.instances.values().filter(|shown| shown.is_unread() && asked(&shown.label));
+    let unread = view.instances.values().filter(|shown| shown.is_unread() && is_read(&shown.label));
     let mut unread: BTreeSet<String> = unread.map(|shown| shown.label.clone()).collect();
     let Some(start) = view.start.as_ref().filter(|_| of.run.is_none() && !unread.is_empty()) else {
         return Ok(Vec::new());

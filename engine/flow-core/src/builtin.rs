@@ -105,7 +105,7 @@ pub struct PublishJob {
     /// The target's present content, if it exists.
     pub existing: Option<String>,
     /// The present content of the [`WHATS_NEW`] files in the target's folder.
-    pub beside: BTreeMap<String, String>,
+    pub whats_new: BTreeMap<String, String>,
     /// For an entry: the path from the target's folder to the published report, if this workflow publishes it too.
     pub report: Option<String>,
     /// What it may replace.

@@ -1,6 +1,6 @@
 //! A run as a file for import on another machine. A reader trusts nothing in it.
 //!
-//! Format 3 is gzip of lines of JSON: a head, the parts of the run ([`BundledRun`]), and the digest of all that. `zcat` shows what a
+//! Format 4 is gzip of lines of JSON: a head, the parts of the run ([`BundledRun`]), and the digest of all that. `zcat` shows what a
 //! bundle says.
 
 mod bundled_run;
@@ -18,7 +18,7 @@ pub use bundled_run::{BundledRun, CarriedObject, hidden};
 pub use thin::{MOST_POINTS, thin};
 
 /// The format version that is written.
-const FORMAT: u64 = 3;
+const FORMAT: u64 = 4;
 /// Maximum size of a file, packed and unpacked.
 pub const LONGEST_BUNDLE: u64 = 256 << 20;
 /// Maximum length of a line; stored results and tables are far shorter.

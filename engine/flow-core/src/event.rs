@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The version of the journal's format.
-pub const JOURNAL_FORMAT: u32 = 4;
+pub const JOURNAL_FORMAT: u32 = 5;
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,7 +83,7 @@ pub enum RunEvent {
         gpus: Vec<String>,
         /// Number of GPUs requested from a batch system, which assigns them later.
         #[serde(default, skip_serializing_if = "crate::result::is_zero")]
-        gpus_asked: u32,
+        gpus_requested: u32,
         cpus: u32,
         /// Whether a batch system starts it when there is room.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -113,7 +113,7 @@ pub enum RunEvent {
         cause: Option<Cause>,
         /// Why its measurement is unreliable; empty for a sound one.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        spoiled: Vec<Disturbance>,
+        disturbances: Vec<Disturbance>,
     },
     /// Another attempt follows the one that ended.
     Again { instance: InstanceId, because: Repeat },
@@ -222,7 +222,7 @@ pub enum PlannedAction {
         why: RunReasons,
         /// The run whose attempt still runs, so that none is started.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        goes_on: Option<RunId>,
+        running_in: Option<RunId>,
     },
     /// Decided after these, which will run.
     After { steps: Vec<String> },
@@ -247,9 +247,9 @@ impl Texts for RunEvent {
             RunEvent::Instance {
                 plan: PlannedAction::Skipped { cause } | PlannedAction::NotNeeded { cause }, ..
             } => cause.texts(each),
-            RunEvent::Ended { cause, spoiled, .. } => {
+            RunEvent::Ended { cause, disturbances, .. } => {
                 cause.texts(each);
-                spoiled.texts(each);
+                disturbances.texts(each);
             }
             RunEvent::Again { because: Repeat::Failed { cause, .. }, .. } | RunEvent::Settled { cause, .. } => {
                 cause.texts(each);
@@ -270,7 +270,7 @@ impl Texts for RunEvent {
             | RunEvent::Ready { .. }
             | RunEvent::Released { .. }
             | RunEvent::Epoch { .. }
-            | RunEvent::Again { because: Repeat::Spoiled, .. }
+            | RunEvent::Again { because: Repeat::Disturbed, .. }
             | RunEvent::Recorded { .. }
             | RunEvent::Observed { .. }
             | RunEvent::Tried { .. }
@@ -287,7 +287,7 @@ impl Texts for RunEvent {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Repeat {
     /// Its measurement was disturbed.
-    Spoiled,
+    Disturbed,
     /// It failed, or was interrupted.
     Failed {
         /// Why, if there is a reason.
@@ -295,7 +295,7 @@ pub enum Repeat {
         cause: Option<Cause>,
         /// Whether the next one resumes from its checkpoint.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        goes_on: bool,
+        resumes: bool,
     },
 }
 

@@ -20,29 +20,29 @@ pub(crate) fn made(cache: &Path) -> PathBuf {
 }
 
 /// The path of a file or folder next to an environment that flow makes.
-pub(crate) fn beside(place: &Path, what: &str) -> PathBuf {
+pub(crate) fn sibling_path(place: &Path, what: &str) -> PathBuf {
     place.with_extension(what)
 }
 
 /// Whether the environment exists, as far as flow itself makes it.
 pub(crate) fn is_made(declared: &DeclaredEnvironment) -> bool {
     let place = Path::new(&declared.place);
-    declared.provider != EnvironmentProvider::Uv || beside(place, "made").exists() && check(declared).is_ok()
+    declared.provider != EnvironmentProvider::Uv || sibling_path(place, "made").exists() && check(declared).is_ok()
 }
 
 /// Notes that an environment is complete, and from which project.
 pub(crate) fn finished(place: &Path, project: &Path) -> io::Result<()> {
-    fs::write(beside(place, "made"), project.as_os_str().as_encoded_bytes())
+    fs::write(sibling_path(place, "made"), project.as_os_str().as_encoded_bytes())
 }
 
 /// Notes that a run uses an environment.
 pub(crate) fn used(place: &Path) -> io::Result<()> {
-    File::options().append(true).open(beside(place, "made"))?.set_modified(clock::system())
+    File::options().append(true).open(sibling_path(place, "made"))?.set_modified(clock::system())
 }
 
 /// When a run last used an environment, in milliseconds since 1970. `None` if it is not complete.
 pub(crate) fn last_used(place: &Path) -> Option<u64> {
-    let modified = fs::metadata(beside(place, "made")).ok().filter(|_| place.is_dir())?.modified().ok()?;
+    let modified = fs::metadata(sibling_path(place, "made")).ok().filter(|_| place.is_dir())?.modified().ok()?;
     Some(modified.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis() as u64)
 }
 

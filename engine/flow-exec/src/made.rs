@@ -50,7 +50,7 @@ impl Make<'_> {
         let place = Path::new(&self.declared.place);
         let system = |e: io::Error| self.error(format!("{}: {e}", place.display()));
         fs::create_dir_all(place.parent().unwrap_or(place)).map_err(system)?;
-        let file = declared::beside(place, "lock");
+        let file = declared::sibling_path(place, "lock");
         loop {
             let shared = lock(&file, FlockArg::LockSharedNonblock, said).await.map_err(system)?;
             if declared::is_made(self.declared) {
@@ -76,7 +76,7 @@ impl Make<'_> {
         let argv = [uv.to_string_lossy().into_owned()].into_iter().chain(argv).collect();
         said(Progress::Command(&by_hand));
         let io = |e: io::Error| format!("{}: {e}", place.display());
-        let top = declared::beside(place, "log");
+        let top = declared::sibling_path(place, "log");
         if top.exists() {
             fs::remove_dir_all(&top).map_err(io)?;
         }
@@ -144,17 +144,18 @@ pub fn clear_environments(otherwise: &Path, since: u64, dry: bool) -> io::Result
         if declared::last_used(&place).is_none_or(|used| used >= since) {
             continue;
         }
-        let Ok(file) = File::options().create(true).truncate(false).write(true).open(declared::beside(&place, "lock"))
+        let Ok(file) =
+            File::options().create(true).truncate(false).write(true).open(declared::sibling_path(&place, "lock"))
         else {
             continue;
         };
         let Ok(_own) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { continue };
         let bytes = size(&place);
         if !dry {
-            fs::remove_file(declared::beside(&place, "made"))?;
+            fs::remove_file(declared::sibling_path(&place, "made"))?;
             fs::remove_dir_all(&place)?;
             // The lock stays: another process may wait for it.
-            let _ = fs::remove_dir_all(declared::beside(&place, "log"));
+            let _ = fs::remove_dir_all(declared::sibling_path(&place, "log"));
         }
         cleared.push(UnusedEnvironment { place, bytes });
     }

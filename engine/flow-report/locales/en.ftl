@@ -102,7 +102,7 @@ outcome-does_not_fit = does not fit
 outcome-failed = failed
 outcome-cancelled = cancelled
 outcome-skipped = skipped
-cell-spoiled = disturbed
+cell-disturbed = disturbed
 cell-unlike = not comparable
 cell-gpus-change = { $from }→{ $to } GPUs
 
@@ -130,7 +130,7 @@ note-of-the-whole = { $name } was printed without { $axis ->
 }, so it is in no row.
 note-steps-only = The values have steps and no epochs: `rows: step` gives a row to each step.
 note-start-up = The time before the first printed epoch includes start-up, so it is not an `epoch_time`. If the program prints the time itself, `{"{"}epoch_time:s{"}"}` in the pattern reads it.
-note-spoiled = { $label } is not reliable: { $why }.
+note-disturbed = { $label } is not reliable: { $why }.
 note-no-metrics = { $label } lacks metrics: { $why }
 note-no-metrics-several = { $label } and { $more } more lack metrics: { $why }
 note-partial = { $used } of { $of } results count; { $others }.
@@ -167,17 +167,17 @@ scoped-words = { $scope } — { $text }
 finding-flattens = { $time } hardly falls beyond { $axis } { $at } ({ $value }).
 finding-flattens-stops = { $time } stops falling at { $axis } { $at } ({ $value }).
 finding-flattens-rises = { $time } stops falling at { $axis } { $at } ({ $value }) and rises to { $to } at { $later }.
-finding-never-falls = From { $axis } { $at } ({ $value }) on, { $time } does not fall.
-finding-never-falls-rises = From { $axis } { $at } ({ $value }) on, { $time } does not fall, and it rises to { $to } at { $later }.
+finding-no-fall = From { $axis } { $at } ({ $value }) on, { $time } does not fall.
+finding-no-fall-rises = From { $axis } { $at } ({ $value }) on, { $time } does not fall, and it rises to { $to } at { $later }.
 finding-still-falling = { $time } still falls up to { $axis } { $at } ({ $value }).
 finding-time-same = { $time } does not depend on { $axis }: { $range }.
 finding-time-flat = { $time } hardly depends on { $axis }: { $range }.
 finding-no-trend = { $time } varies with { $axis }, without a trend: { $range }.
-finding-uneven = { $time } rises and falls with { $axis }: shortest at { $low } ({ $least }), longest at { $high } ({ $most }).
+finding-uneven = { $time } rises and falls with { $axis }: shortest at { $low } ({ $min }), longest at { $high } ({ $max }).
 finding-memory-faster = If memory is scarce (memory × time), no step beyond { $axis } { $from } pays: at { $to }, { $memory } grows by { $grows } and { $time } falls by only { $falls }.
-finding-memory-not-flat = { $memory } is not flat at small { $axis }: { $least } at { $from }, { $most } at { $to }.
+finding-memory-not-flat = { $memory } is not flat at small { $axis }: { $min } at { $from }, { $max } at { $to }.
 finding-memory-flat = Up to { $axis } { $at }, { $memory } hardly changes: { $range }.
-finding-load-goes = { $load } { $rises ->
+finding-load-trend = { $load } { $rises ->
     [yes] rises
    *[no] falls
 } with { $axis }, from { $first } at { $from } to { $last } at { $to }.
@@ -336,7 +336,7 @@ computed-growth = Growth of { $column }, { $axis } { $from } to { $to }
 computed-intercept = Intercept of { $column } over { $axis }
 computed-slope = Slope of { $column } over { $axis }
 computed-r2 = R² of { $column } over { $axis }
-computed-least = Minimum of { $column }
+computed-min = Minimum of { $column }
 computed-most = Maximum of { $column }
 computed-of = { $column } of { $label }
 computed-mean-change = Mean change of { $column }
@@ -357,17 +357,17 @@ computed-axis-mean = Mean of { $column } at { $at }
 computed-axis-way = Means of { $column } over { $axis }, highest minus lowest
 computed-compared = Compared, packed against alone
 computed-packed = Packed in all
-computed-foreign-beside = CPU use of other programs during { $label }
+computed-foreign-during = CPU use of other programs during { $label }
 computed-foreign = Highest CPU use of other programs during the runs
 computed-at-once = Time of all, packed
 computed-one-by-one = Time of all, one after another
 computed-gain = Throughput packed, relative to one after another
-computed-least-slowdown = Smallest slowdown, packed against alone
-computed-most-slowdown = Largest slowdown, packed against alone
+computed-min-slowdown = Smallest slowdown, packed against alone
+computed-max-slowdown = Largest slowdown, packed against alone
 computed-off = Largest difference of { $column } from the earlier figures
 computed-as-given = Earlier figures of { $column } that are reproduced to their last digit
 computed-given = Earlier figures of { $column }
-computed-least-off = { $column } against { $of }, minimum
+computed-min-off = { $column } against { $of }, minimum
 computed-most-off = { $column } against { $of }, maximum
 computed-typical-off = { $column } against { $of }, median of the absolute differences
 computed-apart = { $column } at { $axis } { $at }, highest divided by lowest, minus 1
@@ -420,13 +420,13 @@ together-verdict = Verdict
 together-gain = Throughput relative to one after another
 placement-own = own GPUs
 placement-shared = shared GPUs
-asked-cpu = CPU demand
-asked-memory = Host memory demand
-asked-gpu = GPU demand
-asked-gpu_memory = GPU memory demand
-asked-gpu_memory_traffic = Memory-controller demand
-asked-used = { $asked } → used together
-asked-data = Waiting for data, alone → together
+demand-cpu = CPU demand
+demand-memory = Host memory demand
+demand-gpu = GPU demand
+demand-gpu_memory = GPU memory demand
+demand-gpu_memory_traffic = Memory-controller demand
+demand-used = { $demand } → used together
+demand-data = Waiting for data, alone → together
 verdict-parallel = parallel
 verdict-parallel-within = parallel (within { $tolerance })
 verdict-only-concurrent = only concurrent
@@ -472,7 +472,7 @@ together-more = { $looks ->
     [one] 1 run of each does not decide it
    *[other] { $looks } runs of each do not decide it
 }; if the times stay as they are, about { $more } more would: `repeat: {"{"}until: decided, at_most: { $most }{"}"}`.
-together-never = { $looks ->
+together-undecidable = { $looks ->
     [one] 1 run of each does not decide it
    *[other] { $looks } runs of each do not decide it
 }, and 100 more would not: the times vary too much from run to run, or are too close to the limit.
@@ -481,20 +481,20 @@ together-overlap = Together ({ $group }): **{ $verdict }**. { $label } has no ep
 together-out-of-memory = Together ({ $group }): **{ $verdict }**. { $label } ran out of memory in the group.
 together-refused = Together ({ $group }): **{ $verdict }**. { $why }
 refused-one-member = The group has only one member, so nothing ran alongside it.
-refused-not-alone = { $label } should have run alone, but ran alongside { $beside }; `exclusive: true` prevents that.
+refused-not-alone = { $label } should have run alone, but ran alongside { $others }; `exclusive: true` prevents that.
 refused-no-solo = { $label } has no run alone to compare with.
 refused-no-time = { $label } has no time to compare.
 refused-went-on = { $label } has no epochs to compare. Its wall time covers several start-ups, because it resumed from a checkpoint.
 refused-unlike = { $label } and its run alone had different conditions ({ $what }: { $other } against { $one }).
 refused-ended = { $label } has no result ({ $how }).
-refused-spoiled = { $label } is not reliable: { $why }.
+refused-disturbed = { $label } is not reliable: { $why }.
 rulings-in = Limiting: { $list }.
 rulings-out = Not limiting: { $list }.
 rulings-unclear = Undecided: { $list }.
 rulings-unmeasured = No figures for { $list }.
 rulings-free = Enough for all: { $list }.
-ruling-asked = { $what } (demand { $asked })
-ruling-used = { $what } (demand { $asked }, used { $used })
+ruling-demand = { $what } (demand { $demand })
+ruling-used = { $what } (demand { $demand }, used { $used })
 ruling-change = { $what } (up to { $together } of an epoch, up to { $alone } alone)
 ruling-own = { $what } (own GPUs)
 resource-cpu = CPU
@@ -563,8 +563,8 @@ remark-unwatched = { $count ->
     [1] While { $label } ran, flow could not see the steps of other runs on its machine.
    *[other] While { $count } results were measured, flow could not see the steps of other runs on their machine; one of them is { $label }.
 }
-remark-strangers = { $label } shared its GPU with other programs: { $names }.
-remark-strangers-unnamed = { $label } shared its GPU with other programs.
+remark-foreign-processes = { $label } shared its GPU with other programs: { $names }.
+remark-foreign-processes-unnamed = { $label } shared its GPU with other programs.
 remark-gpu-shared = { $count ->
     [1] { $label } shared its GPU: others used { $used } of its time
    *[other] { $count } results shared their GPUs: others used up to { $used } of a GPU's time, most during { $label }
@@ -575,15 +575,15 @@ remark-gpu-shared-own = { $count ->
 }.
 remark-limit = GPU memory was limited to { $limit } (`memory_limit`). A run that exceeds the limit may still fit into the GPU's memory.
 remark-short-epochs = { $count ->
-    [1] An epoch of { $label } takes { $least } on average, less than { $bound }
-   *[other] In at least { $count } results an epoch takes less than { $bound } on average, the shortest { $least } ({ $label })
+    [1] An epoch of { $label } takes { $min } on average, less than { $bound }
+   *[other] In at least { $count } results an epoch takes less than { $bound } on average, the shortest { $min } ({ $label })
 }: overhead and chance matter much in so short a time.
 remark-few-epochs = { $count ->
-    [1] The time of { $label } is the mean of only { $least ->
+    [1] The time of { $label } is the mean of only { $min ->
         [1] 1 epoch
-       *[other] { $least } epochs
+       *[other] { $min } epochs
     }
-   *[other] The times of { $count } results are means of fewer than { $bound } epochs, the fewest { $least } ({ $label })
+   *[other] The times of { $count } results are means of fewer than { $bound } epochs, the fewest { $min } ({ $label })
 }, so the spread between epochs is hardly known.
 remark-chance = { $count ->
     [1] { $label } is at chance level
@@ -627,7 +627,7 @@ cause-no-instances = it has no instances
 cause-no-instances-of = { $step } has no instances
 cause-no-instances-because = { $step } has no instances: { $why }
 cause-all-skipped = all its instances are skipped
-cause-asks-too-much = it needs more than there is
+cause-request-too-large = it needs more than there is
 cause-unresolved = { $error }
 cause-no-input = { $error }
 cause-no-environment = the environment { $name }: { $error }
@@ -636,7 +636,7 @@ cause-not-provided = { $uses } is not installed here
 cause-member-cannot-run = { $label } of its co-run group cannot run: { $why }
 cause-need-cannot-run = { $label } cannot run
 cause-need-failed = { $label } did not succeed
-cause-failed-elsewhere = { $label } failed, and -k was not given
+cause-other-failed = { $label } failed, and -k was not given
 cause-member-failed = { $label } of its group did not succeed
 cause-run-cancelled = the run was cancelled
 cause-decided = the verdict on { $group } is already known: { $verdict }, after { $looks ->
@@ -651,9 +651,9 @@ cause-not-started-because = { $error }
 cause-builtin = { $error }
 cause-nothing-to-show = no section has anything to show
 cause-no-schedule = it has no schedule
-cause-said-failed = the program reported a failure without a reason
-cause-said-ok = the program reported `ok`, then { $end }
-cause-said-nothing = the program { $end } without reporting an outcome
+cause-reported-failure = the program reported a failure without a reason
+cause-reported-success = the program reported `ok`, then { $end }
+cause-no-report = the program { $end } without reporting an outcome
 cause-exited = { $end }
 cause-exited-line = { $end }: { $line }
 cause-out-of-memory = { $gpu ->
@@ -680,11 +680,11 @@ batch-not-launched = Slurm could not start { $job } on its node
 batch-failed-code = { $job } ended in Slurm with exit code { $code } before flow started on its node
 batch-failed = { $job } ended in Slurm before flow could record its result
 batch-begun = { $job } ended in Slurm; flow had started on its node, but recorded no result
-batch-said = { $end }: { $said }
+batch-last-line = { $end }: { $line }
 batch-silent = { $end }, and its log is empty
 batch-unread = { $end }: `slurm.log` in the attempt's folder may say more
 batch-held = Slurm holds { $job } ({ $reason })
-batch-never = { $job } would wait in Slurm forever ({ $reason })
+batch-unsatisfiable = { $job } would wait in Slurm forever ({ $reason })
 batch-refused = Slurm refuses its job: { $error }
 batch-vanished = Slurm no longer knows { $job }, and it left no result
 cause-not-listed = { $how }; { $path } is in the project but not in the step's work folder: list it in `inputs:`
@@ -694,7 +694,7 @@ cause-no-output-nothing = there is no new file in its work folder { $work }
 cause-no-output-new = new files in its work folder { $work }: { $files }
 cause-no-output-new-more = new files in its work folder { $work }: { $files } and { $more } more
 cause-output-unseen = flow cannot look at its output { $output } in { $path }: { $error }
-cause-not-kept = { $error }
+cause-not-stored = { $error }
 cause-gpu-lost = GPU { $gpu } ({ $model }) was lost while it ran
 cause-gpu-lost-how = GPU { $gpu } ({ $model }) was lost while it ran ({ $how })
 cause-set-up-again = { $how }; the next run sets { $plugin } up again
@@ -755,26 +755,26 @@ refusal-messages-unread = flow cannot read its messages: { $error }
 refusal-log-unread = flow cannot read its log: { $error }
 refusal-log-too-long = it printed more than { $most } MiB, and the file system cannot drop the middle of a log ({ $error })
 refusal-not-reached = flow cannot tell it to continue or to end in { $folder }: { $error }
-spoiled-stranger = a foreign process, { $pid } ({ $name }), computed on GPU { $gpu } during the run
-spoiled-gpu-silent = GPU { $gpu } did not answer for { $seconds } s during the run, so its activity then is unknown
-spoiled-other-runs = it required the whole machine, but other runs had steps on it, up to { $attempts } at once
-spoiled-input-changed = { $path } changed while it ran
-spoiled-input-rewritten = { $path } changed while it ran: it was written { $seconds } s after the start, and has its old content again
-spoiled-input-written = a step wrote into the read-only copy of { $path }; your own files are unchanged
-spoiled-input-written-itself = it wrote into its read-only copy of { $path }; your own files are unchanged
-spoiled-artifact-gone = { $path } is read-only, but was changed or removed while it ran
-spoiled-artifact-changed = { $path } is read-only, but { $damage }
-spoiled-artifact-unseen = flow cannot check whether { $path } is unchanged: { $error }
+disturbed-foreign-process = a foreign process, { $pid } ({ $name }), computed on GPU { $gpu } during the run
+disturbed-gpu-silent = GPU { $gpu } did not answer for { $seconds } s during the run, so its activity then is unknown
+disturbed-other-runs = it required the whole machine, but other runs had steps on it, up to { $attempts } at once
+disturbed-input-changed = { $path } changed while it ran
+disturbed-input-rewritten = { $path } changed while it ran: it was written { $seconds } s after the start, and has its old content again
+disturbed-input-written = a step wrote into the read-only copy of { $path }; your own files are unchanged
+disturbed-input-written-itself = it wrote into its read-only copy of { $path }; your own files are unchanged
+disturbed-artifact-gone = { $path } is read-only, but was changed or removed while it ran
+disturbed-artifact-changed = { $path } is read-only, but { $damage }
+disturbed-artifact-unseen = flow cannot check whether { $path } is unchanged: { $error }
 caveat-first-values = its series keep the first { $kept } of { $printed } values; last, min and max cover all of them
 caveat-output-unread = { $size } of its output were not read, so its metrics may lack numbers printed there
 caveat-other-environment = it resumed from a checkpoint of another software environment: { $list }
 caveat-other-environment-more = it resumed from a checkpoint of another software environment: { $list } and { $more } more differences
-spoiled-other-hardware = it declared { $declared }, but ran on { $found }
+disturbed-other-hardware = it declared { $declared }, but ran on { $found }
 damage-missing = is missing
 damage-changed = was changed
 damage-changed-in = was changed: { $path }
 damage-content = has content that does not match its name
-profile-asked = selected with --profile
+profile-requested = selected with --profile
 profile-holds = { $expression } is true
 
 ## Schedules
@@ -816,9 +816,9 @@ column-cpu_use = CPU use
 side = { $name } ({ $value })
 rival = { $name } ({ $by }, { $range })
 rival-alike = { $name } (no difference in the digits shown)
-rivals = Not distinguishable from { $name } (differences with simultaneous 95% confidence intervals): { $rivals }.
+peers = Not distinguishable from { $name } (differences with simultaneous 95% confidence intervals): { $peers }.
 finding-best = At { $axis } { $at }, { $column } is lowest with { $best } and highest with { $worst }.
-finding-none-told = At { $axis } { $at }, { $column } does not distinguish { $split } values: { $best } to { $worst }, a difference of { $by } (95% interval { $range }).
+finding-none-distinguished = At { $axis } { $at }, { $column } does not distinguish { $split } values: { $best } to { $worst }, a difference of { $by } (95% interval { $range }).
 finding-order = { $column }, from the lowest: { $order }.
 order-place = { $axis } { $value }
 order-pair = { $first } has less than { $second }
@@ -891,7 +891,7 @@ fit-few = { $points ->
     [one] { $points } point is too few to choose a curve of { $column } over { $axis }.
    *[other] { $points } points are too few to choose a curve of { $column } over { $axis }.
 }
-fit-none = { $goes ->
+fit-none = { $course ->
     [up] { $column } rises with { $axis } from each point to the next, but no compared curve has this shape: the chosen one has R² = { $r2 } over { $points } points.
     [down] { $column } falls with { $axis } from each point to the next, but no compared curve has this shape: the chosen one has R² = { $r2 } over { $points } points.
    *[both] { $column } does not follow from { $axis } alone: the chosen curve has R² = { $r2 } over { $points } points. Noise or another factor matters too.
@@ -904,7 +904,7 @@ fit-affine = { $column } { $rises ->
    *[no] falls
 } by { $slope } per unit of { $axis }; the intercept is { $intercept }.
 fit-no-slope = { $column } neither rises nor falls significantly with { $axis }: the slope is { $slope } per unit of { $axis }.
-fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: { $stays ->
+fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: { $constant ->
     [yes] one part is constant, the other is divided by { $axis }
    *[no] it is divided by { $axis }, and no constant part differs from 0
 }.
@@ -955,6 +955,7 @@ jumps-expected = Jumps of { $column } along { $axis } at multiples, and by chanc
 jumps-what = What
 jumps-what-falls = falls
 jumps-what-rises = rises
+jumps-multiple = Multiples of
 jumps-there = There
 jumps-of = All
 jumps-by-chance = By chance
@@ -969,8 +970,8 @@ jumps-difference = The difference of { $column } between { $a } and { $b } { $ju
     [one] jumps at 1 place along { $axis }.
    *[other] jumps at { $jumps } places along { $axis }.
 }
-jumps-fluctuate = The relative fluctuation of { $column } about its curve differs (Brown–Forsythe test, p { $p }): from { $low } ({ $least }) to { $high } ({ $most }).
-jumps-fluctuate-alike = The relative fluctuation of { $column } about its curve does not differ significantly (Brown–Forsythe test, p { $p }): { $low } ({ $least }) to { $high } ({ $most }).
+jumps-fluctuate = The relative fluctuation of { $column } about its curve differs (Brown–Forsythe test, p { $p }): from { $low } ({ $min }) to { $high } ({ $most }).
+jumps-fluctuate-alike = The relative fluctuation of { $column } about its curve does not differ significantly (Brown–Forsythe test, p { $p }): { $low } ({ $min }) to { $high } ({ $most }).
 jumps-alike = Whether fluctuations of { $column } differ, relative to the level
 jumps-lowest = Lowest
 jumps-highest = Highest
@@ -980,10 +981,10 @@ best-title = Best { $column }
 best-place = Point
 best-difference = Difference
 best-p = p
-best-told = Worse?
-best-told-yes = yes
-best-told-no = cannot tell
-best-told-unknown = unknown
+best-distinguished = Worse?
+best-distinguished-yes = yes
+best-distinguished-no = cannot tell
+best-distinguished-unknown = unknown
 best-nothing = No point has { $column }.
 best-point = { $goal ->
     [min] The lowest
@@ -1132,10 +1133,10 @@ front-cost-gpu = { $results ->
     [one] 1 result
    *[other] { $results } results
 }, { $time } of GPU time
-finding-goes-up = { $column } rises with { $axis }, from { $first } at { $from } to { $last } at { $to }.
-finding-goes-down = { $column } falls with { $axis }, from { $first } at { $from } to { $last } at { $to }.
+finding-trend-up = { $column } rises with { $axis }, from { $first } at { $from } to { $last } at { $to }.
+finding-trend-down = { $column } falls with { $axis }, from { $first } at { $from } to { $last } at { $to }.
 finding-varies = { $column } varies with { $axis }: lowest { $first } at { $from }, highest { $last } at { $to }.
-finding-stays = { $column } hardly depends on { $axis }: { $first } to { $last }.
+finding-constant = { $column } hardly depends on { $axis }: { $first } to { $last }.
 finding-winner = Best { $column }{ $center ->
     [mean] {" "}(mean)
     [median] {" "}(median)
@@ -1192,7 +1193,7 @@ brief-flattens = { $at }
 brief-falls = not by { $at }
 brief-flat = flat, { $range }
 brief-flat-to = flat to { $at }, { $range }
-brief-least = shortest at { $at }
+brief-min = shortest at { $at }
 brief-pays = { $at }
 brief-line = yes, R² = { $r2 }
 brief-same = same

@@ -101,7 +101,7 @@ outcome-does_not_fit = 资源不足，无法运行
 outcome-failed = 失败
 outcome-cancelled = 已取消
 outcome-skipped = 已跳过
-cell-spoiled = 受干扰
+cell-disturbed = 受干扰
 cell-unlike = 不可比
 cell-gpus-change = { $from }→{ $to } 块 GPU
 
@@ -129,7 +129,7 @@ note-of-the-whole = { $name } 没有按{ $axis ->
 }输出，因此不在任何一行中。
 note-steps-only = 各值只有步数（step），没有轮数（epoch）：用 `rows: step` 可按步列出。
 note-start-up = 第一个 epoch 打印之前的时间包含启动时间，因此不计为 `epoch_time`。若程序自行打印用时，可在模式中用 `{"{"}epoch_time:s{"}"}` 读取。
-note-spoiled = { $label } 的测量受到干扰，结果不可靠：{ $why }。
+note-disturbed = { $label } 的测量受到干扰，结果不可靠：{ $why }。
 note-no-metrics = { $label } 缺少指标：{ $why }
 note-no-metrics-several = { $label } 及另外 { $more } 个结果缺少指标：{ $why }
 note-partial = { $of } 个结果中有 { $used } 个计入，{ $others }。
@@ -166,17 +166,17 @@ scoped-words = { $scope }：{ $text }
 finding-flattens = { $axis }超过 { $at }（{ $value }）后，{ $time }基本不再下降。
 finding-flattens-stops = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }）。
 finding-flattens-rises = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }），到 { $later } 时回升至 { $to }。
-finding-never-falls = { $axis }超过 { $at }（{ $value }）后，{ $time }不再下降。
-finding-never-falls-rises = { $axis }超过 { $at }（{ $value }）后，{ $time }不再下降，到 { $later } 时升至 { $to }。
+finding-no-fall = { $axis }超过 { $at }（{ $value }）后，{ $time }不再下降。
+finding-no-fall-rises = { $axis }超过 { $at }（{ $value }）后，{ $time }不再下降，到 { $later } 时升至 { $to }。
 finding-still-falling = { $axis }增至 { $at } 时，{ $time }仍在下降（{ $value }）。
 finding-time-same = { $time }不随{ $axis }变化，均为 { $range }。
 finding-time-flat = { $time }几乎不随{ $axis }变化：{ $range }。
 finding-no-trend = { $time }随{ $axis }时升时降，没有趋势：{ $range }。
-finding-uneven = { $time }随{ $axis }时升时降：{ $low } 时最短（{ $least }），{ $high } 时最长（{ $most }）。
+finding-uneven = { $time }随{ $axis }时升时降：{ $low } 时最短（{ $min }），{ $high } 时最长（{ $max }）。
 finding-memory-faster = 若显存紧张（按显存 × 用时衡量），{ $axis }超过 { $from } 后不再划算：到 { $to } 时，{ $memory }增加 { $grows }，{ $time }只减少 { $falls }。
-finding-memory-not-flat = { $axis }较小时，{ $memory }并非不变：{ $from } 时为 { $least }，{ $to } 时为 { $most }。
+finding-memory-not-flat = { $axis }较小时，{ $memory }并非不变：{ $from } 时为 { $min }，{ $to } 时为 { $max }。
 finding-memory-flat = { $axis }不超过 { $at } 时，{ $memory }几乎不变：{ $range }。
-finding-load-goes = { $load }随{ $axis }{ $rises ->
+finding-load-trend = { $load }随{ $axis }{ $rises ->
     [yes] 上升
    *[no] 下降
 }：{ $from } 时为 { $first }，{ $to } 时为 { $last }。
@@ -332,7 +332,7 @@ computed-growth = { $column }增长率，{ $axis } { $from } 至 { $to }
 computed-intercept = { $column }对{ $axis }的截距
 computed-slope = { $column }对{ $axis }的斜率
 computed-r2 = { $column }对{ $axis }的 R²
-computed-least = { $column }最小值
+computed-min = { $column }最小值
 computed-most = { $column }最大值
 computed-of = { $label } 的{ $column }
 computed-mean-change = { $column }的平均变化
@@ -353,17 +353,17 @@ computed-axis-mean = { $at } 时{ $column }的均值
 computed-axis-way = { $column }对{ $axis }各取值均值的最大差
 computed-compared = 同卡混部与单独运行可比较的任务数
 computed-packed = 同卡混部的任务总数
-computed-foreign-beside = { $label } 运行时其他程序的 CPU 利用率
+computed-foreign-during = { $label } 运行时其他程序的 CPU 利用率
 computed-foreign = 测量期间其他程序的最大 CPU 利用率
 computed-at-once = 同卡混部的总完成时间
 computed-one-by-one = 串行执行的总完成时间
 computed-gain = 同卡混部相对串行执行的吞吐量
-computed-least-slowdown = 同卡混部相对单独运行的最小减速倍数
-computed-most-slowdown = 同卡混部相对单独运行的最大减速倍数
+computed-min-slowdown = 同卡混部相对单独运行的最小减速倍数
+computed-max-slowdown = 同卡混部相对单独运行的最大减速倍数
 computed-off = { $column }与先前数值的最大差异
 computed-as-given = { $column }在给出的位数内与先前数值相同的个数
 computed-given = { $column }先前数值的个数
-computed-least-off = { $column }相对{ $of }的误差，最小值
+computed-min-off = { $column }相对{ $of }的误差，最小值
 computed-most-off = { $column }相对{ $of }的误差，最大值
 computed-typical-off = { $column }相对{ $of }的绝对误差，中位数
 computed-apart = { $axis }为 { $at } 时{ $column }的最高值与最低值之比减 1
@@ -416,13 +416,13 @@ together-verdict = 结论
 together-gain = 相对串行执行的吞吐量
 placement-own = 各自独占
 placement-shared = 共享
-asked-cpu = CPU 总需求
-asked-memory = 主机内存总需求
-asked-gpu = GPU 总需求
-asked-gpu_memory = 显存总需求
-asked-gpu_memory_traffic = 显存控制器总需求
-asked-used = { $asked } → 实际占用
-asked-data = 等待数据，单独 → 同时
+demand-cpu = CPU 总需求
+demand-memory = 主机内存总需求
+demand-gpu = GPU 总需求
+demand-gpu_memory = 显存总需求
+demand-gpu_memory_traffic = 显存控制器总需求
+demand-used = { $demand } → 实际占用
+demand-data = 等待数据，单独 → 同时
 verdict-parallel = 并行
 verdict-parallel-within = 并行（容差 { $tolerance }）
 verdict-only-concurrent = 仅并发
@@ -464,26 +464,26 @@ left-out-overlap = 无效运行 { $label } 没有一轮完全落在全体同时�
 left-out-out-of-memory = 无效运行 { $label } 与其他成员同时运行时显存或内存不足。
 together-looks = 单独与同时运行各测量 { $looks } 次。
 together-more = 各运行 { $looks } 次尚不足以判断；若用时保持不变，约需再运行 { $more } 次：`repeat: {"{"}until: decided, at_most: { $most }{"}"}`。
-together-never = 各运行 { $looks } 次尚不足以判断，再运行 100 次也不够：各次运行之间的差异太大，或离判断的界限太近。
+together-undecidable = 各运行 { $looks } 次尚不足以判断，再运行 100 次也不够：各次运行之间的差异太大，或离判断的界限太近。
 together-foreign = 同时运行（{ $group }）：**{ $verdict }**。{ $label } 运行时，其他程序占用了 { $used } 的 CPU。
 together-overlap = 同时运行（{ $group }）：**{ $verdict }**。{ $label } 没有一轮完全落在全体同时运行的时段之内：可增加 epoch 数。
 together-out-of-memory = 同时运行（{ $group }）：**{ $verdict }**。{ $label } 与其他成员同时运行时显存或内存不足。
 together-refused = 同时运行（{ $group }）：**{ $verdict }**。{ $why }
 refused-one-member = 该组只有一个成员，没有其他任务与其同时运行。
-refused-not-alone = 本应单独运行的 { $label } 与 { $beside } 同时运行；`exclusive: true` 可使其独占机器。
+refused-not-alone = 本应单独运行的 { $label } 与 { $others } 同时运行；`exclusive: true` 可使其独占机器。
 refused-no-solo = { $label } 没有可供比较的单独运行结果。
 refused-no-time = { $label } 没有可供比较的用时。
 refused-went-on = { $label } 没有可供比较的轮次，且曾从检查点继续，其总用时包含多次启动，不能用于比较。
 refused-unlike = { $label } 与其单独运行的条件不同（{ $what }：{ $other } vs. { $one }）。
 refused-ended = { $label } 没有结果（{ $how }）。
-refused-spoiled = { $label } 的测量受到干扰，结果不可靠：{ $why }。
+refused-disturbed = { $label } 的测量受到干扰，结果不可靠：{ $why }。
 rulings-in = 瓶颈资源：{ $list }。
 rulings-out = 非瓶颈：{ $list }。
 rulings-unclear = 尚无法判断：{ $list }。
 rulings-unmeasured = 未测得：{ $list }。
 rulings-free = 资源尚有余量：{ $list }。
-ruling-asked = { $what }（总需求 { $asked }）
-ruling-used = { $what }（总需求 { $asked }，实际占用 { $used }）
+ruling-demand = { $what }（总需求 { $demand }）
+ruling-used = { $what }（总需求 { $demand }，实际占用 { $used }）
 ruling-change = { $what }（至多占每轮的 { $together }，单独运行时至多为 { $alone }）
 ruling-own = { $what }（各自独占）
 resource-cpu = CPU
@@ -546,8 +546,8 @@ remark-unwatched = { $count ->
     [1] { $label } 运行时，flow 无法得知该机器上的其他运行是否同时执行了步骤。
    *[other] 有 { $count } 个结果（其中有 { $label }）在测量时，flow 无法得知该机器上的其他运行是否同时执行了步骤。
 }
-remark-strangers = { $label } 运行时，其所用的 GPU 上还有其他程序：{ $names }。
-remark-strangers-unnamed = { $label } 运行时，其所用的 GPU 上还有其他程序。
+remark-foreign-processes = { $label } 运行时，其所用的 GPU 上还有其他程序：{ $names }。
+remark-foreign-processes-unnamed = { $label } 运行时，其所用的 GPU 上还有其他程序。
 remark-gpu-shared = { $count ->
     [1] { $label } 运行时与其他进程共用 GPU：其他进程占用了 { $used } 的 GPU 时间
    *[other] 有 { $count } 个结果运行时与其他进程共用 GPU：其他进程最多占用了 { $used } 的 GPU 时间（{ $label }）
@@ -558,15 +558,15 @@ remark-gpu-shared-own = { $count ->
 }。
 remark-limit = 显存曾被限制为 { $limit }（`memory_limit`）：超出该上限的运行，显卡的显存也许仍放得下。
 remark-short-epochs = { $count ->
-    [1] { $label } 的每轮平均用时只有 { $least }，不足 { $bound }
-   *[other] 至少 { $count } 个结果的每轮平均用时不足 { $bound }，最短为 { $least }（{ $label }）
+    [1] { $label } 的每轮平均用时只有 { $min }，不足 { $bound }
+   *[other] 至少 { $count } 个结果的每轮平均用时不足 { $bound }，最短为 { $min }（{ $label }）
 }：时间过短，一轮首尾的开销和随机波动影响较大。
 remark-few-epochs = { $count ->
-    [1] { $label } 的用时只由 { $least ->
+    [1] { $label } 的用时只由 { $min ->
         [1] 1 轮
-       *[other] { $least } 轮
+       *[other] { $min } 轮
     }得出
-   *[other] 有 { $count } 个结果的用时由不足 { $bound } 轮得出，最少 { $least } 轮（{ $label }）
+   *[other] 有 { $count } 个结果的用时由不足 { $bound } 轮得出，最少 { $min } 轮（{ $label }）
 }：各轮之间的波动难以估计。
 remark-chance = { $count ->
     [1] { $label } 与随机猜测无异
@@ -609,7 +609,7 @@ cause-no-instances = 没有实例
 cause-no-instances-of = { $step } 没有实例
 cause-no-instances-because = { $step } 没有实例：{ $why }
 cause-all-skipped = 全部被跳过
-cause-asks-too-much = 所需资源超过现有资源
+cause-request-too-large = 所需资源超过现有资源
 cause-unresolved = 表达式无法求值：{ $error }
 cause-no-input = 输入无法读取：{ $error }
 cause-no-environment = 环境 { $name } 无法使用：{ $error }
@@ -618,7 +618,7 @@ cause-not-provided = 此处没有安装 { $uses }
 cause-member-cannot-run = 同组的 { $label } 无法运行：{ $why }
 cause-need-cannot-run = { $label } 无法运行
 cause-need-failed = { $label } 未成功
-cause-failed-elsewhere = { $label } 失败，且未指定 -k
+cause-other-failed = { $label } 失败，且未指定 -k
 cause-member-failed = 同组的 { $label } 未成功
 cause-run-cancelled = 运行被取消
 cause-decided = { $group } 的结论已知，无需再运行：各运行 { $looks } 次，{ $verdict }
@@ -630,9 +630,9 @@ cause-not-started-because = 无法启动：{ $error }
 cause-builtin = 内置步骤报错：{ $error }
 cause-nothing-to-show = 没有任何章节有内容可显示
 cause-no-schedule = 没有调度记录
-cause-said-failed = 程序报告失败，未说明原因
-cause-said-ok = 程序报告 `ok`，之后{ $end }
-cause-said-nothing = 程序{ $end }，未报告结果
+cause-reported-failure = 程序报告失败，未说明原因
+cause-reported-success = 程序报告 `ok`，之后{ $end }
+cause-no-report = 程序{ $end }，未报告结果
 cause-exited = { $end }
 cause-exited-line = { $end }：{ $line }
 cause-out-of-memory = { $gpu ->
@@ -659,11 +659,11 @@ batch-not-launched = Slurm 未能在节点上启动{ $job }
 batch-failed-code = { $job } 在节点上的 flow 开始之前即以退出码 { $code } 结束
 batch-failed = { $job } 在 flow 记下结果之前即告结束
 batch-begun = { $job } 在 Slurm 中结束；flow 已在其节点上启动，但没有记下结果
-batch-said = { $end }：{ $said }
+batch-last-line = { $end }：{ $line }
 batch-silent = { $end }，其日志为空
 batch-unread = { $end }：该次执行文件夹中的 `slurm.log` 可能有更多信息
 batch-held = Slurm 挂起了{ $job }（{ $reason }）
-batch-never = { $job } 在 Slurm 中将永远等待（{ $reason }）
+batch-unsatisfiable = { $job } 在 Slurm 中将永远等待（{ $reason }）
 batch-refused = Slurm 拒绝其作业：{ $error }
 batch-vanished = Slurm 中已查不到{ $job }，且它没有留下结果
 cause-not-listed = { $how }；项目中有 { $path }，但步骤的工作目录中没有：请将其列入 `inputs:`
@@ -673,7 +673,7 @@ cause-no-output-nothing = 其工作目录 { $work } 中没有新文件
 cause-no-output-new = 其工作目录 { $work } 中的新文件：{ $files }
 cause-no-output-new-more = 其工作目录 { $work } 中的新文件：{ $files }，另有 { $more } 个
 cause-output-unseen = flow 无法查看其输出 { $output }（{ $path }）：{ $error }
-cause-not-kept = 产物无法保存：{ $error }
+cause-not-stored = 产物无法保存：{ $error }
 cause-gpu-lost = 运行期间 GPU { $gpu }（{ $model }）掉卡
 cause-gpu-lost-how = 运行期间 GPU { $gpu }（{ $model }）掉卡（{ $how }）
 cause-set-up-again = { $how }；下次运行将重新安装 { $plugin }
@@ -734,26 +734,26 @@ refusal-messages-unread = 消息无法读取：{ $error }
 refusal-log-unread = 日志无法读取：{ $error }
 refusal-log-too-long = 输出超过 { $most } MiB，而文件系统无法截去日志的中段（{ $error }）
 refusal-not-reached = 无法在 { $folder } 中通知其继续或结束：{ $error }
-spoiled-stranger = 运行期间，外部进程 { $pid }（{ $name }）在 GPU { $gpu } 上运算
-spoiled-gpu-silent = 运行期间，GPU { $gpu } 有 { $seconds } 秒没有响应，其间的情况未知
-spoiled-other-runs = 该步骤需要独占整台机器，但其他运行同时在此执行步骤，最多 { $attempts } 个
-spoiled-input-changed = 运行期间 { $path } 发生了变化
-spoiled-input-rewritten = 运行期间 { $path } 发生了变化：开始后 { $seconds } 秒被写入，之后又恢复了原来的内容
-spoiled-input-written = 有步骤写入了 { $path } 的只读副本；你自己的文件没有改动
-spoiled-input-written-itself = 该步骤写入了 { $path } 的只读副本；你自己的文件没有改动
-spoiled-artifact-gone = { $path } 为只读，却在其运行期间被改动或删除
-spoiled-artifact-changed = { $path } 为只读，却{ $damage }
-spoiled-artifact-unseen = 无法确认 { $path } 是否未被改动：{ $error }
+disturbed-foreign-process = 运行期间，外部进程 { $pid }（{ $name }）在 GPU { $gpu } 上运算
+disturbed-gpu-silent = 运行期间，GPU { $gpu } 有 { $seconds } 秒没有响应，其间的情况未知
+disturbed-other-runs = 该步骤需要独占整台机器，但其他运行同时在此执行步骤，最多 { $attempts } 个
+disturbed-input-changed = 运行期间 { $path } 发生了变化
+disturbed-input-rewritten = 运行期间 { $path } 发生了变化：开始后 { $seconds } 秒被写入，之后又恢复了原来的内容
+disturbed-input-written = 有步骤写入了 { $path } 的只读副本；你自己的文件没有改动
+disturbed-input-written-itself = 该步骤写入了 { $path } 的只读副本；你自己的文件没有改动
+disturbed-artifact-gone = { $path } 为只读，却在其运行期间被改动或删除
+disturbed-artifact-changed = { $path } 为只读，却{ $damage }
+disturbed-artifact-unseen = 无法确认 { $path } 是否未被改动：{ $error }
 caveat-first-values = 序列只保留前 { $kept } 个值（共 { $printed } 个）；末值、最小值和最大值按全部计
 caveat-output-unread = 有 { $size } 的输出未读取，其中的数值不计入指标
 caveat-other-environment = 它从另一软件环境留下的检查点继续：{ $list }
 caveat-other-environment-more = 它从另一软件环境留下的检查点继续：{ $list }，另有 { $more } 处不同
-spoiled-other-hardware = 声明的是 { $declared }，实际在 { $found } 上运行
+disturbed-other-hardware = 声明的是 { $declared }，实际在 { $found } 上运行
 damage-missing = 已不存在
 damage-changed = 被改动
 damage-changed-in = 被改动：{ $path }
 damage-content = 内容与名称不符
-profile-asked = 由 --profile 指定
+profile-requested = 由 --profile 指定
 profile-holds = { $expression } 成立
 
 ## 原因中所含的错误：英文由程序自身给出
@@ -788,7 +788,7 @@ fault-system = { $code ->
     [110] 超时
     [116] 文件句柄已失效
     [122] 超出磁盘配额
-   *[other] 系统报告“{ $said }”
+   *[other] 系统报告“{ $message }”
 }
 fault-not-regular = 不是普通文件，而是{ $found }
 fault-in-the-way = 不是普通文件，而是{ $found }：请将其移走
@@ -798,7 +798,7 @@ fault-too-long = 大小为 { $size }，此类文件最多读取 { $most }
 fault-no-text = 不是 UTF-8 文本
 fault-sheet-empty = 文件为空；第一行应为列名
 fault-sheet-line = 第 { $line } 行有 { $found } 个单元格，而第一行有 { $expected } 个列名
-fault-bad-pattern = 第 { $line } 行：{ $said }
+fault-bad-pattern = 第 { $line } 行：{ $message }
 fault-folder = 目录
 fault-link = 链接
 fault-pipe = 管道
@@ -848,7 +848,7 @@ fault-no-artifact = { $path } 无法保存：它是{ $found }；只能保存文�
 fault-artifact-gone = 存储中的产物 { $digest } 已丢失或损坏（不存在）：`flow doctor` 会列出其他受损内容，下次运行将重新生成
 fault-artifact-lacks = 存储中的产物 { $digest } 已丢失或损坏（没有 { $path }）：`flow doctor` 会列出其他受损内容，下次运行将重新生成
 fault-artifact-changed = 存储中的产物 { $digest } 已丢失或损坏（{ $path } 与文件列表均已改变）：`flow doctor` 会列出其他受损内容，下次运行将重新生成
-fault-cannot-be-computed = 无法计算：{ $said }
+fault-cannot-be-computed = 无法计算：{ $message }
 fault-no-such-axis = 列表中没有轴 { $axis }；现有 { $axes }
 fault-nothing-to-compare = 列表中没有可供比较的 { $attribute }
 fault-zero-in-command = 命令中不能有 NUL 字符
@@ -893,24 +893,24 @@ fault-runs-already = 第 { $attempt } 次执行已在运行
 fault-too-many-attempts = 一次运行最多 { $most } 次执行；请重新运行以继续
 fault-no-log = 无法写入 { $path }：{ $error }
 fault-keeper-killed = 其监护进程被终止，步骤随之终止
-fault-told-to-end = 本次运行之外的操作要求它提前结束
+fault-ended-by-request = 本次运行之外的操作要求它提前结束
 fault-job-not-written = 其作业所需的内容无法写入：{ $error }
 fault-not-written-down = 没有它的记录
 fault-driver-silent = NVIDIA 驱动在 { $seconds } 秒内没有响应，flow 将不使用 GPU；可能有显卡故障，请查看 `nvidia-smi` 是否响应
-fault-not-asked = 无法启动用于查询 NVIDIA 库的线程：{ $error }
+fault-no-query-thread = 无法启动用于查询 NVIDIA 库的线程：{ $error }
 fault-no-card = 有 NVIDIA 驱动，但本进程看不到任何显卡
-fault-cards-not-counted = NVIDIA 驱动未给出显卡数量：{ $said }
-fault-cards-hidden = { $variable } 为 { $value }，隐藏了本机的所有 GPU
+fault-gpus-not-counted = NVIDIA 驱动未给出显卡数量：{ $message }
+fault-gpus-hidden = { $variable } 为 { $value }，隐藏了本机的所有 GPU
 fault-divided = GPU { $gpu }（{ $model }）已用 MIG 切分，而 flow 只分配整块显卡；可用 `nvidia-smi -mig 0` 恢复
 fault-card-lost = GPU { $gpu } 已掉卡；flow 将不使用它
 fault-card-off-the-bus = GPU { $gpu } 已从总线脱落；重启机器之前 flow 不使用它
 fault-card-forbidden = 当前用户无权使用 GPU { $gpu }；请查看 /dev/nvidia* 的权限
-fault-card-unknown = 无法查询 GPU { $gpu } 的信息（{ $said }）；flow 将不使用它
-fault-library-not-loaded = { $variable } 所指的 { $path } 无法加载：{ $said }
+fault-gpu-unknown = 无法查询 GPU { $gpu } 的信息（{ $message }）；flow 将不使用它
+fault-library-not-loaded = { $variable } 所指的 { $path } 无法加载：{ $message }
 fault-driver-not-loaded = 有 NVIDIA 的库，但驱动未加载；主机上 `nvidia-smi` 会给出原因，容器需要 `--gpus all`
 fault-driver-of-other-version = NVIDIA 的库与已加载的驱动版本不同（常见于更新之后）；请重启机器或重新加载驱动
 fault-driver-forbidden = 当前用户无权访问 NVIDIA 驱动；请查看 /dev/nvidia* 的权限
-fault-library-not-started = NVIDIA 的库无法启动：{ $said }
+fault-library-not-started = NVIDIA 的库无法启动：{ $message }
 fault-parameter-unknown = { $uses } 没有参数 { $name }
 fault-parameter-missing = { $uses } 缺少参数 { $name }
 fault-parameter-wrong = { $uses } 的参数 { $name } 不能是{ $value }
@@ -918,7 +918,7 @@ fault-parameter-refused = { $uses } 的参数 { $name } 不符合要求
 fault-parameter-too-large = { $uses } 的参数 { $name } 为 { $value }，大于 { $of } 的 { $metric }（{ $most }）：请改小
 fault-parameter-too-large-for-part = { $uses } 的参数 { $name } 为 { $value }，大于 { $of } 的 { $metric }（{ $most }），而 { $part } 取 { $share } 后约剩 { $rest }：请改为不超过该数
 fault-variable-wrong = 应为文本或数值，而不是{ $value }
-fault-variable-refused = 变量无效：“{ $said }”
+fault-variable-refused = 变量无效：“{ $message }”
 fault-null = 空值 null
 fault-truth = 真值 { $text }
 fault-number = 数值 { $text }
@@ -927,20 +927,20 @@ fault-list = 列表 { $text }
 fault-mapping = 映射 { $text }
 fault-other = 类型 { $type_name } 的值
 fault-no-such-builtin = 没有步骤 { $name }；现有 { $known }
-fault-parameters-unread = `with` 无法读取：{ $said }
-fault-not-written = 结果无法写出：{ $said }
+fault-parameters-unread = `with` 无法读取：{ $message }
+fault-not-written = 结果无法写出：{ $message }
 fault-input-unread = { $path } 无法读取：{ $error }
 fault-input-too-large = { $path } 大于 { $most } MiB
 fault-output-not-written = { $path } 无法写入：{ $error }
-fault-series-unread = { $label } 的逐轮数据无法读取：{ $said }
+fault-series-unread = { $label } 的逐轮数据无法读取：{ $message }
 fault-trace-unread = 作业 trace { $path } 无法读取：{ $error }
 fault-no-such-step = 没有步骤 { $step }
 fault-no-source = `from` 所指的步骤 { $step } 不存在
 fault-not-a-table = `table` 所指的步骤 { $step } 不是 flow/table
 fault-no-table = 步骤 { $step } 没有表格
-fault-table-unread = { $step } 的表格无法读取（{ $said }）；请重新运行该步骤
-fault-analysis-unread = { $step } 的分析无法读取（{ $said }）；请重新运行该步骤
-fault-schedule-unread = { $label } 的调度记录无法读取（{ $said }）；请重新运行该步骤
+fault-table-unread = { $step } 的表格无法读取（{ $message }）；请重新运行该步骤
+fault-analysis-unread = { $step } 的分析无法读取（{ $message }）；请重新运行该步骤
+fault-schedule-unread = { $label } 的调度记录无法读取（{ $message }）；请重新运行该步骤
 fault-analysis-of-other = `analyses` 中的 { $step } 针对的是表格 { $table }，而非 { $other }
 fault-link-empty = 链接为空
 fault-link-with-blanks = 链接 { $link } 中有空白或控制字符；空格应写作 `%20`
@@ -948,7 +948,7 @@ fault-link-of-other-scheme = 链接不能以 { $scheme } 开头
 fault-link-nowhere = { $link } 既不是网址也不是路径
 fault-bad-link = `see` 有误：{ $error }
 fault-bad-date = `date` 为 { $date }：日期应写作 `2026-02-08`
-fault-template-fails = 报告模板出错：{ $said }
+fault-template-fails = 报告模板出错：{ $message }
 fault-picture-of-none = `pictures`：步骤 { $step } 没有取这些轴值的实例
 fault-picture-of-several = `pictures`：步骤 { $step } 有多个实例，请用 `where: {"{"}AXIS: VALUE{"}"}` 指明
 fault-several-pictures = `pictures`：步骤 { $step } 有多张图片 { $outputs }，请用 `output: NAME` 指明
@@ -1003,7 +1003,7 @@ fault-slurm-not-a-number = { $part } 不是 NAME=NUMBER 的形式
 fault-slurm-no-number = { $part } 中的 { $value } 不是数值
 fault-slurm-unknown = 此处的 Slurm 没有 { $name }；现有 { $known }
 fault-slurm-zero = Slurm 的 { $name } 为 0，应不小于 1
-fault-slurm-outside = Slurm 的 { $name } 为 { $value }，应在 { $least } 至 10000000 之间
+fault-slurm-outside = Slurm 的 { $name } 为 { $value }，应在 { $min } 至 10000000 之间
 fault-kind-outside = 作业类型 { $kind_name } 的 { $name } 为 { $value }，应为{ $expected }
 fault-no-such-policy = 没有策略 { $policy }；{ $hint }
 fault-v-negative = `v` 为 { $value }，应不小于 0
@@ -1018,7 +1018,7 @@ fault-trace-with-mix = `trace` 已说明作业何时到达：请去掉 `mix` 和
 fault-trace-shares = `trace` 未说明作业的占用情况，因此不能使用 `share` 共享 GPU
 fault-bad-trace = 作业 trace 第 { $line } 行：{ $mistake }
 fault-trace-without-mistake = 作业 trace 无法读取
-fault-simulation-fails = 模拟失败：“{ $said }”
+fault-simulation-fails = 模拟失败：“{ $message }”
 fault-did-you-mean = 是否指 { $near }？
 fault-it-has = 现有 { $names }
 fault-there-are = 现有 { $names }
@@ -1026,7 +1026,7 @@ fault-there-is = 现有 { $names }
 fault-no-matrix = 它没有矩阵
 fault-its-axes = 它的轴有 { $axes }
 fault-zero-or-more = 不小于 0 的数
-fault-between = { $least } 与 { $most } 之间的数
+fault-between = { $min } 与 { $max } 之间的数
 fault-count-of = 以{ $unit }计的数
 fault-seconds = 秒
 fault-cores = 核
@@ -1045,7 +1045,7 @@ fault-trace-no-priority = `priority` 为 { $text }，不是整数
 fault-trace-too-wide = 作业 { $job } 需要 { $gpus } 块 GPU，而现有 { $has } 块
 fault-trace-one-gpu-only = 作业 { $job } 需要 { $gpus } 块 GPU，而策略 { $policy } 给每个作业一块 GPU
 fault-trace-line = 有 { $cells } 个单元格，而第一行有 { $columns } 个列名
-fault-trace-broken = 无法读取：{ $said }
+fault-trace-broken = 无法读取：{ $message }
 
 ## 调度
 gantt-time = 时间（{ $unit ->
@@ -1086,9 +1086,9 @@ column-cpu_use = CPU 利用率
 side = { $name }（{ $value }）
 rival = { $name }（{ $by }，{ $range }）
 rival-alike = { $name }（按所示精度无差异）
-rivals = 按差值及其 95% 联合置信区间，与 { $name } 无法区分的有：{ $rivals }。
+peers = 按差值及其 95% 联合置信区间，与 { $name } 无法区分的有：{ $peers }。
 finding-best = { $axis }为 { $at } 时，{ $column }最低的是 { $best }；最高的是 { $worst }。
-finding-none-told = { $axis }为 { $at } 时，{ $column }无法区分各{ $split }：{ $best }至{ $worst }，相差 { $by }（95% 区间为 { $range }）。
+finding-none-distinguished = { $axis }为 { $at } 时，{ $column }无法区分各{ $split }：{ $best }至{ $worst }，相差 { $by }（95% 区间为 { $range }）。
 finding-order = { $column }由低到高依次为：{ $order }。
 order-place = { $axis }为 { $value }
 order-pair = { $first } 低于 { $second }
@@ -1158,7 +1158,7 @@ fit-relative = { $all ->
 }按与实测值之比计：这样比等幅误差更能描述各点，或用更简单的曲线即可同样好地描述。R² 仍按绝对误差计算，因此参数更多的曲线 R² 可能更低。
 fit-constant = { $column }在全部 { $points } 个点上都相同。
 fit-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }变化的曲线类型。
-fit-none = { $goes ->
+fit-none = { $course ->
     [up] { $column }随{ $axis }逐点上升，但所比较的曲线都不合其形状：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点。
     [down] { $column }随{ $axis }逐点下降，但所比较的曲线都不合其形状：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点。
    *[both] { $column }不能仅由{ $axis }说明：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点，可见还有噪声或其他因素在起作用。
@@ -1171,7 +1171,7 @@ fit-affine = { $axis }每增加一个单位，{ $column }{ $rises ->
    *[no] 减少
 } { $slope }；截距为 { $intercept }。
 fit-no-slope = 就这些点而言，{ $column }没有随{ $axis }升降的趋势：{ $axis }每增加一个单位，变化 { $slope }。
-fit-inverse = { $column } = { $fixed } { $sign } { $shared } / { $axis }：{ $stays ->
+fit-inverse = { $column } = { $fixed } { $sign } { $shared } / { $axis }：{ $constant ->
     [yes] 一部分固定，另一部分与{ $axis }成反比
    *[no] 与{ $axis }成反比，固定部分与 0 无显著差异
 }。
@@ -1225,6 +1225,7 @@ jumps-expected = { $column }随{ $axis }的跳变：位于倍数处的个数与�
 jumps-what = 对象
 jumps-what-falls = 下降
 jumps-what-rises = 上升
+jumps-multiple = 倍数
 jumps-there = 位于倍数处
 jumps-of = 总数
 jumps-by-chance = 随机期望
@@ -1235,8 +1236,8 @@ jumps-difference = { $column }在 { $a } 与 { $b } 之间的差值随{ $axis }{
     [0] 没有跳变：{ $b } 未带来额外跳变。
    *[other] 有 { $jumps } 处跳变。
 }
-jumps-fluctuate = { $column }的相对波动存在显著差异（Brown–Forsythe 检验，p { $p }）：从 { $low }（{ $least }）到 { $high }（{ $most }）。
-jumps-fluctuate-alike = { $column }的相对波动没有显著差异（Brown–Forsythe 检验，p { $p }）：{ $low }（{ $least }）至 { $high }（{ $most }）。
+jumps-fluctuate = { $column }的相对波动存在显著差异（Brown–Forsythe 检验，p { $p }）：从 { $low }（{ $min }）到 { $high }（{ $most }）。
+jumps-fluctuate-alike = { $column }的相对波动没有显著差异（Brown–Forsythe 检验，p { $p }）：{ $low }（{ $min }）至 { $high }（{ $most }）。
 jumps-alike = { $column }的相对波动是否有差异
 jumps-lowest = 最小
 jumps-highest = 最大
@@ -1246,10 +1247,10 @@ best-title = 最优的{ $column }
 best-place = 取值
 best-difference = 差值
 best-p = p
-best-told = 更差？
-best-told-yes = 是
-best-told-no = 无法判断
-best-told-unknown = 未知
+best-distinguished = 更差？
+best-distinguished-yes = 是
+best-distinguished-no = 无法判断
+best-distinguished-unknown = 未知
 best-nothing = 没有任何点有{ $column }。
 best-point = { $column }{ $center ->
     [mean] （均值）
@@ -1374,10 +1375,10 @@ front-cost = { $results ->
 front-cost-gpu = { $results ->
    *[other] { $results } 个结果
 }，GPU 时间 { $time }
-finding-goes-up = { $column }随{ $axis }上升：{ $from } 时为 { $first }，{ $to } 时为 { $last }。
-finding-goes-down = { $column }随{ $axis }下降：{ $from } 时为 { $first }，{ $to } 时为 { $last }。
+finding-trend-up = { $column }随{ $axis }上升：{ $from } 时为 { $first }，{ $to } 时为 { $last }。
+finding-trend-down = { $column }随{ $axis }下降：{ $from } 时为 { $first }，{ $to } 时为 { $last }。
 finding-varies = { $column }随{ $axis }变化：{ $from } 时最低（{ $first }），{ $to } 时最高（{ $last }）。
-finding-stays = { $column }几乎不随{ $axis }变化：{ $first } 至 { $last }。
+finding-constant = { $column }几乎不随{ $axis }变化：{ $first } 至 { $last }。
 finding-winner = { $column }{ $center ->
     [mean] （均值）
     [median] （中位数）
@@ -1428,7 +1429,7 @@ brief-flattens = { $at }
 brief-falls = 到 { $at } 仍未停止
 brief-flat = 持平，{ $range }
 brief-flat-to = 到 { $at } 持平，{ $range }
-brief-least = { $at } 时最短
+brief-min = { $at } 时最短
 brief-pays = { $at }
 brief-line = 是，R² = { $r2 }
 brief-same = 相同

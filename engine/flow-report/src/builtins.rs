@@ -93,7 +93,7 @@ impl Builtins for Reports {
             "table" => {
                 let table = table::build(&parameters(&input.with)?, input)?;
                 let json = serde_json::to_string_pretty(&table)
-                    .map_err(|e| BuiltinFault::NotWritten { said: e.to_string() })?;
+                    .map_err(|e| BuiltinFault::NotWritten { message: e.to_string() })?;
                 let mut files = BTreeMap::from([
                     ("table.json".to_owned(), json + "\n"),
                     ("table.csv".to_owned(), table::csv(&table)),
@@ -154,7 +154,7 @@ fn schema<T: schemars::JsonSchema>() -> Value {
 
 fn parameters<T: DeserializeOwned>(with: &Map<String, Value>) -> Result<T, BuiltinFault> {
     let read = serde_json::from_value(Value::Object(with.clone()));
-    read.map_err(|e| BuiltinFault::ParametersUnread { said: e.to_string() })
+    read.map_err(|e| BuiltinFault::ParametersUnread { message: e.to_string() })
 }
 
 fn count(n: usize) -> Metric {

@@ -18,13 +18,13 @@ pub(crate) struct Caveats {
     pub(crate) unwatched: bool,
     /// Foreign processes that used its GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) strangers: Vec<String>,
+    pub(crate) foreign_processes: Vec<String>,
     /// The share of its GPUs' time that others used in separate time slices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) gpu_shared: Option<f64>,
     /// Whether these others were steps of flow.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) beside_own: bool,
+    pub(crate) own_corunners: bool,
 }
 
 impl Caveats {
@@ -33,9 +33,11 @@ impl Caveats {
         Caveats {
             foreign_cpu: seen.foreign_cpu.filter(|used| *used > FOREIGN_CPU),
             unwatched: seen.unwatched,
-            strangers: seen.strangers.iter().map(|stranger| stranger.name.clone()).collect(),
+            foreign_processes: seen.foreign_processes.iter().map(|stranger| stranger.name.clone()).collect(),
             gpu_shared: gpu_shared(result),
-            beside_own: gpu_shared(result).is_some() && !seen.corunners.is_empty() && seen.strangers.is_empty(),
+            own_corunners: gpu_shared(result).is_some()
+                && !seen.corunners.is_empty()
+                && seen.foreign_processes.is_empty(),
         }
     }
 

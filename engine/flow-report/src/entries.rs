@@ -97,8 +97,8 @@ pub(crate) struct Place {
     pub(crate) end: usize,
     pub(crate) name: String,
     pub(crate) date: String,
-    /// `None` if an older version of flow wrote it.
-    pub(crate) profile: Option<String>,
+    /// Empty if it has none.
+    pub(crate) profile: String,
 }
 
 impl Place {
@@ -118,8 +118,12 @@ impl Place {
             text.push_str(&line.text[up..]);
             text.push('\n');
         }
-        let profile = self.profile.clone().unwrap_or_default();
-        Entry { name: self.name.clone(), date: self.date.clone(), profile, text: text.trim().to_owned() }
+        Entry {
+            name: self.name.clone(),
+            date: self.date.clone(),
+            profile: self.profile.clone(),
+            text: text.trim().to_owned(),
+        }
     }
 }
 
@@ -223,12 +227,10 @@ fn places(lines: &[SourceLine<'_>]) -> Vec<Place> {
             && let Some(date) = head.strip_prefix(identity).and_then(|rest| rest.strip_prefix(", "))
         {
             let end = line.start + line.text.len();
-            let (date, profile) = match (date.split_once(ENTRY_PROFILE), date.strip_suffix(ENTRY_WITHOUT)) {
-                (Some((date, profile)), _) => (date, Some(profile.to_owned())),
-                (None, Some(date)) => (date, Some(String::new())),
-                (None, None) => (date, None),
-            };
-            places.push(Place { start, end, name: identity.to_owned(), date: date.to_owned(), profile });
+            let date = date.strip_suffix(ENTRY_WITHOUT).unwrap_or(date);
+            let (date, profile) = date.split_once(ENTRY_PROFILE).unwrap_or((date, ""));
+            let (name, date, profile) = (identity.to_owned(), date.to_owned(), profile.to_owned());
+            places.push(Place { start, end, name, date, profile });
         }
     }
     places

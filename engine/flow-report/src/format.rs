@@ -26,7 +26,7 @@ pub struct Format {
     pub signed: bool,
     /// Values below this are shown only as less than it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub least: Option<f64>,
+    pub min: Option<f64>,
     /// Whether a relative change is shown as a ratio: 1.5 is 2.50 times.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ratio: bool,
@@ -97,7 +97,7 @@ impl Format {
     /// The format for a p-value: two significant digits, and a lower bound for tiny values.
     pub(crate) fn p_value(p: f64) -> Self {
         let decimals = if p > 0.0 { (1.0 - p.log10().floor()).clamp(2.0, 5.0) as u8 } else { 2 };
-        Format { factor: 1.0, decimals, least: Some(MIN_P), ..Format::default() }
+        Format { factor: 1.0, decimals, min: Some(MIN_P), ..Format::default() }
     }
 
     pub fn count() -> Self {
@@ -165,7 +165,7 @@ impl Format {
 
     /// The number alone: `16.2`, `−48`.
     pub fn number(&self, value: f64) -> String {
-        if let Some(least) = self.least.filter(|least| value < *least) {
+        if let Some(least) = self.min.filter(|least| value < *least) {
             return format!("< {least}");
         }
         let shown = match self.own_power(value) {

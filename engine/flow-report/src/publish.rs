@@ -117,7 +117,7 @@ fn whats_new(job: &PublishJob, own: &Identity, catalogue: &Words) -> Result<Publ
         (true, true) => WHATS_NEW[0],
         (true, false) => WHATS_NEW[1],
     };
-    let there = if readme { job.beside.get(path) } else { job.existing.as_ref() };
+    let there = if readme { job.whats_new.get(path) } else { job.existing.as_ref() };
     let there = there.map(String::as_str).filter(|there| !readme || !there.trim().is_empty());
     let existing = there.unwrap_or(match (readme, short) {
         (false, _) => "",
@@ -136,7 +136,7 @@ fn whats_new(job: &PublishJob, own: &Identity, catalogue: &Words) -> Result<Publ
     let front_edits = in_front.as_ref().map_or(Edits::None, |entry| self::edits(front, entry));
     let newest = all.iter().filter(|place| place.name == entry.name).max_by_key(|place| place.date.as_str());
     let withheld = withheld(&job.replace, published, || {
-        different(&own.setup, newest?.profile.as_deref(), None).or(in_the_way(edits)).or(in_the_way(front_edits))
+        different(&own.setup, Some(&newest?.profile), None).or(in_the_way(edits)).or(in_the_way(front_edits))
     });
     if withheld.is_some() {
         let bytes = entries::with_entry("", &entry).into_bytes();
@@ -213,7 +213,7 @@ fn other_languages(job: &PublishJob) -> impl Iterator<Item = &str> {
 /// The reason why a published text stays, if one is `there`; `different` returns how it differs.
 fn withheld(replace: &Replace, there: bool, different: impl Fn() -> Option<WithheldReason>) -> Option<WithheldReason> {
     match replace {
-        Replace::Nothing(WithheldReason::Asked) => Some(WithheldReason::Asked),
+        Replace::Nothing(WithheldReason::Requested) => Some(WithheldReason::Requested),
         Replace::Nothing(why) if there => Some(why.clone()),
         Replace::Alike if there => different(),
         _ => None,

@@ -20,7 +20,7 @@ fn job(name: &str, hardware: &str, date: &str, body: &str, existing: Option<&str
         what: PublishWhat::WhatsNew,
         target: "NEWS.md".into(),
         existing: existing.map(str::to_owned),
-        beside: BTreeMap::new(),
+        whats_new: BTreeMap::new(),
         report: Some("reports/feb08.md".into()),
         replace: Replace::Alike,
     }
@@ -155,7 +155,7 @@ fn a_report_stands_beside_its_charts() {
 fn of(profile: Option<&str>, gpus: &[&str], existing: Option<&str>, what: PublishWhat) -> PublishJob {
     let mut job = job("a", "b", "2026-01-01", "x", existing);
     let gpus: Vec<_> = gpus.iter().map(|model| serde_json::json!([model, 2, 0])).collect();
-    let setup = serde_json::json!({"gpus": gpus, "profile": profile.map(|name| (name, "asked"))});
+    let setup = serde_json::json!({"gpus": gpus, "profile": profile.map(|name| (name, "requested"))});
     let json = serde_json::json!({"workflow": "a", "hardware": "b", "date": "2026-01-01", "setup": setup});
     job.files.insert("report.json".to_owned(), json.to_string().into_bytes());
     PublishJob { what, target: "a.md".into(), ..job }
@@ -183,7 +183,7 @@ fn another_profile_and_other_gpus_replace_nothing() {
         let job = PublishJob { replace: Replace::Always, ..job };
         assert_eq!(publish(&job).expect("published").withheld, None);
     }
-    // Reports that an older flow published have no marks to compare.
+    // A report whose marks were removed cannot be compared.
     let old = "# A\n\n<!-- flow report: a -->\n";
     assert_eq!(publish(&whole((Some("p"), &["H200"]), Some(old))).expect("published").withheld, None);
     // An entry names its hardware: only another profile on the same replaces it.
@@ -219,7 +219,7 @@ fn of_report(workflow: &str, gpus: bool, date: &str, title: &str) -> PublishJob 
     let setup = serde_json::json!({"gpus": if gpus { vec![("NVIDIA H200", 4, 0)] } else { vec![] }, "cpus": [("EPYC", 2)],
         "parameters": [], "versions": [], "profile": null, "more": []});
     let json = serde_json::json!({"format": report::REPORT_FORMAT, "workflow": workflow, "languages": ["en", "zh"],
-        "title": {"en": title, "zh": format!("{title}（中文）")}, "date": date, "setup": setup, "sections": [], "left_out": [], "runs": [], "accepted": {}, "spoiled": {}, "foreign_cpu": {}, "strangers": {}, "gpu_shared": {}, "doubts": {"short": {}, "few": {}, "chance": {}}, "fake_gpus": false,
+        "title": {"en": title, "zh": format!("{title}（中文）")}, "date": date, "setup": setup, "sections": [], "left_out": [], "runs": [], "accepted": {}, "disturbed": {}, "foreign_cpu": {}, "foreign_processes": {}, "gpu_shared": {}, "doubts": {"short": {}, "few": {}, "chance": {}}, "fake_gpus": false,
         "hardware": if gpus { "4 × NVIDIA H200" } else { "2 CPUs EPYC" }});
     let mut job = job(workflow, "", date, title, Some("# Lab\n\nText.\n"));
     job.files.insert("report.json".to_owned(), json.to_string().into_bytes());
@@ -231,7 +231,7 @@ fn after(jobs: &[PublishJob]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::from([("README.md".to_owned(), "# Lab\n\nText.\n".to_owned())]);
     for job in jobs {
         let existing = files.get(&job.target).cloned();
-        let job = PublishJob { existing, beside: files.clone(), ..job.clone() };
+        let job = PublishJob { existing, whats_new: files.clone(), ..job.clone() };
         let done = publish(&job).expect("published");
         assert_eq!(done.withheld, None);
         let written = done.files.into_iter().map(|file| (file.path, String::from_utf8(file.bytes).expect("UTF-8")));
@@ -334,7 +334,8 @@ fn long_entries_that_leave_a_readme_are_kept() {
     assert_eq!(all.matches("<!-- flow entry").count(), 4, "{all}");
     // An entry that was edited in a README stays there.
     let edited = readme.replacen("A table.", "A table of mine.", 1);
-    let job = PublishJob { existing: Some(edited), beside: BTreeMap::from([("WHATSNEW.md".to_owned(), all)]), ..job };
+    let job =
+        PublishJob { existing: Some(edited), whats_new: BTreeMap::from([("WHATSNEW.md".to_owned(), all)]), ..job };
     let later = |day: &str| of_report("feb07", true, day, "Newer");
     let newer = PublishJob { files: later("2026-02-09").files, ..job };
     let files = publish(&newer).expect("published").files;

@@ -48,7 +48,7 @@ impl Reasons<'_> {
             Cause::Decided { verdict: Some(call), .. } => self.phrase(&key, args.with("verdict", self.call(*call))),
             Cause::NotStarted { error: Some(_) } => self.phrase("cause-not-started-because", args),
             Cause::NotFilled { what } => self.filling(what),
-            Cause::Said { text } | Cause::OutOfMemory { said: Some(text), .. } => self.prose(text),
+            Cause::Reported { text } | Cause::OutOfMemory { message: Some(text), .. } => self.prose(text),
             Cause::Exited { end, last_line } => {
                 let said = match last_line {
                     None => self.phrase(&key, args),
@@ -59,7 +59,7 @@ impl Reasons<'_> {
                     Some(hint) => self.joined(vec![said, self.exit_hint(hint)]),
                 }
             }
-            Cause::OutOfMemory { memory, said: None } => {
+            Cause::OutOfMemory { memory, message: None } => {
                 self.phrase(&key, args.with("gpu", yes(*memory == Memory::Gpu)))
             }
             Cause::TimedOut { limit } => self.phrase(&key, args.with("limit", limit.as_secs_f64().to_string())),
@@ -72,7 +72,6 @@ impl Reasons<'_> {
             Cause::NoMetrics { problem } => self.no_metrics(problem),
             Cause::NoOutput { new, more, work, .. } => {
                 let said = self.phrase(&key, args);
-                let Some(work) = work else { return said };
                 let files: Vec<String> = new.iter().map(|file| self.code(file)).collect();
                 let files = files.join(&self.words.word(self.lang, "list-comma"));
                 let args = Args::new().with("work", self.code(work)).with("more", more.to_string());
@@ -108,28 +107,27 @@ impl Reasons<'_> {
     }
 
     /// The reason why a measurement was disturbed.
-    pub fn spoiled(&self, spoiled: &Disturbance) -> String {
-        match spoiled {
+    pub fn disturbed(&self, disturbed: &Disturbance) -> String {
+        match disturbed {
             Disturbance::InputWritten { path, itself: true, .. } => {
-                self.phrase("spoiled-input-written-itself", Args::new().with("path", self.code(path)))
+                self.phrase("disturbed-input-written-itself", Args::new().with("path", self.code(path)))
             }
             Disturbance::InputChanged { path, differences } => {
-                self.phrase("spoiled-input-changed", Args::new().with("path", self.changed(path, differences)))
+                self.phrase("disturbed-input-changed", Args::new().with("path", self.changed(path, differences)))
             }
             Disturbance::InputRewritten { path, seconds } => {
                 let args = Args::new().with("path", self.code(path)).with("seconds", seconds.to_string());
-                self.phrase("spoiled-input-rewritten", args)
+                self.phrase("disturbed-input-rewritten", args)
             }
             // Another step wrote into it, and its check removed it.
             Disturbance::ArtifactChanged { path, damage: Damage::Missing } => {
-                self.phrase("spoiled-artifact-gone", Args::new().with("path", self.code(path)))
+                self.phrase("disturbed-artifact-gone", Args::new().with("path", self.code(path)))
             }
             Disturbance::ArtifactChanged { path, damage } => {
                 let args = Args::new().with("path", self.code(path)).with("damage", self.damage(damage));
-                self.phrase("spoiled-artifact-changed", args)
+                self.phrase("disturbed-artifact-changed", args)
             }
-            Disturbance::Said { text } => self.prose(text),
-            _ => self.message("spoiled", spoiled, &["path"]),
+            _ => self.message("disturbed", disturbed, &["path"]),
         }
     }
 
@@ -171,8 +169,8 @@ impl Reasons<'_> {
     }
 
     /// All reasons why a measurement was disturbed.
-    pub(crate) fn all_spoiled(&self, all: &[Disturbance]) -> String {
-        self.joined(all.iter().map(|why| self.spoiled(why)).collect())
+    pub(crate) fn all_disturbed(&self, all: &[Disturbance]) -> String {
+        self.joined(all.iter().map(|why| self.disturbed(why)).collect())
     }
 
     /// The reason why a profile is active.
@@ -253,17 +251,17 @@ impl Reasons<'_> {
                     self.phrase("batch-time-limit-why", Args::new().with("end", said).with("why", why))
                 })
             }
-            BatchEnd::Failed { code, begun, said } => {
+            BatchEnd::Failed { code, begun, last_line } => {
                 let end = match code {
                     _ if *begun => self.phrase("batch-begun", args),
                     Some(_) => self.phrase("batch-failed-code", args),
                     None => self.phrase("batch-failed", args),
                 };
                 let args = Args::new().with("end", end);
-                match said.as_deref() {
+                match last_line.as_deref() {
                     None => self.phrase("batch-unread", args),
                     Some("") => self.phrase("batch-silent", args),
-                    Some(said) => self.phrase("batch-said", args.with("said", self.prose(said))),
+                    Some(said) => self.phrase("batch-last-line", args.with("line", self.prose(said))),
                 }
             }
             _ => self.phrase(&key, args),
@@ -306,7 +304,7 @@ impl Reasons<'_> {
                     ("kind", _) => args,
                     // Words by which a message selects its variant.
                     ("which", Value::String(which)) => args.with(name.clone(), which.replace(' ', "-")),
-                    ("said", Value::String(said)) => args.with(name.clone(), self.prose(said)),
+                    ("message", Value::String(message)) => args.with(name.clone(), self.prose(message)),
                     ("outcome", Value::String(outcome)) => args.with(name.clone(), self.named_outcome(outcome)),
                     (_, Value::String(text)) => args.with(name.clone(), self.code(text)),
                     (_, Value::Number(number)) => args.with_number(name.clone(), number.as_f64().unwrap_or_default()),

@@ -205,7 +205,7 @@ pub(crate) struct Ruling {
     pub(crate) resource: Resource,
     pub(crate) ruled: ResourceVerdict,
     /// The demand of all members, as a share of the capacity. For data, the largest share of an epoch spent waiting.
-    pub(crate) asked: Option<f64>,
+    pub(crate) demand: Option<f64>,
     /// The use while all ran, as a share of the capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) used: Option<f64>,
@@ -449,10 +449,10 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
     let used = |name: &str| pairs.iter().map(|(member, _)| number(member, name)).collect::<Option<Vec<f64>>>();
     // Each member reports the load of the whole GPU. Drivers that do not report it return zero.
     let fullest = |name: &str| used(name)?.into_iter().reduce(f64::max).filter(|load| *load > 0.0);
-    let ruling = |resource, asked, used, saturated| Ruling {
+    let ruling = |resource, demand, used, saturated| Ruling {
         resource,
-        ruled: ruled(asked, used, saturated),
-        asked,
+        ruled: ruled(demand, used, saturated),
+        demand,
         used,
         alone: None,
     };
@@ -471,8 +471,8 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
     if let Some(share) = bytes {
         // All members ran, so memory sufficed. The cost of nearly full memory is not known.
         let ruled = if share < HEADROOM { ResourceVerdict::Out } else { ResourceVerdict::Unclear };
-        let asked = of_host(asked("memory"));
-        rulings.push(Ruling { resource: Resource::Memory, ruled, asked, used: bytes, alone: None });
+        let demand = of_host(asked("memory"));
+        rulings.push(Ruling { resource: Resource::Memory, ruled, demand, used: bytes, alone: None });
     }
     if pairs.iter().any(|(member, _)| columns::gpus(member).is_some_and(|n| n > 0)) {
         let total = pairs.iter().filter_map(|(m, _)| m.circumstances.gpu_memory_total.iter().min()).min();
@@ -483,17 +483,17 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
             (Resource::GpuMemoryTraffic, asked("gpu_memory_load"), fullest("gpu_memory_load")),
         ];
         for (resource, asked, used) in on_card {
-            let asked = asked.filter(|sum| *sum > 0.0);
+            let demand = asked.filter(|sum| *sum > 0.0);
             rulings.push(match (placement, resource) {
                 (CorunGpus::Own, _) => {
-                    Ruling { resource, ruled: ResourceVerdict::OutOwn, asked: None, used: None, alone: None }
+                    Ruling { resource, ruled: ResourceVerdict::OutOwn, demand: None, used: None, alone: None }
                 }
                 // All members ran, so GPU memory sufficed. The figure shows how much was left.
                 (CorunGpus::Shared, Resource::GpuMemory) => {
-                    let ruled = if asked.is_some() { ResourceVerdict::Out } else { ResourceVerdict::NotMeasured };
-                    Ruling { resource, ruled, asked, used, alone: None }
+                    let ruled = if demand.is_some() { ResourceVerdict::Out } else { ResourceVerdict::NotMeasured };
+                    Ruling { resource, ruled, demand, used, alone: None }
                 }
-                (CorunGpus::Shared, _) => ruling(resource, asked, used, false),
+                (CorunGpus::Shared, _) => ruling(resource, demand, used, false),
             });
         }
     }
@@ -509,6 +509,6 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
         Some((together, _)) if together < 0.10 => ResourceVerdict::Out,
         Some(_) => ResourceVerdict::Unclear,
     };
-    rulings.push(Ruling { resource: Resource::Data, ruled, asked: together, used: None, alone });
+    rulings.push(Ruling { resource: Resource::Data, ruled, demand: together, used: None, alone });
     rulings
 }

@@ -60,7 +60,6 @@ impl Claims {
     /// The store cannot be written.
     pub fn open(dir: &StoreDir, run: Option<&RunId>) -> Result<Claims> {
         let folder = dir.claims();
-        // A store made by an older flow has no such folder.
         fs::create_dir_all(&folder).map_err(StoreError::io(StoreAction::Create, &folder))?;
         Ok(Claims { folder, life: run.map(life), files: Mutex::default() })
     }

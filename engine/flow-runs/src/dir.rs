@@ -23,7 +23,7 @@ use nix::sys::statfs::{FsType, statfs};
 use crate::{Result, StoreError, file, mounts};
 
 /// The version of the store's format. All others are refused.
-pub const STORE_FORMAT: u32 = 3;
+pub const STORE_FORMAT: u32 = 4;
 /// A link in a store to a folder of this machine for its database.
 const LOCAL: &str = "local";
 /// Magic numbers of network file systems, as documented by the kernel.
@@ -80,7 +80,7 @@ impl StoreDir {
             Ok(STORE_FORMAT) => Ok(Some(dir)),
             _ => Err(StoreError::Malformed {
                 path: format,
-                detail: Box::new(Fault::Said(format!(
+                detail: Box::new(Fault::Text(format!(
                     "the number of the store's format was expected; write {STORE_FORMAT} into it if this flow made the store"
                 ))),
             }),

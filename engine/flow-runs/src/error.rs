@@ -95,7 +95,7 @@ impl From<&StoreError> for Fault {
                 StoreFault::Malformed { path: path.display().to_string(), error: detail.clone() }.into()
             }
             StoreError::NotAnArtifact(fault) | StoreError::Missing(fault) => fault.clone().into(),
-            other => Fault::Said(other.to_string()),
+            other => Fault::Text(other.to_string()),
         }
     }
 }

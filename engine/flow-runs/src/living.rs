@@ -275,7 +275,7 @@ pub struct LivingRuns {
 
 impl LivingRuns {
     /// With an empty list.
-    pub fn beside(dir: &StoreDir, own: &RunId) -> LivingRuns {
+    pub fn other_than(dir: &StoreDir, own: &RunId) -> LivingRuns {
         LivingRuns { dir: dir.clone(), own: own.clone(), living: BTreeMap::new(), as_of: None }
     }
 
@@ -368,7 +368,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let dir = StoreDir::create(scratch.path()).unwrap();
         let [own, first, second] = ["1", "2", "3"].map(|name| RunId(name.into()));
-        let mut living = LivingRuns::beside(&dir, &own);
+        let mut living = LivingRuns::other_than(&dir, &own);
         let mut now = SystemTime::now() + COMING;
         let mut look = |living: &mut LivingRuns| {
             now += COMING;

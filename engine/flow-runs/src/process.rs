@@ -108,7 +108,7 @@ impl ProcessIdentity {
 
     /// `process 12`, with a note if it is in another container.
     pub fn words(&self) -> String {
-        // A record of an older flow has no boot and is trusted.
+        // A record without a boot cannot be compared.
         let elsewhere = if self.boot.is_empty() || self.is_near() { "" } else { " of another container" };
         format!("process {}{elsewhere}", self.pid)
     }

@@ -62,7 +62,7 @@ pub struct RunningStep {
     pub gpus: Vec<String>,
     /// Number of GPUs that its job requests from Slurm. Which ones is known later.
     #[serde(default)]
-    pub gpus_asked: u32,
+    pub gpus_requested: u32,
     pub cpus: u32,
 }
 

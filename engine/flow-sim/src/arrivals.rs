@@ -54,7 +54,7 @@ impl Kind {
             let (kind_name, name) = (self.name.clone(), name.to_owned());
             Err(BuiltinFault::KindOutside { kind_name, name, value: value.to_string(), expected })
         };
-        let (count_of, between) = (|unit| Expected::CountOf { unit }, |least, most| Expected::Between { least, most });
+        let (count_of, between) = (|unit| Expected::CountOf { unit }, |min, max| Expected::Between { min, max });
         let good = |value: f64, least: f64, most: f64| (least..=most).contains(&value);
         match self {
             k if !good(k.weight, 0.0, 1e9) => wrong("weight", k.weight, Expected::ZeroOrMore),

@@ -33,7 +33,7 @@ impl Cluster {
 
     /// The capacity of the cluster: only GPUs are limited.
     pub fn capacity(self) -> Capacity {
-        let gpu = GpuState { memory: 1 << 40, strangers: 0, alive: true };
+        let gpu = GpuState { memory: 1 << 40, foreign: 0, alive: true };
         Capacity { gpus: vec![gpu; self.total() as usize], cpus: u32::MAX, memory: u64::MAX, jobs: None, batch: 0 }
     }
 }

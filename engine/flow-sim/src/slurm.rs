@@ -117,10 +117,10 @@ impl Slurm {
             ("notice_s", self.notice_s, 0.0),
         ];
         match times.iter().find(|(_, value, least)| !(*least..=1e7).contains(value)) {
-            Some((name, value, least)) => Err(BuiltinFault::SlurmOutside {
+            Some((name, value, min)) => Err(BuiltinFault::SlurmOutside {
                 name: (*name).to_owned(),
                 value: value.to_string(),
-                least: least.to_string(),
+                min: min.to_string(),
             }),
             None => Ok(()),
         }

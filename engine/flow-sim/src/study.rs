@@ -121,7 +121,7 @@ impl Study {
             None => Workload::generated(with, cluster, narrow)?,
         };
         let host = Host { cores: with.cpus.unwrap_or(f64::from(u32::MAX)), devices: Vec::new() };
-        let gpu = GpuState { memory: GPU_MEMORY, strangers: 0, alive: true };
+        let gpu = GpuState { memory: GPU_MEMORY, foreign: 0, alive: true };
         let cpus = with.cpus.map_or(u32::MAX, |cores| cores as u32);
         let capacity =
             Capacity { gpus: vec![gpu; cluster.total() as usize], cpus, memory: u64::MAX, jobs: None, batch: 0 };
@@ -136,7 +136,7 @@ impl Study {
             });
             let schedule = simulation
                 .and_then(|s| s.run(|_, _| {}))
-                .map_err(|e| BuiltinFault::SimulationFails { said: e.to_string() })?;
+                .map_err(|e| BuiltinFault::SimulationFails { message: e.to_string() })?;
             let summary = Summary::of(&with.policy, &tasks, &schedule, cluster.total());
             seeds.push((summary, Use::of(&tasks, &schedule, cluster.total(), with.cpus.unwrap_or(0.0))));
             first.get_or_insert((tasks, schedule));

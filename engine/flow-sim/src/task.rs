@@ -58,7 +58,7 @@ pub struct Attempt {
 
 impl Attempt {
     pub fn new(work: Span) -> Self {
-        let end = End::Exits { outcome: Outcome::Ok, spoiled: false };
+        let end = End::Exits { outcome: Outcome::Ok, disturbed: false };
         Attempt { warm_up: Span(0), work, cores: 0.0, gpu_busy: 0.0, end, obstinate: false }
     }
 }
@@ -70,7 +70,7 @@ pub enum End {
     Exits {
         outcome: Outcome,
         /// The measurement is not to be trusted.
-        spoiled: bool,
+        disturbed: bool,
     },
     /// Before it is ready, as a member of a co-run group.
     BeforeReady(Outcome),

@@ -34,7 +34,7 @@ pub fn read(text: &str, columns: &Columns) -> Result<Trace, Vec<TraceError>> {
         return Err(vec![without_jobs()]);
     }
     if text.trim_start().starts_with(['{', '[']) {
-        let what = TraceFault::TraceBroken { said: "it is JSON".to_owned() };
+        let what = TraceFault::TraceBroken { message: "it is JSON".to_owned() };
         return Err(vec![TraceError::new(1, what, "write a table with column names, then one job per line")]);
     }
     let mut trace = match (swf::is_swf(text), columns.first()) {

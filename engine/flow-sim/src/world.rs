@@ -172,7 +172,7 @@ impl Simulation {
                 let ended: Vec<_> = self.schedule.ran.iter().filter(|ran| ended(ran)).map(|ran| ran.attempt).collect();
                 for attempt in ended {
                     self.apply(Event::Ready { attempt }, watch);
-                    self.apply(Event::Exited { attempt, outcome: Outcome::Ok, spoiled: false }, watch);
+                    self.apply(Event::Exited { attempt, outcome: Outcome::Ok, disturbed: false }, watch);
                     self.apply(Event::SpawnFailed { attempt }, watch);
                 }
             }
@@ -191,26 +191,26 @@ impl Simulation {
                     End::Exits { outcome: Outcome::Ok, .. } if task.continues && task.corun.is_some() => {
                         self.apply(Event::Sufficed { attempt }, watch);
                     }
-                    End::Exits { outcome, spoiled } => {
-                        self.end(attempt, self.now, outcome, spoiled);
+                    End::Exits { outcome, disturbed } => {
+                        self.end(attempt, self.now, outcome, disturbed);
                     }
                     End::BeforeReady(outcome) => self.end(attempt, self.now, outcome, false),
                     End::SpawnFails | End::Hangs => {}
                 }
             }
-            WorldEvent::Gone(attempt, outcome, spoiled) => {
-                let Some(queue) = &mut self.queue else { return self.gone(attempt, outcome, spoiled, watch) };
+            WorldEvent::Gone(attempt, outcome, disturbed) => {
+                let Some(queue) = &mut self.queue else { return self.gone(attempt, outcome, disturbed, watch) };
                 let noticed = queue.end(attempt, self.now);
                 let Some(live) = self.live.get_mut(&attempt).filter(|live| !live.ended) else { return };
-                let Some(noticed) = noticed else { return self.gone(attempt, outcome, spoiled, watch) };
+                let Some(noticed) = noticed else { return self.gone(attempt, outcome, disturbed, watch) };
                 self.schedule.ran[live.ran].end = self.now;
                 live.ended = true;
                 self.agenda.cancel(live.ending.take());
-                self.agenda.plan(noticed, Order::Completion, WorldEvent::Noticed(attempt, outcome, spoiled));
+                self.agenda.plan(noticed, Order::Completion, WorldEvent::Noticed(attempt, outcome, disturbed));
             }
-            WorldEvent::Noticed(attempt, outcome, spoiled) => {
+            WorldEvent::Noticed(attempt, outcome, disturbed) => {
                 self.queue.iter_mut().for_each(|queue| queue.noticed(attempt, self.now));
-                self.gone(attempt, outcome, spoiled, watch);
+                self.gone(attempt, outcome, disturbed, watch);
             }
         }
     }
@@ -220,7 +220,7 @@ impl Simulation {
         &mut self,
         attempt: AttemptId,
         outcome: Outcome,
-        spoiled: bool,
+        disturbed: bool,
         watch: &mut impl FnMut(&Scheduler, &Event),
     ) {
         let Some(live) = self.live.remove(&attempt) else { return };
@@ -232,7 +232,7 @@ impl Simulation {
         self.outcomes.insert(attempt, recorded);
         let event = match live.conduct.end {
             End::SpawnFails => Event::SpawnFailed { attempt },
-            _ => Event::Exited { attempt, outcome, spoiled },
+            _ => Event::Exited { attempt, outcome, disturbed },
         };
         self.apply(event, watch);
     }
@@ -293,8 +293,8 @@ impl Simulation {
             }
             Action::Stop { attempts } => {
                 for attempt in attempts {
-                    if let End::Exits { outcome, spoiled } = self.live[&attempt].conduct.end {
-                        self.end(attempt, self.now, outcome, spoiled);
+                    if let End::Exits { outcome, disturbed } = self.live[&attempt].conduct.end {
+                        self.end(attempt, self.now, outcome, disturbed);
                     }
                 }
             }
@@ -360,7 +360,7 @@ impl Simulation {
     }
 
     /// It will be gone at that time, unless it is gone before.
-    fn end(&mut self, attempt: AttemptId, at: Time, outcome: Outcome, spoiled: bool) {
-        self.agenda.plan(at, Order::Completion, WorldEvent::Gone(attempt, outcome, spoiled));
+    fn end(&mut self, attempt: AttemptId, at: Time, outcome: Outcome, disturbed: bool) {
+        self.agenda.plan(at, Order::Completion, WorldEvent::Gone(attempt, outcome, disturbed));
     }
 }

@@ -25,7 +25,7 @@ fn known(id: u32, seconds: f64, cores: f64, gpu_busy: f64) -> SimTask {
 }
 
 fn run(gpus: usize, cores: u32, tasks: Vec<SimTask>) -> Schedule {
-    let gpu = GpuState { memory: 24 << 30, strangers: 0, alive: true };
+    let gpu = GpuState { memory: 24 << 30, foreign: 0, alive: true };
     let capacity = Capacity { gpus: vec![gpu; gpus], cpus: cores, memory: 1 << 40, jobs: None, batch: 0 };
     let host = Host { cores: f64::from(cores), devices: Vec::new() };
     let policy = policy::named("fit").unwrap();
@@ -72,7 +72,7 @@ fn start_up_is_not_slowed_down_as_epochs_are() {
         task
     });
     let capacity = Capacity {
-        gpus: vec![GpuState { memory: 24 << 30, strangers: 0, alive: true }],
+        gpus: vec![GpuState { memory: 24 << 30, foreign: 0, alive: true }],
         cpus: 16,
         memory: 1 << 40,
         jobs: None,

@@ -79,11 +79,8 @@ pub fn parse_nodes(text: &str) -> Result<Vec<Node>, ParseError> {
 }
 
 fn node(line: &str) -> Option<Node> {
-    let mut fields: Vec<&str> = line.split('|').collect();
-    // What an older flow remembered of a cluster has no default.
-    let default_time = if fields.len() == 11 { fields.pop().map(str::trim) } else { None };
-    let fields: [&str; 10] = fields.try_into().ok()?;
-    let [partition, name, state, cpus, memory, used, gres, gres_used, time, up] = fields.map(str::trim);
+    let fields: [&str; 11] = line.split('|').collect::<Vec<_>>().try_into().ok()?;
+    let [partition, name, state, cpus, memory, used, gres, gres_used, time, up, default_time] = fields.map(str::trim);
     // Allocated, idle, other (of a node that takes no jobs), all.
     let cpus: [u32; 4] = cpus.split('/').map(|n| n.parse().ok()).collect::<Option<Vec<_>>>()?.try_into().ok()?;
     let mebibytes = |text: &str| text.trim_end_matches('+').parse::<u64>().ok()?.checked_mul(1 << 20);
@@ -105,7 +102,7 @@ fn node(line: &str) -> Option<Node> {
         memory_free: memory.saturating_sub(used),
         gpus,
         time_limit: time_limit(time)?,
-        default_time: default_time.and_then(time_limit).flatten(),
+        default_time: time_limit(default_time).flatten(),
     })
 }
 
@@ -170,7 +167,7 @@ mod tests {
     fn the_nodes_of_22_05() {
         // As Slurm 22.05.8 and 24.11.5 printed them, with one GPU in use and a drained node.
         let text = "\
-            main*|node1|mixed|5/3/0/8|4000|500|gpu:fake:2|gpu:fake:1(IDX:0)|infinite|up\n\
+            main*|node1|mixed|5/3/0/8|4000|500|gpu:fake:2|gpu:fake:1(IDX:0)|infinite|up|n/a\n\
             main*|node3|drained|0/0/8/8|4000|0|gpu:fake:2|gpu:fake:0(IDX:N/A)|infinite|up|n/a\n";
         let nodes = parse_nodes(text).unwrap();
         let limited =
@@ -201,9 +198,9 @@ mod tests {
     fn nodes_of_larger_clusters() {
         // Not produced here: forms of sinfo's manual and of clusters' public pages.
         let text = "gpu|n1|idle~|0/64/0/64|512000|0|gpu:a100:4(S:0-1),gpu:h100:2(S:2),shard:16|\
-            gpu:a100:2(IDX:0,2),gpu:h100:0(IDX:N/A),shard:0|1-12:30:00|up\n\
-            cpu|n2|allocated|64/0/0/64|512000|1024|(null)|gpu:0|30:00|up\n\
-            old|n3|down*|0/0/8/8|1000|0|gpu:2|gpu:(null):1(IDX:0)|12:00:00|up\n";
+            gpu:a100:2(IDX:0,2),gpu:h100:0(IDX:N/A),shard:0|1-12:30:00|up|n/a\n\
+            cpu|n2|allocated|64/0/0/64|512000|1024|(null)|gpu:0|30:00|up|n/a\n\
+            old|n3|down*|0/0/8/8|1000|0|gpu:2|gpu:(null):1(IDX:0)|12:00:00|up|n/a\n";
         let nodes = parse_nodes(text).unwrap();
         let shown = |node: &Node| {
             let gpu = |g: &Gpus| format!("{}:{}/{}", g.model.as_deref().unwrap_or("-"), g.used, g.count);
@@ -218,8 +215,8 @@ mod tests {
 
     #[test]
     fn a_partition_that_is_down_takes_no_jobs() {
-        let text = "old|n1|idle|0/8/0/8|4000|0|(null)|gpu:0|infinite|down\n\
-            new|n1|idle|0/8/0/8|4000|0|(null)|gpu:0|infinite|up\n";
+        let text = "old|n1|idle|0/8/0/8|4000|0|(null)|gpu:0|infinite|down|n/a\n\
+            new|n1|idle|0/8/0/8|4000|0|(null)|gpu:0|infinite|up|n/a\n";
         let nodes = parse_nodes(text).unwrap();
         let told = nodes.iter().map(|node| (&*node.partition, node.takes_jobs(), node.is_up()));
         assert_eq!(told.collect::<Vec<_>>(), [("old", false, true), ("new", true, true)]);
@@ -231,10 +228,10 @@ mod tests {
         let form = "PARTITION|NODE|STATE|CPUS|MEMORY|USED|GRES|USED|TIME|UP|DEFAULT";
         assert_eq!(told, format!("sinfo: {form} was expected, not `main|node1`"));
         for odd in [
-            "main|n|idle|0/1/0|1|0||gpu:0|infinite|up",
-            "main|n|idle|0/1/0/1|x|0||gpu:0|infinite|up",
-            "main|n|idle|0/1/0/1|1|0|gpu:a:b:c|gpu:0|infinite|up",
-            "main|n|idle|0/1/0/1|1|0||gpu:0|soon|up",
+            "main|n|idle|0/1/0|1|0||gpu:0|infinite|up|n/a",
+            "main|n|idle|0/1/0/1|x|0||gpu:0|infinite|up|n/a",
+            "main|n|idle|0/1/0/1|1|0|gpu:a:b:c|gpu:0|infinite|up|n/a",
+            "main|n|idle|0/1/0/1|1|0||gpu:0|soon|up|n/a",
         ] {
             assert!(parse_nodes(odd).is_err(), "{odd}");
         }

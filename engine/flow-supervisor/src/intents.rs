@@ -29,7 +29,6 @@ pub struct Intent {
     /// Its name in the batch system, by which flow finds it again.
     pub key: String,
     /// Where it runs.
-    #[serde(default)]
     pub place: Place,
     /// The task, if it belongs to an array.
     #[serde(skip)]
@@ -347,12 +346,7 @@ fn read(path: &Path) -> Vec<Intent> {
     let written = fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let Array { key, job, run, tasks } = match written {
         Some(IntentFile::Array(array)) => array,
-        Some(IntentFile::Job(intent)) => {
-            // A record of an earlier version of flow does not name its place.
-            let is_old = intent.here.is_none() && intent.place == Place::Local;
-            let place = if is_old { Place::Slurm } else { intent.place };
-            return vec![Intent { place, ..intent }];
-        }
+        Some(IntentFile::Job(intent)) => return vec![intent],
         None => return Vec::new(),
     };
     let done = fs::read_to_string(path.with_extension("done")).unwrap_or_default();
@@ -418,18 +412,6 @@ mod tests {
         assert_eq!(of(&run), [left]);
         remove(&dir, &tasks[0].run, "flow-a");
         assert!(!run.has_jobs());
-    }
-
-    #[test]
-    fn a_record_without_a_place_is_a_job_unless_it_names_a_workflow_here() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("flow-a.json");
-        for (here, place) in [(None, Place::Slurm), (Some("w.yaml".to_owned()), Place::Local)] {
-            let mut old = serde_json::to_value(Intent { here, ..task(0) }).unwrap();
-            old.as_object_mut().unwrap().remove("place").unwrap();
-            fs::write(&path, old.to_string()).unwrap();
-            assert_eq!(read(&path)[0].place, place);
-        }
     }
 
     #[test]

@@ -112,7 +112,7 @@ export class Card {
       el("div", { class: "card-head" }, el("h2", { id: "card-title" }, broken(one.label)), close),
       el("p", {}, badge(one.state), now?.fraction ? ` ${percent(now.fraction)}` : "", now?.text ? ` ${now.text}` : ""),
       el("p", { class: "because" }, reason(one, fold.waits)),
-      ...one.spoiled.map((pair) => el("p", { class: "trouble" }, `${w("disturbed")}: ${said(pair)}`)),
+      ...one.disturbances.map((pair) => el("p", { class: "trouble" }, `${w("disturbed")}: ${said(pair)}`)),
       ...(result ? result.caveats.map((pair) => el("p", { class: "faint" }, `${w("caveat")}: ${said(pair)}`)) : []),
     ];
     const timing = facts([

@@ -184,7 +184,7 @@ export function drawLanes(place, { fold, whole, until, end, edge, zoom, drag, ah
         if (typeof used === "number") mark("loaded", 0.3, ground, from, y, now - from, h * Math.max(0, 1 - used / all));
         waits(attempt, began, x, (a, b, share) => mark("waited", 0.9, lines, a, y, b - a, h * share));
         // Other programs on its GPU or on the CPUs: the line below is stronger if they used more.
-        const others = result?.strangers.includes(lane.gpu) ? 1 : 2 * (result?.foreign_cpu || 0);
+        const others = result?.foreign_processes.includes(lane.gpu) ? 1 : 2 * (result?.foreign_cpu || 0);
         if (others > 0.1 && h > 6) mark("others", Math.min(1, others), warn, from, y + h, now - from, 2);
         if (ready && h > 6) mark("barrier", 0.55, ground, x(ready), y, x(Math.min(released || until, until)) - x(ready), h);
         let last = -9;

@@ -40,22 +40,22 @@ export class Run {
 const APPLY = {
   start: (fold, e) => Object.assign(fold, { start: e, began: e.t }),
   instance: (fold, { i, label, step, why, after, cause }, one) => one || fold.instances.set(i, {
-    i, label, step, state: "waiting", why, after, cause, attempts: [], result: null, from: null, spoiled: [],
+    i, label, step, state: "waiting", why, after, cause, attempts: [], result: null, from: null, disturbances: [],
   }),
   cached: (fold, { outcome, from, result }, one) => one && Object.assign(one, { state: outcome === "ok" ? "cached" : outcome, from, result }),
   started(fold, { a, i, t, gpus, asked, cpus, queued, why }, one) {
     fold.attempts.set(a, { a, i, gpus, asked, cpus, queued, began: t, ended: null, outcome: null, ready: null, released: null, epochs: [] });
     if (!one) return;
-    Object.assign(one, { state: queued ? "queued" : "running", why, cause: null, spoiled: [] });
+    Object.assign(one, { state: queued ? "queued" : "running", why, cause: null, disturbances: [] });
     one.attempts.push(a);
   },
   ready: (fold, e, one, attempt) => attempt && Object.assign(attempt, { ready: e.t }),
   released: (fold, e) => e.attempts.forEach((id) => Object.assign(fold.attempts.get(id) || {}, { released: e.t })),
   epoch: (fold, e, one, attempt) => attempt && attempt.epochs.push({ n: e.n, t: e.t, metrics: e.metrics }),
-  ended(fold, { t, outcome, cause, spoiled }, one, attempt) {
+  ended(fold, { t, outcome, cause, disturbances }, one, attempt) {
     if (attempt) Object.assign(attempt, { ended: t, outcome });
     // Perhaps for the next attempt; otherwise it is settled at once.
-    if (one) Object.assign(one, { cause, spoiled, state: outcome === "failed" ? "waiting" : outcome });
+    if (one) Object.assign(one, { cause, disturbances, state: outcome === "failed" ? "waiting" : outcome });
   },
   again: (fold, e, one) => one && Object.assign(one, { state: "waiting" }),
   recorded: (fold, { result, again }, one) => one && Object.assign(one, {

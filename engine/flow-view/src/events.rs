@@ -43,9 +43,9 @@ pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResul
             let result = reused.map(|result| brief(result, words));
             ("cached", json!({"i": instance, "outcome": outcome, "from": from, "result": result}))
         }
-        RunEvent::Started { instance, attempt, why, gpus, gpus_asked, cpus, queued, .. } => {
+        RunEvent::Started { instance, attempt, why, gpus, gpus_requested, cpus, queued, .. } => {
             let rest = json!({
-                "i": instance, "a": attempt, "why": sentence(why), "gpus": gpus, "asked": gpus_asked, "cpus": cpus,
+                "i": instance, "a": attempt, "why": sentence(why), "gpus": gpus, "requested": gpus_requested, "cpus": cpus,
                 "queued": queued,
             });
             ("started", rest)
@@ -55,10 +55,11 @@ pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResul
         RunEvent::Epoch { attempt, epoch, metrics, .. } => {
             ("epoch", json!({"a": attempt, "n": epoch, "metrics": finite(metrics)}))
         }
-        RunEvent::Ended { instance, attempt, outcome, cause, spoiled } => {
-            let spoiled: Vec<Value> = spoiled.iter().map(|one| both(&|reasons| reasons.spoiled(one))).collect();
+        RunEvent::Ended { instance, attempt, outcome, cause, disturbances } => {
+            let disturbed: Vec<Value> =
+                disturbances.iter().map(|one| both(&|reasons| reasons.disturbed(one))).collect();
             let rest = json!({
-                "i": instance, "a": attempt, "outcome": outcome, "cause": maybe(cause), "spoiled": spoiled,
+                "i": instance, "a": attempt, "outcome": outcome, "cause": maybe(cause), "disturbances": disturbed,
             });
             ("ended", rest)
         }
@@ -106,7 +107,7 @@ fn brief(result: &StepResult, words: &Words) -> Value {
         "wall": usage.wall_s, "cores": usage.cores(),
         "load": facts::load(result), "gpu_memory": usage.gpus.iter().filter_map(|gpu| gpu.memory_peak).max(),
         "waited": waited(result), "foreign_cpu": result.circumstances.foreign_cpu,
-        "strangers": result.circumstances.strangers.iter().map(|one| &one.gpu).collect::<Vec<_>>(),
+        "foreign_processes": result.circumstances.foreign_processes.iter().map(|one| &one.gpu).collect::<Vec<_>>(),
     })
 }
 

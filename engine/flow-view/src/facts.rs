@@ -64,7 +64,7 @@ fn circumstances(result: &StepResult) -> Vec<Fact> {
     all.extend(known([
         ("driver", seen.driver.clone()),
         ("corunners", Some(seen.corunners.join(", "))),
-        ("strangers", Some(seen.strangers.iter().map(stranger).collect::<Vec<_>>().join(", "))),
+        ("foreign_processes", Some(seen.foreign_processes.iter().map(stranger).collect::<Vec<_>>().join(", "))),
         ("foreign_cpu", worth(seen.foreign_cpu)),
         ("cpu_saturated", worth(seen.cpu_saturated)),
     ]));

@@ -22,7 +22,7 @@ pub(crate) fn why(why: &Value) -> BilingualText {
 
 fn reason_ran(kind: &str, of: &Value) -> BilingualText {
     match kind {
-        "said" | "damaged" => same(&text(of)),
+        "text" | "damaged" => same(&text(of)),
         "value" => {
             // The only value of its kind has no name: `command`.
             let name = of["name"].as_str().filter(|name| !name.is_empty()).or(of["kind"].as_str()).unwrap_or_default();

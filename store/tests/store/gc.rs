@@ -52,7 +52,7 @@ fn run_with(
         flow: "0.1.0".into(),
         file: file.into(),
         workflow: "feb08".into(),
-        profile: profile.map(|name| (name.to_owned(), ProfileReason::Asked)),
+        profile: profile.map(|name| (name.to_owned(), ProfileReason::Requested)),
         params: [].into(),
         set: texts(set),
         targets: texts(targets),

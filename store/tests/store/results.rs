@@ -66,12 +66,12 @@ fn another_format_is_refused_and_the_words_say_what_to_do() {
         let error = open(dir.path()).err().unwrap();
         error.to_string().replace(&*dir.path().to_string_lossy(), "STORE")
     };
-    insta::assert_snapshot!(refused("4\n"), @"`STORE/format` has format 4, and this flow knows formats up to 3: use the flow that wrote it, or a newer one");
-    for older in ["1\n", "2\n"] {
+    insta::assert_snapshot!(refused("5\n"), @"`STORE/format` has format 5, and this flow knows formats up to 4: use the flow that wrote it, or a newer one");
+    for older in ["1\n", "3\n"] {
         assert_eq!(
             refused(older),
             format!(
-                "the store `STORE` has format {format}, and this flow reads format 3 only: `mv STORE STORE.{format}` makes room for a \
+                "the store `STORE` has format {format}, and this flow reads format 4 only: `mv STORE STORE.{format}` makes room for a \
                  new store, or choose another one with --store or FLOW_STORE. The flow that wrote it can still read it",
                 format = older.trim()
             )

@@ -90,8 +90,8 @@ fn the_index_stands_for_the_journals_and_whatever_is_wrong_with_it_they_decide()
         }
     };
     agree();
-    for spoiled in [&first[..first.len() / 2], b"", b"another version", &[first.clone(), b"2".to_vec()].concat()] {
-        fs::write(&index, spoiled).unwrap();
+    for disturbed in [&first[..first.len() / 2], b"", b"another version", &[first.clone(), b"2".to_vec()].concat()] {
+        fs::write(&index, disturbed).unwrap();
         agree();
     }
     // One that is missing is made again, and one is that covers other journals.

@@ -42,7 +42,7 @@ struct HardwareJson<'a> {
     machine: &'a Machine,
     #[serde(skip_serializing_if = "Option::is_none")]
     cuda: Option<&'a String>,
-    cards: &'a [GpuSurvey],
+    gpus: &'a [GpuSurvey],
 }
 
 impl Hw {
@@ -53,7 +53,7 @@ impl Hw {
         let examined = hardware::examine(self.gpus.as_deref());
         let (machine, survey) = examined.map_err(|e| CliError::from(ExecError::Usage(e)))?;
         if self.json {
-            output.json(&HardwareJson { machine: &machine, cuda: survey.cuda.as_ref(), cards: &survey.cards })?;
+            output.json(&HardwareJson { machine: &machine, cuda: survey.cuda.as_ref(), gpus: &survey.gpus })?;
         } else {
             for line in render(&machine, &survey) {
                 output.line(line)?;
@@ -86,10 +86,10 @@ fn render(machine: &Machine, survey: &Survey) -> Vec<String> {
         _ => rows.push(row("GPUs", words::count(machine.gpus.len(), "card"))),
     }
     let mut lines = words::columns(&rows);
-    if !survey.cards.is_empty() {
+    if !survey.gpus.is_empty() {
         lines.push(String::new());
-        lines.extend(table(&survey.cards));
-        lines.extend(processes(&survey.cards));
+        lines.extend(table(&survey.gpus));
+        lines.extend(processes(&survey.gpus));
     }
     lines
 }
@@ -112,7 +112,7 @@ fn table(cards: &[GpuSurvey]) -> Vec<String> {
             share(now.memory_load),
             told(now.watts.map(|watts| format!("{watts:.0} W"))),
             link(now.pcie),
-            link(card.pcie_largest),
+            link(card.pcie_max),
             card.facts.uuid.clone(),
         ]);
     }

@@ -37,7 +37,7 @@ pub(super) fn reports(
     let (Some(start), Some(origin)) = (&view.start, &view.imported) else { return Ok(Vec::new()) };
     let builtins = Steps::new();
     let mut session = session(dir, start, named, &Selection::default(), &builtins)?;
-    session.expansion.imported = flow_exec::beside(store, &session.expansion.workflow, &origin.host)?;
+    session.expansion.imported = flow_exec::foreign_results(store, &session.expansion.workflow, &origin.host)?;
     let mut results: BTreeMap<String, StepResult> = BTreeMap::new();
     let mut observed: BTreeMap<String, StepResult> = BTreeMap::new();
     let kept = place::results(dir.store(), output)?;
@@ -121,7 +121,7 @@ fn session(
         let none = CliError::usage(format!("the bundle has no workflow `{}`", start.file));
         return Err(none.hint("name it with -w FILE; `flow show STEP` prints the tables"));
     }
-    let profile = start.profile.as_ref().filter(|(_, why)| matches!(why, ProfileReason::Asked));
+    let profile = start.profile.as_ref().filter(|(_, why)| matches!(why, ProfileReason::Requested));
     let plugins = root.join("plugins");
     let request = SessionRequest {
         file,
@@ -209,7 +209,7 @@ pub(super) fn publish(files: RemadeFiles, to: &Path) -> Result<Vec<PathBuf>, Cli
         what: PublishWhat::Report,
         target,
         existing: None,
-        beside: BTreeMap::new(),
+        whats_new: BTreeMap::new(),
         report: None,
         replace: Replace::Always,
     };

@@ -119,10 +119,10 @@ fn waiting_advice(dir: &RunDir, view: &View, step: &str) -> Result<Option<String
     let labels: Vec<&str> = find(view, step)?.iter().map(|shown| &*shown.label).collect();
     let waiting = status.waiting.iter().filter(|waiting| labels.contains(&&*waiting.label));
     let mut hints = waiting.filter_map(|waiting| match &waiting.reason {
-        Waits::Elsewhere { run: Some(run), user, .. } if user.is_empty() => {
+        Waits::SharedWork { run: Some(run), user, .. } if user.is_empty() => {
             Some(format!("run {run} runs it: `flow logs {step} --run {run}`"))
         }
-        Waits::Elsewhere { run: Some(run), user, .. } => {
+        Waits::SharedWork { run: Some(run), user, .. } => {
             Some(format!("run {run} of {user} is running it, and in a shared store each user's logs are private"))
         }
         _ => None,

@@ -63,7 +63,7 @@ struct Waits {
     label: String,
     since: u64,
     priority: i64,
-    asks: MachineShare,
+    request: MachineShare,
     #[serde(skip)]
     turn: QueuePosition,
 }
@@ -108,7 +108,7 @@ fn lines(seen: &ledger::LedgerView, stopped: impl Fn(&ledger::Slot) -> Option<St
             label: waits.label.clone(),
             since: waits.since,
             priority: waits.priority,
-            asks: waits.asks,
+            request: waits.request,
             turn: QueuePosition::new(waits.priority, waits.since, *slot),
         }),
         follows: run.follows.clone(),
@@ -140,7 +140,7 @@ fn render(lines: &[QueuedRun], now: u64) -> Vec<String> {
         if let Some(waits) = &line.waits {
             let priority = if waits.priority == 0 { String::new() } else { format!(", priority {}", waits.priority) };
             row.push(waits.label.clone());
-            row.push(amounts(&waits.asks) + &priority);
+            row.push(amounts(&waits.request) + &priority);
             row.push(words::duration(now.saturating_sub(waits.since) as f64 / 1e3));
         } else if let Some(FollowingUnit { label, run }) = &line.follows {
             let run = run.as_ref().map_or_else(|| "another flow".to_owned(), |run| format!("run {run}"));
@@ -203,14 +203,14 @@ mod tests {
                 label: "solo[n=1]".to_owned(),
                 since,
                 priority,
-                asks: holding(2, alone),
+                request: holding(2, alone),
                 ..Waiter::default()
             }),
             ..Slot::default()
         };
         let on_gpu = Slot { holds: MachineShare { gpus: 1, ..holding(2, false) }, ..slot("training", 0, None) };
-        let asks = MachineShare { gpus: 2, ..MachineShare::default() };
-        let waits = Waiter { label: "t".to_owned(), since: 20_000, asks, ..Waiter::default() };
+        let request = MachineShare { gpus: 2, ..MachineShare::default() };
+        let waits = Waiter { label: "t".to_owned(), since: 20_000, request, ..Waiter::default() };
         let runs = [
             slot("late", 0, Some((50_000, 0, false))),
             slot("busy", 3, None),

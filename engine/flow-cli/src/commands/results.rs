@@ -213,12 +213,12 @@ impl Row {
         }) else {
             return Map::new();
         };
-        if !result.spoiled.is_empty() {
-            if result.outcome == Outcome::Ok && result.spoiled.iter().any(Disturbance::is_of_content) {
+        if !result.disturbances.is_empty() {
+            if result.outcome == Outcome::Ok && result.disturbances.iter().any(Disturbance::is_of_content) {
                 row.insert("outcome".to_owned(), json!("not kept"));
             }
-            let spoiled: Vec<String> = result.spoiled.iter().map(crate::reasons::spoiled).collect();
-            row.insert("spoiled".to_owned(), json!(spoiled.join("; ")));
+            let disturbed: Vec<String> = result.disturbances.iter().map(crate::reasons::disturbed).collect();
+            row.insert("disturbed".to_owned(), json!(disturbed.join("; ")));
         }
         row.extend(machine.iter().map(|machine| ("machine".to_owned(), json!(machine))));
         let facts =

@@ -229,8 +229,8 @@ fn details(label: &str, result: &StepResult, began: &ResultOrigin, objects: &Obj
     if let Some(work) = &began.work {
         row("work folder", work.display().to_string());
     }
-    for why in &result.spoiled {
-        row("spoiled", reasons::spoiled(why));
+    for why in &result.disturbances {
+        row("disturbed", reasons::disturbed(why));
     }
     for caveat in &result.caveats {
         row("caveat", reasons::caveat(caveat));
@@ -395,15 +395,19 @@ fn circumstances(result: &StepResult, row: &mut impl FnMut(&str, String)) {
         row("window", format!("group {} of {}, {length}, {epochs} inside", window.group, window.members));
     }
     if !seen.corunners.is_empty() {
-        row("beside", seen.corunners.join(", "));
+        row("shared with", seen.corunners.join(", "));
     }
-    if let Some(shared) = seen.sharing.as_ref().filter(|shared| !shared.beside.is_empty()) {
-        let (others, epochs) = (shared.beside.join(", "), words::count(shared.epochs.unwrap_or(0) as usize, "epoch"));
+    if let Some(shared) = seen.sharing.as_ref().filter(|shared| !shared.corunners.is_empty()) {
+        let (others, epochs) =
+            (shared.corunners.join(", "), words::count(shared.epochs.unwrap_or(0) as usize, "epoch"));
         row("slowdown", format!("{:.2} beside {others} on its GPUs, in {epochs}", shared.slowdown));
     }
-    for stranger in &seen.strangers {
+    for stranger in &seen.foreign_processes {
         let memory = words::bytes(stranger.memory);
-        row("stranger", format!("{} (process {}) with {memory} on GPU {}", stranger.name, stranger.pid, stranger.gpu));
+        row(
+            "foreign process",
+            format!("{} (process {}) with {memory} on GPU {}", stranger.name, stranger.pid, stranger.gpu),
+        );
     }
     if let Some(shared) = seen.gpu_shared.filter(|shared| *shared >= 0.005) {
         row("GPU shared", format!("others used {} of it", words::metric(shared, "ratio")));

@@ -31,7 +31,7 @@ Examples:
 pub(crate) struct Status {
     /// A run, by its id or the end of it, like --run
     #[arg(value_name = "RUN", conflicts_with = "run")]
-    asked: Option<String>,
+    run_id: Option<String>,
     #[command(flatten)]
     of: OfRun,
     /// Show an active run until it ends; the exit code is then the run's
@@ -44,7 +44,7 @@ pub(crate) struct Status {
 
 impl Status {
     pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> CommandResult {
-        self.of.run = self.of.run.or(self.asked.take());
+        self.of.run = self.of.run.or(self.run_id.take());
         let place = StoreLocation::find(global, self.of.about.workflow.as_deref())?;
         if self.watch
             && let Some(run) = self.active(&place)?
@@ -274,7 +274,7 @@ fn active_run(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
         let by_estimate = || Some(format!("≈{:.0}%", share(one.started_at, one.ends_at, now)? * 100.0));
         let percent = one.fraction.map(|f| format!("{:.0}%", f * 100.0)).or_else(by_estimate);
         let done = format!("{} {}", percent.unwrap_or_default(), left(one.ends_at, now)).trim().to_owned();
-        let gpus = one.gpus.len().max(one.gpus_asked as usize);
+        let gpus = one.gpus.len().max(one.gpus_requested as usize);
         let gpus = (gpus > 0).then(|| words::count(gpus, "GPU"));
         let parts: Vec<String> =
             gpus.into_iter().chain([words::count(one.cpus as usize, "CPU")]).chain(reasons::slurm_place(one)).collect();
@@ -358,7 +358,7 @@ mod tests {
                 job: None,
                 node: None,
                 gpus: vec![],
-                gpus_asked: 0,
+                gpus_requested: 0,
                 cpus: 2,
             }],
             waiting: vec![waiting("a", "table"), waiting("b", "table"), waiting("c", "dataset")],
@@ -395,7 +395,7 @@ mod tests {
             job: Some(n.to_string()),
             node: Some("node1".into()),
             gpus: vec![],
-            gpus_asked: 1,
+            gpus_requested: 1,
             cpus: 1,
         };
         let status = RunStatus {

@@ -210,10 +210,10 @@ fn audits(
 fn repeated<'a>(
     expansion: &'a Expansion,
     ids: &[InstanceId],
-    asked: &[PlannedInstance<'a>],
+    queried: &[PlannedInstance<'a>],
 ) -> IndexMap<(&'a str, u32), Vec<&'a str>> {
     let mut made: IndexMap<_, Vec<&str>> = IndexMap::new();
-    for (id, (label, state)) in ids.iter().zip(asked) {
+    for (id, (label, state)) in ids.iter().zip(queried) {
         let again = expansion.instances[id.index()].again.as_deref();
         if let (State::Cached { .. }, Some(again)) = (state, again) {
             made.entry((&*again.group, again.looks)).or_default().push(label);
@@ -243,7 +243,7 @@ struct ReuseNotes<'a> {
 impl<'a> ReuseNotes<'a> {
     fn of(
         knowledge: &Knowledge,
-        asked: &[PlannedInstance<'a>],
+        queried: &[PlannedInstance<'a>],
         expansion: &Expansion,
     ) -> Result<ReuseNotes<'a>, CliError> {
         let own = &expansion.workflow;
@@ -252,7 +252,7 @@ impl<'a> ReuseNotes<'a> {
         let places: BTreeMap<&str, bool> = places.map(|instance| (&*instance.label, instance.is_batch())).collect();
         let mut reused = ReuseNotes::default();
         let Some(results) = knowledge.results() else { return Ok(reused) };
-        let cached = asked.iter().filter_map(|(label, state)| match state {
+        let cached = queried.iter().filter_map(|(label, state)| match state {
             State::Cached { fingerprint, .. } => Some((*label, *fingerprint)),
             _ => None,
         });
@@ -298,13 +298,13 @@ fn environment(since: &EnvironmentChange, result: &str, all: bool) -> Vec<String
 /// The answer. Instances with the same message, or messages of one form, share a line; with `each` they do not. `since`
 /// gives further lines about a result: what was not compared, and how its environment differs.
 fn answer(
-    asked: &[PlannedInstance<'_>],
+    queried: &[PlannedInstance<'_>],
     each: bool,
     progress: &dyn Fn(&str) -> Progress,
     since: &mut dyn FnMut(&str, &State) -> Vec<String>,
 ) -> Vec<String> {
     let mut alike: IndexMap<Value, IndexMap<Vec<String>, Vec<PlannedInstance<'_>>>> = IndexMap::new();
-    for &(label, state) in asked {
+    for &(label, state) in queried {
         let mut said = match state {
             State::GoesOn { since, .. } => vec![orphans::followed(since, progress(label))],
             _ => explain(state, each),

@@ -139,13 +139,13 @@ pub(super) fn step_of(label: &str) -> &str {
 /// a command had changed.
 pub(super) fn since(
     store: &StoreDir,
-    asked: &[(&str, &State)],
+    queried: &[(&str, &State)],
     output: &mut Output,
 ) -> Result<Option<RunId>, CliError> {
     /// A journal is read for each.
     const RUNS: usize = 8;
     let mut runs: IndexMap<&RunId, Vec<(&str, &Digest)>> = IndexMap::new();
-    for (label, state) in asked {
+    for (label, state) in queried {
         if let State::Cached { from, fingerprint, read_again: false, .. } = state {
             runs.entry(from).or_default().push((label, fingerprint));
         }

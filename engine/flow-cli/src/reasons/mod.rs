@@ -49,8 +49,8 @@ pub(crate) fn lack(lack: &Lack) -> String {
 }
 
 /// Why a measurement is not reliable.
-pub(crate) fn spoiled(spoiled: &Disturbance) -> String {
-    english().spoiled(spoiled)
+pub(crate) fn disturbed(disturbed: &Disturbance) -> String {
+    english().disturbed(disturbed)
 }
 
 /// Why a result is not kept, and what to do. `writer`: "it", if no other step had the input.
@@ -64,9 +64,9 @@ pub(crate) fn not_kept(why: &Disturbance, writer: &str) -> String {
         }
         // A copy does not help a program that names the file by its absolute path.
         Disturbance::InputChanged { path, .. } if !path.starts_with('/') => {
-            format!("{}; run again, with `copy: true` for this input if the step itself writes there", spoiled(why))
+            format!("{}; run again, with `copy: true` for this input if the step itself writes there", disturbed(why))
         }
-        other => format!("{}; run again", spoiled(other)),
+        other => format!("{}; run again", disturbed(other)),
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn profile(why: &ProfileReason) -> String {
 pub(crate) fn withheld(why: &WithheldReason) -> String {
     let or_none = |what: &str, none: &str| if what.is_empty() { none.to_owned() } else { what.to_owned() };
     let why = match why {
-        WithheldReason::Asked => return "--no-publish was given".to_owned(),
+        WithheldReason::Requested => return "--no-publish was given".to_owned(),
         WithheldReason::Set { params } => format!("other values of {} were used", params.join(", ")),
         WithheldReason::Part => "this run covers only a part of the workflow".to_owned(),
         WithheldReason::Profile { published, own } => {
@@ -103,9 +103,9 @@ pub(crate) fn withheld(why: &WithheldReason) -> String {
 /// Why an attempt is followed by another one.
 pub(crate) fn repeat(because: &Repeat) -> String {
     match because {
-        Repeat::Spoiled => "its measurement is not reliable; it is repeated once".to_owned(),
-        Repeat::Failed { cause: why, goes_on } => {
-            let then = match (goes_on, why) {
+        Repeat::Disturbed => "its measurement is not reliable; it is repeated once".to_owned(),
+        Repeat::Failed { cause: why, resumes } => {
+            let then = match (resumes, why) {
                 (true, Some(Cause::Batch { .. })) => "it continues in another job, from its checkpoint",
                 (true, _) => "it resumes from its checkpoint",
                 (false, _) => "it is retried",

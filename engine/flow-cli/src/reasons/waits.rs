@@ -19,7 +19,7 @@ pub(crate) fn waits(waits: &Waits, now: u64) -> String {
         Waits::OtherRuns { how, runs } => other_runs(*how, runs.as_ref()),
         Waits::Reserved { label } => format!("room is kept for {label}"),
         Waits::Turn { label } => format!("{label} goes first"),
-        Waits::Elsewhere { run, user, pid } => {
+        Waits::SharedWork { run, user, pid } => {
             let who = match (run, pid) {
                 (Some(run), _) => format!("run {run}"),
                 (None, Some(pid)) => format!("process {pid}"),
@@ -94,7 +94,7 @@ fn scarce(scarce: &ResourceShortage) -> String {
     };
     let runs = scarce.runs.as_ref().map(|runs| format!(" ({})", labels(runs))).unwrap_or_default();
     let others = format!(", other runs of this machine{runs}");
-    let elsewhere = match (scarce.elsewhere, scarce.ahead) {
+    let elsewhere = match (scarce.other_runs, scarce.ahead) {
         (0, 0) => String::new(),
         (0, ahead) => format!("{others} go first for {}", amount(ahead)),
         (held, 0) => format!("{others} have {}", amount(held)),
@@ -110,7 +110,7 @@ fn scarce(scarce: &ResourceShortage) -> String {
         Resource::Gpus if *requested == 1 => format!("a GPU with room for it{held}"),
         Resource::Gpus => format!("{requested} GPUs with room for it, {available} there{held}"),
         Resource::GpuMemory(gpu) => {
-            let others = match scarce.strangers {
+            let others = match scarce.foreign {
                 0 => String::new(),
                 bytes => format!(", {} {}", occupant(scarce.occupant.as_ref()), gib(bytes)),
             };
@@ -128,7 +128,7 @@ fn scarce(scarce: &ResourceShortage) -> String {
             )
         }
         Resource::GpuLost(gpu) => format!("GPU {gpu} does not answer"),
-        Resource::GpuKept(gpu) => {
+        Resource::GpuReserved(gpu) => {
             let runs = scarce.runs.as_ref().map_or_else(|| "another run of this machine".to_owned(), labels);
             format!("GPU {gpu} is reserved for {runs}, whose step has waited longer")
         }
@@ -168,20 +168,19 @@ mod tests {
             available: 1 << 29,
             held_by: Some(labels(1)),
             until: None,
-            strangers: 2 << 30,
+            foreign: 2 << 30,
             occupant,
-            elsewhere: 0,
+            other_runs: 0,
             ahead: 0,
             runs: None,
         };
-        let room =
-            ResourceShortage { resource: Resource::Gpus, requested: 1, strangers: 0, held_by: None, ..gpu(None) };
+        let room = ResourceShortage { resource: Resource::Gpus, requested: 1, foreign: 0, held_by: None, ..gpu(None) };
         let run = || Some(Labels { first: "run 7 (feb08) of ada".into(), more: 0 });
         let cpus = ResourceShortage {
             resource: Resource::Cpus,
             requested: 4,
             available: 1,
-            elsewhere: 3,
+            other_runs: 3,
             runs: run(),
             ..room.clone()
         };
@@ -189,13 +188,13 @@ mod tests {
         let said = [
             Waits::Resources { short: vec![room, gpu(Some(flow))] },
             Waits::Resources { short: vec![gpu(Some(Occupant::Silent))] },
-            Waits::Resources { short: vec![ResourceShortage { strangers: 0, ..gpu(None) }] },
-            Waits::Resources { short: vec![ResourceShortage { strangers: 0, available: 9 << 30, ..gpu(None) }] },
+            Waits::Resources { short: vec![ResourceShortage { foreign: 0, ..gpu(None) }] },
+            Waits::Resources { short: vec![ResourceShortage { foreign: 0, available: 9 << 30, ..gpu(None) }] },
             Waits::Others { running: labels(0) },
-            Waits::Elsewhere { run: Some(RunId("2026-11-22-001".into())), user: "ada".into(), pid: Some(7) },
-            Waits::Elsewhere { run: None, user: String::new(), pid: Some(7) },
-            Waits::Resources { short: vec![ResourceShortage { elsewhere: 0, ahead: 3, ..cpus.clone() }] },
-            Waits::Resources { short: vec![ResourceShortage { elsewhere: 2, ahead: 1, ..cpus.clone() }] },
+            Waits::SharedWork { run: Some(RunId("2026-11-22-001".into())), user: "ada".into(), pid: Some(7) },
+            Waits::SharedWork { run: None, user: String::new(), pid: Some(7) },
+            Waits::Resources { short: vec![ResourceShortage { other_runs: 0, ahead: 3, ..cpus.clone() }] },
+            Waits::Resources { short: vec![ResourceShortage { other_runs: 2, ahead: 1, ..cpus.clone() }] },
             Waits::Resources { short: vec![cpus] },
             Waits::Others { running: labels(1) },
             Waits::Barrier { missing: labels(0) },

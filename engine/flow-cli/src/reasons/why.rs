@@ -148,7 +148,7 @@ pub(crate) fn whole_reason(reason: &Reason) -> String {
         Reason::Many(PartKind::Artifact) => "outputs that it reads changed".to_owned(),
         Reason::Many(kind) => format!("its {} changed", plural(*kind)),
         Reason::Format => "this version of flow computes fingerprints differently".to_owned(),
-        Reason::Said(words) => words.clone(),
+        Reason::Text(words) => words.clone(),
     }
 }
 
@@ -159,10 +159,10 @@ pub(crate) fn unfit_in_words(unfit: &UnfitReason) -> String {
         UnfitReason::NotRecorded(outcome) => {
             format!("its last attempt {}, and the step does not `record:` that", ended(*outcome))
         }
-        UnfitReason::Spoiled(reasons) => {
+        UnfitReason::Disturbed(reasons) => {
             let kept = !reasons.iter().any(Disturbance::is_of_content);
             let how = if kept { "measurement was disturbed" } else { "result was not kept" };
-            let reasons: Vec<String> = reasons.iter().map(super::spoiled).collect();
+            let reasons: Vec<String> = reasons.iter().map(super::disturbed).collect();
             format!("its last {how}: {}", reasons.join(", "))
         }
         UnfitReason::LongerLimit { was: Some(was), is: Some(is) } => {

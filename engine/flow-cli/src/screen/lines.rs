@@ -46,9 +46,9 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
         | RunEvent::Dropped { .. }
         | RunEvent::Instance { .. }
         | RunEvent::RunEnded { .. } => None,
-        RunEvent::Ended { spoiled, .. } if spoiled.is_empty() => None,
-        RunEvent::Ended { instance, spoiled, .. } => {
-            let why: Vec<String> = spoiled.iter().map(reasons::spoiled).collect();
+        RunEvent::Ended { disturbances, .. } if disturbances.is_empty() => None,
+        RunEvent::Ended { instance, disturbances, .. } => {
+            let why: Vec<String> = disturbances.iter().map(reasons::disturbed).collect();
             say(NOTE, "note", format!("{}: {}", view.label(*instance), why.join("; ")))
         }
         RunEvent::Again { instance, because } => {
@@ -85,9 +85,9 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
         RunEvent::Recorded { instance, result, .. } if view.ended_otherwise(*instance, result.outcome) => None,
         RunEvent::Recorded { result, .. } => {
             let (style, verb) = match result.outcome {
-                Outcome::Ok if result.spoiled.is_empty() => (GOOD, "done"),
-                Outcome::Ok if result.spoiled.iter().any(Disturbance::is_of_content) => (BAD, "not kept"),
-                Outcome::Ok => (NOTE, "spoiled"),
+                Outcome::Ok if result.disturbances.is_empty() => (GOOD, "done"),
+                Outcome::Ok if result.disturbances.iter().any(Disturbance::is_of_content) => (BAD, "not kept"),
+                Outcome::Ok => (NOTE, "disturbed"),
                 outcome => (NOTE, words::outcome(outcome)),
             };
             say(style, verb, recorded(result))
@@ -156,7 +156,7 @@ pub(crate) fn came_to(result: &StepResult) -> String {
         None if shown.is_empty() => Vec::new(),
         None => vec![shown.join(", ")],
     };
-    words.extend(result.spoiled.iter().map(reasons::spoiled));
+    words.extend(result.disturbances.iter().map(reasons::disturbed));
     words.join("; ")
 }
 
@@ -176,11 +176,11 @@ fn rank(metric: &str) -> usize {
 /// The totals of the plan, once it is complete.
 pub(crate) fn plan_line(view: &View) -> Option<String> {
     let count = |is: fn(&PlannedAction) -> bool| view.instances.values().filter(|shown| is(&shown.planned)).count();
-    let going_on = count(|p| matches!(p, PlannedAction::Run { goes_on: Some(_), .. }));
+    let going_on = count(|p| matches!(p, PlannedAction::Run { running_in: Some(_), .. }));
     let parts = [
         (count(|p| matches!(p, PlannedAction::Cached)), "cached"),
         (going_on, "taken over from a killed run"),
-        (count(|p| matches!(p, PlannedAction::Run { goes_on: None, .. })), "to run"),
+        (count(|p| matches!(p, PlannedAction::Run { running_in: None, .. })), "to run"),
         (count(|p| matches!(p, PlannedAction::After { .. })), "after them if needed"),
         (count(|p| matches!(p, PlannedAction::MayRepeat)), "repetitions if a verdict needs them"),
         (count(|p| matches!(p, PlannedAction::Skipped { .. })), "not run"),
@@ -195,7 +195,7 @@ pub(crate) fn is_trouble(line: &JournalLine) -> bool {
     match &line.event {
         RunEvent::Settled { outcome, .. } => is_failure(*outcome),
         RunEvent::Recorded { result, .. } => {
-            !result.spoiled.is_empty() || matches!(result.cause, Some(Cause::NoMetrics { .. }))
+            !result.disturbances.is_empty() || matches!(result.cause, Some(Cause::NoMetrics { .. }))
         }
         _ => false,
     }

@@ -116,18 +116,18 @@ fn without_numbers(text: &str) -> String {
 
 /// The error, whichever instance it is about.
 fn trouble(event: &RunEvent) -> String {
-    let spoiled = |all: &[Disturbance]| all.iter().map(reasons::spoiled).collect::<Vec<_>>().join("; ");
+    let disturbed = |all: &[Disturbance]| all.iter().map(reasons::disturbed).collect::<Vec<_>>().join("; ");
     match event {
         RunEvent::Recorded { result, .. } => {
             let outcome = words::outcome(result.outcome);
             format!(
                 "{outcome}: {}; {}",
                 reasons::settled(result.outcome, result.cause.as_ref()),
-                spoiled(&result.spoiled)
+                disturbed(&result.disturbances)
             )
         }
         RunEvent::Settled { outcome, cause, .. } => reasons::settled(*outcome, cause.as_ref()),
-        RunEvent::Ended { spoiled: why, .. } => spoiled(why),
+        RunEvent::Ended { disturbances: why, .. } => disturbed(why),
         RunEvent::Again { because, .. } => reasons::repeat(because),
         _ => String::new(),
     }

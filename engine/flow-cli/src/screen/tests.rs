@@ -87,8 +87,8 @@ fn journal() -> Vec<JournalLine> {
             48_000,
             json!({"event": "recorded", "instance": 3, "parts": {}, "result": result("solo[batch=512]",
             "out_of_memory", json!({
-                "cause": {"kind": "out_of_memory", "memory": "gpu", "said": "CUDA out of memory"},
-                "spoiled": [{"kind": "stranger", "pid": 7, "name": "python", "gpu": "0"}],
+                "cause": {"kind": "out_of_memory", "memory": "gpu", "message": "CUDA out of memory"},
+                "disturbances": [{"kind": "foreign_process", "pid": 7, "name": "python", "gpu": "0"}],
             }))}),
         ),
         (48_500, json!({"event": "notice", "instance": 3, "text": "a stranger came to GPU 0"})),
@@ -218,17 +218,17 @@ fn a_step_that_wrote_into_its_input_is_named_with_the_remedy() {
         ("j", "ok", json!([itself("own/z")])),
         ("k", "failed", json!([itself("own/z")])),
     ];
-    for (n, (step, outcome, spoiled)) in ends.into_iter().enumerate() {
+    for (n, (step, outcome, disturbed)) in ends.into_iter().enumerate() {
         let why = json!({"first": [{"kind": "never_ran"}]});
         let plan = json!({"state": "run", "why": why});
         event(json!({"event": "instance", "instance": n, "step": step, "label": step, "plan": plan}));
         event(
             json!({"event": "started", "instance": n, "attempt": n, "folder": "", "why": why, "gpus": [], "cpus": 1}),
         );
-        event(json!({"event": "ended", "instance": n, "attempt": n, "outcome": outcome, "spoiled": spoiled}));
+        event(json!({"event": "ended", "instance": n, "attempt": n, "outcome": outcome, "disturbances": disturbed}));
         let result = json!({
             "fingerprint": "0".repeat(64), "workflow": "w", "step": step, "label": step, "axes": {},
-            "outcome": outcome, "run": "1", "started_at": BEGAN, "ended_at": BEGAN, "spoiled": spoiled,
+            "outcome": outcome, "run": "1", "started_at": BEGAN, "ended_at": BEGAN, "disturbances": disturbed,
         });
         match outcome {
             "ok" => event(json!({"event": "recorded", "instance": n, "parts": {}, "result": result})),

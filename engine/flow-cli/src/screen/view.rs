@@ -193,12 +193,12 @@ impl View {
                 shown.state = InstanceState::Cached(*outcome, from.clone());
                 shown.fingerprint = Some(*fingerprint);
             }),
-            RunEvent::Started { instance, attempt, folder, why, gpus, gpus_asked, cpus, queued } => {
+            RunEvent::Started { instance, attempt, folder, why, gpus, gpus_requested, cpus, queued } => {
                 let started = Attempt {
                     instance: *instance,
                     folder: folder.clone(),
                     gpus: gpus.clone(),
-                    gpus_requested: *gpus_asked,
+                    gpus_requested: *gpus_requested,
                     queued: *queued,
                     cpus: *cpus,
                     began: line.at,
@@ -218,12 +218,12 @@ impl View {
                     shown.attempts.push(*attempt);
                 });
             }
-            RunEvent::Ended { instance, attempt, outcome, cause, spoiled } => {
+            RunEvent::Ended { instance, attempt, outcome, cause, disturbances } => {
                 let step = self.instances.get(instance).map(|shown| &*shown.step).unwrap_or_default();
                 if let Some(ended) = self.attempts.get_mut(attempt) {
                     ended.ended = Some((line.at, *outcome));
                     ended.message = cause.as_ref().map(reasons::cause);
-                    ended.wrong_inputs = spoiled.iter().filter(|why| why.is_of_content()).cloned().collect();
+                    ended.wrong_inputs = disturbances.iter().filter(|why| why.is_of_content()).cloned().collect();
                     if let Some(of) = self.steps.get_mut(step).filter(|_| self.running.remove(attempt)) {
                         of.times.add(line.at.saturating_sub(ended.began) as f64 / 1e3);
                     }

@@ -167,11 +167,11 @@ steps:
     assert!(flow.wait().success(), "{}", flow.said());
     let started = space.journal().iter().filter(|line| line["event"] == "started").count();
     let result = result(&space, "solo");
-    assert_eq!((started, result.get("spoiled")), (2, None), "{}", flow.said());
+    assert_eq!((started, result.get("disturbances")), (2, None), "{}", flow.said());
     insta::assert_snapshot!(notices(&space).join("\n"), @"the foreign process PID (sleep) computes on GPU 0 (NVIDIA H200)");
-    let spoiled: Vec<Value> = space.journal().iter().filter_map(|line| line.get("spoiled").cloned()).collect();
-    assert_eq!((spoiled.len(), &spoiled[0][0]["kind"]), (1, &json!("stranger")), "{spoiled:?}");
-    assert_eq!(again(&space), [json!({"kind": "spoiled"})]);
+    let disturbed: Vec<Value> = space.journal().iter().filter_map(|line| line.get("disturbances").cloned()).collect();
+    assert_eq!((disturbed.len(), &disturbed[0][0]["kind"]), (1, &json!("foreign_process")), "{disturbed:?}");
+    assert_eq!(again(&space), [json!({"kind": "disturbed"})]);
 }
 
 #[test]

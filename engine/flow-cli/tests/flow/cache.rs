@@ -275,7 +275,7 @@ fn a_second_run_relies_on_the_one_before_it_as_far_as_that_holds() {
 }
 
 #[test]
-fn a_spoiled_repetition_does_not_replace_a_good_result() {
+fn a_disturbed_repetition_does_not_replace_a_good_result() {
     let space = space();
     let run = "'date +%s%N > at.txt; sleep 0.6; ls photos'";
     let look = format!("look: {{run: {run}, inputs: [{{path: photos/, by: listing}}], outputs: {{at: at.txt}}}}");

@@ -1,4 +1,4 @@
-//! Co-run groups of plain programs: how the barrier is found, by what the window is closed, and what is kept of a spoiled one.
+//! Co-run groups of plain programs: how the barrier is found, by what the window is closed, and what is kept of a disturbed one.
 
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn a_program_that_does_not_call_is_ready_when_it_starts_and_the_journal_says_so(
 }
 
 #[test]
-fn where_one_of_a_group_is_spoiled_the_earlier_results_of_all_stand() {
+fn where_one_of_a_group_is_disturbed_the_earlier_results_of_all_stand() {
     let mut space = space();
     let gpus = space.gpus("gpu NVIDIA A; memory=24GiB\ngpu NVIDIA B; memory=24GiB\n");
     space.script("hold.sh", HOLD).write(

@@ -86,8 +86,8 @@ fn hw_shows_what_the_driver_tells() {
     let stranger = ForeignProcess::new();
     gpus.add(&stranger.on(0, 50));
     let told = hw(&space);
-    assert_eq!(told["cards"].as_array().unwrap().len(), 2, "{told}");
-    let first = &told["cards"][0];
+    assert_eq!(told["gpus"].as_array().unwrap().len(), 2, "{told}");
+    let first = &told["gpus"][0];
     assert_eq!(first["now"]["memory"]["used"], 246 << 20, "the older call counts what the driver keeps: {first}");
     assert_eq!(
         (&first["now"]["processes"][0]["memory"], &first["now"]["load"]),
@@ -170,7 +170,10 @@ steps:
     assert!(cost > 0.0 && cost < 0.1, "{cost} of a core");
     let both = result(&space, "two");
     assert_eq!(both["usage"]["gpus"].as_array().unwrap().len(), 2);
-    assert!(both["circumstances"].get("strangers").is_none() && a["circumstances"].get("gpu_shared").is_none(), "{a}");
+    assert!(
+        both["circumstances"].get("foreign_processes").is_none() && a["circumstances"].get("gpu_shared").is_none(),
+        "{a}"
+    );
     let [none] = ["none"].map(|label| result(&space, label));
     assert!(none["usage"].get("gpus").is_none());
     let said = flow_testkit::files_below(&space.path(".flow/objects"));
@@ -208,7 +211,7 @@ fn two_flows_respect_each_other() {
     assert!(one.wait().success() && two.wait().success(), "{}", two.said());
     let [one, two] = [&first, &second].map(|space| result(space, "a"));
     assert!(one["ended_at"].as_u64() <= two["started_at"].as_u64(), "one after the other");
-    assert!(two["circumstances"].get("strangers").is_none(), "{two}");
+    assert!(two["circumstances"].get("foreign_processes").is_none(), "{two}");
 }
 
 #[test]
@@ -263,7 +266,7 @@ steps:
     insta::assert_snapshot!(waits, @"waiting train: a GPU with room for it; GPU 0: 4.0 GiB needed, 0.2 GiB free, the foreign process PID (sleep) holds 11.7 GiB");
     drop(stranger);
     assert!(flow.wait().success(), "{}", flow.said());
-    assert!(result(&space, "train")["circumstances"].get("strangers").is_none());
+    assert!(result(&space, "train")["circumstances"].get("foreign_processes").is_none());
 }
 
 #[test]

@@ -351,7 +351,7 @@ fn what_was_seen_of_a_group_before_flow_was_killed_is_not_lost_with_flow() {
         assert!((0.35..0.7).contains(&epoch), "{epoch} s: {result}");
         assert_eq!(result["circumstances"]["corunners"].as_array().map(Vec::len), Some(1), "{result}");
         assert!(result["usage"]["samples"].as_u64() > Some(0), "{result}");
-        assert!(result["spoiled"].as_array().is_none_or(Vec::is_empty), "{result}");
+        assert!(result["disturbances"].as_array().is_none_or(Vec::is_empty), "{result}");
     }
 }
 

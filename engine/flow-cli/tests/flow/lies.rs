@@ -36,9 +36,9 @@ steps:
     space.write("large.yaml", workflow);
     space.flow(["run", "large.yaml"]);
     let journal = space.journal();
-    let spoiled = journal.iter().find_map(|line| line.get("spoiled")).expect("a spoiled attempt");
+    let disturbed = journal.iter().find_map(|line| line.get("disturbances")).expect("a disturbed attempt");
     let damage = json!({"kind": "changed", "path": null});
-    assert_eq!(*spoiled, json!([{"kind": "artifact_changed", "path": "in/large/out/large", "damage": damage}]));
+    assert_eq!(*disturbed, json!([{"kind": "artifact_changed", "path": "in/large/out/large", "damage": damage}]));
     let again = space.flow(["run", "large.yaml", "-n"]).expect(0).stdout();
     assert!(again.contains("large"), "made again: {again}");
 }

@@ -101,7 +101,7 @@ fn exclusive_steps_of_two_runs_never_overlap_with_anything() {
         !fs::read_dir(first.path(".flow/runs"))
             .unwrap()
             .flatten()
-            .any(|run| { fs::read_to_string(run.path().join("journal.jsonl")).unwrap().contains("elsewhere") }),
+            .any(|run| { fs::read_to_string(run.path().join("journal.jsonl")).unwrap().contains("shared_work") }),
         "nobody ran beside it"
     );
 }
@@ -222,10 +222,10 @@ fn a_step_that_runs_beside_a_measurement_all_the_same_spoils_it() {
     run.signal(Signal::SIGCONT);
     [plain, run].into_iter().for_each(done);
     let journal = first.journal();
-    let spoiled: Vec<&Value> = journal.iter().filter_map(|line| line.get("spoiled")).collect();
-    assert_eq!((spoiled.len(), &spoiled[0][0]["kind"]), (1, &"other_runs".into()), "{spoiled:?}");
+    let disturbed: Vec<&Value> = journal.iter().filter_map(|line| line.get("disturbances")).collect();
+    assert_eq!((disturbed.len(), &disturbed[0][0]["kind"]), (1, &"other_runs".into()), "{disturbed:?}");
     let recorded = journal.iter().find(|line| line["event"] == "recorded").unwrap();
-    assert!(recorded["result"].get("spoiled").is_none(), "it was repeated, alone");
+    assert!(recorded["result"].get("disturbances").is_none(), "it was repeated, alone");
 }
 
 #[test]

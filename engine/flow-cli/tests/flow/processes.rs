@@ -235,11 +235,11 @@ fn a_record_whose_keeper_lives_or_is_elsewhere_ends_nobody() {
     );
     // What runs in one store is not ended from another, whatever its records say of a keeper that lives.
     let thief = TestSpace::new(FLOW);
-    thief.write(".flow/format", "3\n").write(".flow/runs/20260208-153012-3f2a/keeper.json", &record);
+    thief.write(".flow/format", "4\n").write(".flow/runs/20260208-153012-3f2a/keeper.json", &record);
     thief.flow(["doctor"]).expect(0);
     assert_eq!(sleeping(n).len(), 1);
     kill_both(&space, flow, keeper);
-    // Of another boot, another container, or an older flow, who could not tell.
+    // From another boot or another container, or without a boot.
     for (key, value) in [("boot", "another"), ("namespace", "pid:[1]"), ("boot", "")] {
         let mut elsewhere = sound.clone();
         elsewhere["keeper"][key] = value.into();

@@ -21,7 +21,7 @@ fn result(label: &str) -> StepResult {
     result.circumstances.gpus = vec!["GPU-77aa".into()];
     result.circumstances.gpu_models = vec!["NVIDIA H200".into()];
     let (name, gpu) = ("kims-secret-tool".to_owned(), "GPU-77aa".to_owned());
-    result.circumstances.strangers = vec![ForeignProcess { pid: 4711, name, gpu, memory: 5 }];
+    result.circumstances.foreign_processes = vec![ForeignProcess { pid: 4711, name, gpu, memory: 5 }];
     result
 }
 
@@ -182,8 +182,8 @@ fn what_is_no_bundle_is_told_in_words() {
         read(lines[0].as_bytes()),
         read(text.replace("1.25", "1.26").as_bytes()),
         read(&sealed(&lines[..2].concat())),
-        other("\"flow_bundle\":3", "\"flow_bundle\":9"),
-        other("\"flow_bundle\":3", "\"flow_bundle\":99999999999"),
+        other("\"flow_bundle\":4", "\"flow_bundle\":9"),
+        other("\"flow_bundle\":4", "\"flow_bundle\":99999999999"),
         other("\"lab4\"", "\"\\u001b[2J\""),
         other("\"lab4\"", "\"\""),
         other("\"outcome\":\"ok\"", "\"outcome\":\"odd\""),
@@ -207,8 +207,8 @@ fn what_is_no_bundle_is_told_in_words() {
     it is incomplete: 0 of 8 lines are there, without an end; copy it again
     it was changed: its digest does not match; copy it again
     its header says 8 lines, but it has 1
-    it has format 9, and this flow reads format 3: use the flow that wrote it, or let flow 0.1.0 write it
-    it has format 99999999999, and this flow reads format 3: use the flow that wrote it, or let flow 0.1.0 write it
+    it has format 9, and this flow reads format 4: use the flow that wrote it, or let flow 0.1.0 write it
+    it has format 99999999999, and this flow reads format 4: use the flow that wrote it, or let flow 0.1.0 write it
     `\u{1b}[2J` is not a valid machine name
     `` is not a valid machine name
     line 3: it is not a part of a run: unknown variant `odd`, expected one of `ok`, `out_of_memory`, `timed_out`, `does_not_fit`, `failed`, `cancelled`, `skipped`

@@ -100,7 +100,7 @@ fn profile<'a>(
             };
             problems.add(&YamlPath::root(), PlacePart::Nothing, what);
         }
-        return found.map(|p| (p, ProfileReason::Asked));
+        return found.map(|p| (p, ProfileReason::Requested));
     }
     let scope = Value::from_object(Scope { machine: Some(machine(meant)), ..Scope::default() });
     for profile in profiles {

@@ -308,9 +308,9 @@ fn variable_fault(wrong: typed_value::ValueMistake) -> VariableFault {
             VariableFault::VariableWrong { value: found }
         }
         typed_value::MistakeKind::Type { found, expected, .. } => {
-            VariableFault::VariableRefused { said: format!("found {found}, expected {expected}") }
+            VariableFault::VariableRefused { message: format!("found {found}, expected {expected}") }
         }
-        typed_value::MistakeKind::Other(what) => VariableFault::VariableRefused { said: what.to_string() },
+        typed_value::MistakeKind::Other(what) => VariableFault::VariableRefused { message: what.to_string() },
     }
 }
 

@@ -331,10 +331,10 @@ impl Mistake {
     fn fault(self, uses: &str) -> ParameterFault {
         let (uses, said) = (uses.to_owned(), self.what.to_string());
         match self.of {
-            ParameterMistake::Unknown(name) => ParameterFault::ParameterUnknown { uses, name, said },
-            ParameterMistake::Missing(name) => ParameterFault::ParameterMissing { uses, name, said },
-            ParameterMistake::Value(name, value) => ParameterFault::ParameterWrong { uses, name, value, said },
-            ParameterMistake::Refused(name) => ParameterFault::ParameterRefused { uses, name, said },
+            ParameterMistake::Unknown(name) => ParameterFault::ParameterUnknown { uses, name, message: said },
+            ParameterMistake::Missing(name) => ParameterFault::ParameterMissing { uses, name, message: said },
+            ParameterMistake::Value(name, value) => ParameterFault::ParameterWrong { uses, name, value, message: said },
+            ParameterMistake::Refused(name) => ParameterFault::ParameterRefused { uses, name, message: said },
         }
     }
 }

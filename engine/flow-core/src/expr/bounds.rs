@@ -145,7 +145,7 @@ pub(crate) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, ExprFault> {
     result.map_err(|panicked| {
         let words =
             panicked.downcast_ref::<String>().map(String::as_str).or_else(|| panicked.downcast_ref::<&str>().copied());
-        ExprFault::CannotBeComputed { said: words.unwrap_or("the library that does it failed").to_owned() }
+        ExprFault::CannotBeComputed { message: words.unwrap_or("the library that does it failed").to_owned() }
     })
 }
 

@@ -10,7 +10,7 @@ use crate::{Definition, Digest};
 pub(crate) const PARTS_LIMIT: usize = 40 * 1024;
 
 /// Name of the [`PartKind::Command`] part with the shell or interpreter of a command. It is absent for commands that
-/// start directly, and in results of older versions of flow, which ran all other commands with `sh -e`.
+/// start directly.
 pub const RUNNER: &str = "shell";
 
 /// All parts that a fingerprint is made from.

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     AttemptId, GpuFacts, GpuId, GpuSharing, GpuUsage, Instance, InstanceId, Outcome, StepResult,
-    measure::{CoRunner, Neighbour, ReportedNumbers, beside},
+    measure::{CoRunner, Neighbour, ReportedNumbers, largest_overlap},
     sched::contention::{UNKNOWN_DEVICE, hoped, learned},
     stats::median,
 };
@@ -75,7 +75,7 @@ pub fn of_group<'r>(
     (cores < f64::from(together.first()?.circumstances.usable_cpus())).then_some(GpuSharing {
         busy,
         slowdown: slowdown / members,
-        beside: Vec::new(),
+        corunners: Vec::new(),
         epochs: None,
     })
 }
@@ -137,7 +137,7 @@ impl History<'_> {
         let alone = |id: InstanceId| self.alone(&instances[id.index()], model);
         let own = alone(of).filter(|own| own.epoch_s > 0.0)?;
         // Others than flow's may have been in the way as well.
-        if !seen.strangers.is_empty() || seen.short_of_cpu() && own.cores > HARDLY_ANY_CPU {
+        if !seen.foreign_processes.is_empty() || seen.short_of_cpu() && own.cores > HARDLY_ANY_CPU {
             return None;
         }
         let other = |(&who, other): (&AttemptId, &CoRunner)| Neighbour {
@@ -149,7 +149,7 @@ impl History<'_> {
                 .map_or(f64::from(instances[other.instance.index()].request.cpus), |alone| alone.cores),
         };
         let others: Vec<Neighbour<AttemptId>> = corunners.iter().map(other).collect();
-        let found = beside(&reported.timed(), &others, f64::from(seen.usable_cpus()) - own.cores)?;
+        let found = largest_overlap(&reported.timed(), &others, f64::from(seen.usable_cpus()) - own.cores)?;
         let corunners: Option<Vec<(&CoRunner, SoloLoad)>> =
             found.who.iter().map(|id| Some((&corunners[id], alone(corunners[id].instance)?))).collect();
         let corunners = corunners?;
@@ -160,7 +160,7 @@ impl History<'_> {
         Some(GpuSharing {
             busy: gpus.iter().map(busy_on).fold(0.0, f64::max),
             slowdown: found.took / own.epoch_s,
-            beside: corunners.iter().map(|(other, _)| instances[other.instance.index()].label.to_string()).collect(),
+            corunners: corunners.iter().map(|(other, _)| instances[other.instance.index()].label.to_string()).collect(),
             epochs: Some(found.epochs),
         })
     }
@@ -172,7 +172,7 @@ impl History<'_> {
         for seen in self.steps.iter().flat_map(|step| &step.seen) {
             let Some((sharing, model)) = seen.sharing.as_ref().zip(seen.gpu_model.as_ref()) else { continue };
             let here = self.expansion.machine.gpus.iter().all(|gpu| *model == gpu.name);
-            if let (true, [beside]) = (here, &*sharing.beside)
+            if let (true, [beside]) = (here, &*sharing.corunners)
                 && let Some((one, other)) = self.instance(&seen.label).zip(self.instance(beside))
             {
                 // Epochs were slowed down; the rest of its life was not.

@@ -13,7 +13,7 @@ use crate::{
 
 /// The capacity of this machine.
 pub fn capacity(machine: &Machine, jobs: Option<u32>, batch: u32) -> Capacity {
-    let gpu = |gpu: &GpuFacts| GpuState { memory: gpu.memory, strangers: 0, alive: true };
+    let gpu = |gpu: &GpuFacts| GpuState { memory: gpu.memory, foreign: 0, alive: true };
     Capacity { gpus: machine.gpus.iter().map(gpu).collect(), cpus: machine.cpus, memory: machine.memory, jobs, batch }
 }
 

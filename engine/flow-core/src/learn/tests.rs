@@ -68,7 +68,7 @@ fn seen() -> impl Strategy<Value = ObservedInstance> {
 }
 
 fn observation(expansion: &Expansion, seen: ObservedInstance) -> (usize, Observation) {
-    let (of, at, ok, epoch_s, (beside, undisturbed), (gib, load, cores), sharing, point) = seen;
+    let (of, at, ok, epoch_s, (shared, undisturbed), (gib, load, cores), sharing, point) = seen;
     let all = &expansion.instances;
     let instance = &all[of % all.len()];
     let point = point.as_object().cloned().unwrap_or_default();
@@ -84,7 +84,7 @@ fn observation(expansion: &Expansion, seen: ObservedInstance) -> (usize, Observa
         rss_peak: None,
         gpu_memory: gib << 30,
         gpu_load: load,
-        gpu_load_whole: beside.then_some(load / 2.0),
+        gpu_load_whole: shared.then_some(load / 2.0),
         gpu_model: Some("A".to_owned()).filter(|_| at % 7 > 0),
         gpus: None,
         point: point.into_iter().chain(instance.axes.iter().map(|(n, v)| (n.clone(), v.clone()))).collect(),
@@ -94,12 +94,12 @@ fn observation(expansion: &Expansion, seen: ObservedInstance) -> (usize, Observa
         images_per_s: None,
         energy_j: None,
         lacks_a_part: false,
-        beside,
+        shared,
         undisturbed,
         sharing: sharing.map(|(of, slowdown)| GpuSharing {
             busy: 1.8,
             slowdown,
-            beside: vec![label(of)],
+            corunners: vec![label(of)],
             epochs: None,
         }),
     };
@@ -294,7 +294,7 @@ fn what_does_not_count_for_others_disturbed_it_is_told() {
     for (alone, counts, left_out) in [(1, 4, 0), (2, 2, 2), (3, 3, 1), (4, 4, 0)] {
         let mut seen = trained(&expansion, |batch| batch as f64);
         for (n, one) in seen.iter_mut().enumerate() {
-            (one.beside, one.undisturbed) = (n >= alone, false);
+            (one.shared, one.undisturbed) = (n >= alone, false);
         }
         let mut history = History::new(&expansion, &all);
         history.remember(StepId(0), seen);

@@ -95,7 +95,7 @@ pub struct Overlap<Id> {
 /// The first epoch is warm-up. An epoch counts under two conditions. Every attempt that shares a GPU in any part of it
 /// is there and at work in all of it. The CPU suffices: all other attempts on the host, in any part of it, keep at most
 /// `cores` busy.
-pub fn beside<Id: Ord + Copy>(epochs: &[Epoch], others: &[Neighbour<Id>], cores: f64) -> Option<Overlap<Id>> {
+pub fn largest_overlap<Id: Ord + Copy>(epochs: &[Epoch], others: &[Neighbour<Id>], cores: f64) -> Option<Overlap<Id>> {
     let mut companies: BTreeMap<BTreeSet<Id>, Vec<f64>> = BTreeMap::new();
     for epoch in epochs.iter().skip(1) {
         let present = || others.iter().filter(|other| other.there.0 < epoch.ended && epoch.began < other.there.1);
@@ -137,7 +137,7 @@ mod tests {
             }
         };
         let others: Vec<Neighbour<&str>> = others.split(';').filter(|other| !other.is_empty()).map(other).collect();
-        let found = beside(&epochs, &others, 4.0)?;
+        let found = largest_overlap(&epochs, &others, 4.0)?;
         Some((found.who.into_iter().collect::<Vec<_>>().join("+"), found.epochs))
     }
 
@@ -177,7 +177,7 @@ mod tests {
         let epoch = |began: f64, took: f64| Epoch { began, ended: began + took, took };
         let epochs = [epoch(0.0, 9.0), epoch(9.0, 2.0), epoch(11.0, 3.0), epoch(14.0, 1.0)];
         let other = Neighbour { who: 7, there: (1.0, 14.0), at_work: Some((2.0, 14.0)), shares: true, cores: 0.0 };
-        let found = beside(&epochs, &[other], 0.0).unwrap();
+        let found = largest_overlap(&epochs, &[other], 0.0).unwrap();
         assert_eq!((found.epochs, found.took), (2, 2.5));
     }
 

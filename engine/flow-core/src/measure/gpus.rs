@@ -85,7 +85,7 @@ struct GpuRecord {
     /// Power integrated since the energy counter was last read, or ever.
     integrated: Option<f64>,
     pcie: Option<(u32, u32)>,
-    strangers: BTreeMap<u32, ForeignProcess>,
+    foreign: BTreeMap<u32, ForeignProcess>,
     looks: u32,
     /// The longest time without a sample, seconds.
     longest: f64,
@@ -94,7 +94,7 @@ struct GpuRecord {
 /// All samples of an attempt on its GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuSamples {
-    cards: Vec<GpuRecord>,
+    gpus: Vec<GpuRecord>,
 }
 
 /// GPU figures of a result.
@@ -114,22 +114,22 @@ impl GpuSamples {
     /// For an attempt that begins now on these GPUs.
     pub fn since(at: f64, uuids: impl IntoIterator<Item = String>) -> GpuSamples {
         let card = |uuid| GpuRecord { uuid, last: at, ..GpuRecord::default() };
-        GpuSamples { cards: uuids.into_iter().map(card).collect() }
+        GpuSamples { gpus: uuids.into_iter().map(card).collect() }
     }
 
     /// Whether there is no sample.
     pub fn is_empty(&self) -> bool {
-        self.cards.iter().all(|card| card.samples.is_empty())
+        self.gpus.iter().all(|card| card.samples.is_empty())
     }
 
     /// UUIDs of GPUs that did not respond for a while, and the longest gap in seconds.
     pub fn holes(&self) -> Vec<(String, f64)> {
-        self.cards.iter().filter(|card| card.longest > HOLE).map(|card| (card.uuid.clone(), card.longest)).collect()
+        self.gpus.iter().filter(|card| card.longest > HOLE).map(|card| (card.uuid.clone(), card.longest)).collect()
     }
 
     /// Adds a sample of the attempt's `card`th GPU.
     pub fn push(&mut self, card: usize, seen: GpuLook) {
-        let Some(card) = self.cards.get_mut(card) else { return };
+        let Some(card) = self.gpus.get_mut(card) else { return };
         let span = seen.at - card.last;
         if span <= 0.0 {
             return;
@@ -150,7 +150,7 @@ impl GpuSamples {
         }
         card.pcie = card.pcie.max(seen.pcie);
         for stranger in seen.foreign {
-            let known = card.strangers.entry(stranger.pid).or_insert_with(|| stranger.clone());
+            let known = card.foreign.entry(stranger.pid).or_insert_with(|| stranger.clone());
             known.memory = known.memory.max(stranger.memory);
         }
         let GpuLook { load, memory_load, .. } = seen;
@@ -175,30 +175,30 @@ impl GpuSamples {
 
     /// The attempt is over.
     pub fn close(&mut self, at: f64) {
-        self.cards.iter_mut().for_each(|card| card.longest = card.longest.max(at - card.last));
+        self.gpus.iter_mut().for_each(|card| card.longest = card.longest.max(at - card.last));
     }
 
     /// Memory on each GPU of the placement at the last look, bytes.
     pub fn memory_now(&self) -> Vec<u64> {
-        self.cards.iter().map(|card| card.memory_now).collect()
+        self.gpus.iter().map(|card| card.memory_now).collect()
     }
 
     /// Whether the driver lacked memory per process.
     pub fn unverified(&self) -> bool {
-        self.cards.iter().any(|card| card.unverified)
+        self.gpus.iter().any(|card| card.unverified)
     }
 
     /// The figures. Means cover the windows, or the whole attempt if there are none; all else always covers the whole.
     pub fn figures(&self, windows: &[Window]) -> GpuFigures {
-        let seen = self.cards.iter().filter(|card| card.looks > 0);
+        let seen = self.gpus.iter().filter(|card| card.looks > 0);
         let gpus: Vec<GpuUsage> = seen.map(|card| card.usage(windows)).collect();
-        let energies: Vec<f64> = self.cards.iter().filter_map(GpuRecord::energy).collect();
-        let shared = self.cards.iter().filter_map(|card| card.mean(windows, |s| s.shared)).reduce(f64::max);
+        let energies: Vec<f64> = self.gpus.iter().filter_map(GpuRecord::energy).collect();
+        let shared = self.gpus.iter().filter_map(|card| card.mean(windows, |s| s.shared)).reduce(f64::max);
         GpuFigures {
-            energy_j: (!gpus.is_empty() && energies.len() == self.cards.len()).then(|| energies.iter().sum()),
+            energy_j: (!gpus.is_empty() && energies.len() == self.gpus.len()).then(|| energies.iter().sum()),
             gpus,
             shared,
-            foreign: self.cards.iter().flat_map(|card| card.strangers.values().cloned()).collect(),
+            foreign: self.gpus.iter().flat_map(|card| card.foreign.values().cloned()).collect(),
         }
     }
 
@@ -206,7 +206,7 @@ impl GpuSamples {
     /// index.
     pub fn series(&self, origin: f64) -> BTreeMap<String, Vec<(f64, f64)>> {
         let mut series = BTreeMap::new();
-        for (n, card) in self.cards.iter().enumerate().filter(|(_, card)| !card.samples.is_empty()) {
+        for (n, card) in self.gpus.iter().enumerate().filter(|(_, card)| !card.samples.is_empty()) {
             let mut column = |name: &str, value: fn(&Sample) -> Option<f64>| {
                 let points =
                     card.samples.iter().filter_map(|s| Some((round(s.at - origin, 1e3), round(value(s)?, 1e4))));
@@ -359,7 +359,7 @@ mod tests {
         let usage = samples.figures(&[(0.0, 5_000.0)]).gpus.remove(0);
         let close = |share: Option<f64>| (share.unwrap() - 0.5).abs() < 1e-9;
         assert!(close(usage.load_mean) && close(usage.load_above_90), "{usage:?}");
-        assert!(samples.cards[0].samples.len() < MOST);
+        assert!(samples.gpus[0].samples.len() < MOST);
     }
 
     #[test]

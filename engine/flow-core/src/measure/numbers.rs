@@ -61,7 +61,7 @@ impl Numbers {
     }
 
     /// The last value's line was not redrawn.
-    pub(super) fn stays(&mut self) {
+    pub(super) fn count_pending(&mut self) {
         if let Some(point) = self.redrawable.take() {
             self.count(point);
         }

@@ -45,7 +45,7 @@ pub fn sum_up(reported: &ReportedNumbers, seen: AttemptSamples<'_>, result: &mut
     let load = host.load(&gathered.spans);
     (circumstances.foreign_cpu, circumstances.cpu_saturated) = (load.foreign_cpu, load.cpu_saturated);
     let figures = gpus.figures(&gathered.spans);
-    (circumstances.strangers, circumstances.gpu_shared) = (figures.foreign, figures.shared);
+    (circumstances.foreign_processes, circumstances.gpu_shared) = (figures.foreign, figures.shared);
     let host_cpus = circumstances.host_cpus;
     result.usage = host.usage(std::mem::take(&mut result.usage), &gathered.spans, host_cpus);
     (result.usage.gpus, result.usage.energy_j) = (figures.gpus, figures.energy_j);

@@ -106,9 +106,9 @@ impl From<&State> for PlannedAction {
     fn from(state: &State) -> Self {
         match state {
             State::Cached { .. } => PlannedAction::Cached,
-            State::Run(reasons) => PlannedAction::Run { why: RunReasons::of(reasons), goes_on: None },
+            State::Run(reasons) => PlannedAction::Run { why: RunReasons::of(reasons), running_in: None },
             State::GoesOn { reasons, since } => {
-                PlannedAction::Run { why: RunReasons::of(reasons), goes_on: Some(since.clone()) }
+                PlannedAction::Run { why: RunReasons::of(reasons), running_in: Some(since.clone()) }
             }
             State::After(steps) => PlannedAction::After { steps: steps.clone() },
             State::MayRepeat { .. } => PlannedAction::MayRepeat,

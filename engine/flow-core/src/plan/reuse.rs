@@ -22,8 +22,8 @@ pub struct ReusableResult {
 /// step), and under the same memory limits. It is never reusable if the kernel killed the step for lack of host memory,
 /// because the use by others is unknown. Neither are disturbed measurements, or any other outcome.
 pub fn unfit(result: &StepResult, instance: &Instance) -> Option<UnfitReason> {
-    if !result.spoiled.is_empty() {
-        return Some(UnfitReason::Spoiled(result.spoiled.clone()));
+    if !result.disturbances.is_empty() {
+        return Some(UnfitReason::Disturbed(result.disturbances.clone()));
     }
     let outcome = result.outcome;
     let seen = &result.circumstances;
@@ -40,7 +40,7 @@ pub fn unfit(result: &StepResult, instance: &Instance) -> Option<UnfitReason> {
         Outcome::OutOfMemory if seen.oom_killed => Some(UnfitReason::HostMemory),
         Outcome::OutOfMemory => {
             let own_group = seen.corun.as_ref().map_or(0, |window| window.members.saturating_sub(1) as usize);
-            let mut others: Vec<String> = seen.strangers.iter().map(|stranger| stranger.name.clone()).collect();
+            let mut others: Vec<String> = seen.foreign_processes.iter().map(|stranger| stranger.name.clone()).collect();
             if seen.corunners.len() > own_group {
                 others.extend(seen.corunners.iter().cloned());
             }

@@ -25,7 +25,7 @@ fn result(outcome: Outcome) -> StepResult {
         repetition: None,
         outcome,
         cause: None,
-        spoiled: Vec::new(),
+        disturbances: Vec::new(),
         run: RunId("20260208-153012-3f2a".into()),
         started_at: 0,
         ended_at: 0,
@@ -54,8 +54,8 @@ fn which_outcomes_are_reused() {
         assert_eq!(of(never), Some(UnfitReason::Outcome(never)));
     }
     let why = vec![Disturbance::InputChanged { path: "photos".into(), differences: vec![] }];
-    let spoiled = StepResult { spoiled: why.clone(), ..result(Outcome::Ok) };
-    assert_eq!(unfit(&spoiled, &recording()), Some(UnfitReason::Spoiled(why)));
+    let disturbed = StepResult { disturbances: why.clone(), ..result(Outcome::Ok) };
+    assert_eq!(unfit(&disturbed, &recording()), Some(UnfitReason::Disturbed(why)));
     assert_eq!(
         unfit(&result(Outcome::OutOfMemory), &instance("solo")),
         Some(UnfitReason::NotRecorded(Outcome::OutOfMemory)),
@@ -106,7 +106,8 @@ fn out_of_memory_is_reused_if_it_happened_alone_under_the_same_limits() {
     assert_eq!(of(|c| c.oom_killed = true), Some(UnfitReason::HostMemory));
     assert_eq!(of(|c| c.corunners = vec!["other".into()]), Some(UnfitReason::NotAlone(vec!["other".into()])));
     assert_eq!(
-        of(|c| c.strangers = vec![ForeignProcess { pid: 1, name: "python".into(), gpu: "GPU-0".into(), memory: 1 }]),
+        of(|c| c.foreign_processes =
+            vec![ForeignProcess { pid: 1, name: "python".into(), gpu: "GPU-0".into(), memory: 1 }]),
         Some(UnfitReason::NotAlone(vec!["python".into()]))
     );
     let mut group = result(Outcome::OutOfMemory);

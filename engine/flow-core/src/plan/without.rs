@@ -23,7 +23,7 @@ pub fn without_attempt(
         repetition: instance.repetition,
         outcome,
         cause,
-        spoiled: Vec::new(),
+        disturbances: Vec::new(),
         run: run.clone(),
         started_at: at,
         ended_at: at,

@@ -37,7 +37,7 @@ pub enum BatchEnd {
         begun: bool,
         /// The last line of the job's own log; empty if the log is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        said: Option<String>,
+        last_line: Option<String>,
     },
     /// Slurm holds it until someone releases it.
     Held {
@@ -45,7 +45,7 @@ pub enum BatchEnd {
         reason: String,
     },
     /// It waits for something impossible.
-    Never {
+    Unsatisfiable {
         /// Slurm's reason.
         reason: String,
     },
@@ -74,6 +74,6 @@ without!(NoResumeReason);
 texts! {
     BatchEnd {
         NodeLost { node }, TimeLimit { stopped }, Memory {}, Cancelled {}, Preempted {}, NotLaunched {},
-        Failed { code, begun, said }, Held { reason }, Never { reason }, Refused { error }, Vanished {},
+        Failed { code, begun, last_line }, Held { reason }, Unsatisfiable { reason }, Refused { error }, Vanished {},
     }
 }

@@ -6,21 +6,21 @@ faults! {
     /// An error in the parameters of a table, report, analysis or simulation, or in their input.
     BuiltinFault {
         NoSuchBuiltin { name: String, known: NameList } = "there is no step flow/{name}; there are {known}",
-        ParametersUnread { said: String } = "`with`: {said}",
-        NotWritten { said: String } = "its findings cannot be written: {said}",
+        ParametersUnread { message: String } = "`with`: {message}",
+        NotWritten { message: String } = "its findings cannot be written: {message}",
         InputUnread { path: String, error: Box<Fault> } = "`{path}` cannot be read: {error}",
         InputTooLarge { path: String, most: u64 } = "`{path}` is larger than {most} MiB",
         OutputNotWritten { path: String, error: Box<Fault> } = "`{path}` cannot be written: {error}",
-        SeriesUnread { label: String, said: String } = "the series of {label} cannot be read: {said}",
+        SeriesUnread { label: String, message: String } = "the series of {label} cannot be read: {message}",
         TraceUnread { path: String, error: Box<Fault> } = "the trace `{path}` cannot be read: {error}",
 
         NoSuchStep { step: String } = "there is no step `{step}`",
         NoSource { step: String } = "`from: {step}`: there is no such step",
         NotATable { step: String } = "`table: {step}`: that step is not a flow/table",
         NoTable { step: String } = "the step `{step}` has no table",
-        TableUnread { step: String, said: String } = "the table of `{step}` cannot be read ({said}); run the step again",
-        AnalysisUnread { step: String, said: String } = "the analysis of `{step}` cannot be read ({said}); run the step again",
-        ScheduleUnread { label: String, said: String } = "the schedule of `{label}` cannot be read ({said}); run the step again",
+        TableUnread { step: String, message: String } = "the table of `{step}` cannot be read ({message}); run the step again",
+        AnalysisUnread { step: String, message: String } = "the analysis of `{step}` cannot be read ({message}); run the step again",
+        ScheduleUnread { label: String, message: String } = "the schedule of `{label}` cannot be read ({message}); run the step again",
         AnalysisOfOther { step: String, table: String, other: String } =
             "`analyses: {step}` is of the table `{table}`, not of `{other}`",
 
@@ -30,7 +30,7 @@ faults! {
         LinkNowhere { link: String } = "`{link}` is neither an address nor a path",
         BadLink { error: Box<BuiltinFault> } = "`see`: {error}",
         BadDate { date: String } = "`date: {date}`: a day is written `2026-02-08`",
-        TemplateFails { said: String } = "the template of the report: {said}",
+        TemplateFails { message: String } = "the template of the report: {message}",
 
         PictureOfNone { step: String } = "`pictures: {{from: {step}}}`: it has no instance at these values of its axes",
         PictureOfSeveral { step: String } =
@@ -119,7 +119,7 @@ faults! {
         SlurmNoNumber { part: String, value: String } = "`{value}` in `{part}` is not a number",
         SlurmUnknown { name: String, known: NameList } = "Slurm has no `{name}` here; there are {known}",
         SlurmZero { name: String } = "`{name}` of Slurm is 0, expected 1 or more",
-        SlurmOutside { name: String, value: String, least: String } = "`{name}` of Slurm is {value}, expected {least} to 10000000",
+        SlurmOutside { name: String, value: String, min: String } = "`{name}` of Slurm is {value}, expected {min} to 10000000",
         KindOutside { kind_name: String, name: String, value: String, expected: Expected } = "{kind_name}: {name} is {value}, not {expected}",
         NoSuchPolicy { policy: String, hint: Hint } = "there is no policy `{policy}`; {hint}",
         VNegative { value: String } = "v is {value}, expected 0 or more",
@@ -134,7 +134,7 @@ faults! {
         TraceShares = "a `trace` has no GPU use of jobs, so they cannot `share` GPUs",
         BadTrace { line: u64, mistake: TraceFault, advice: String } = "the trace, line {line}: {mistake}; {advice}",
         TraceWithoutMistake = "the trace cannot be read",
-        SimulationFails { said: String } = "{said}",
+        SimulationFails { message: String } = "{message}",
     }
 
     /// A suggestion for an unknown name.
@@ -154,7 +154,7 @@ faults! {
     /// The expected value of a number for a kind of jobs.
     Expected {
         ZeroOrMore = "0 or more",
-        Between { least: u32, most: u32 } = "between {least} and {most}",
+        Between { min: u32, max: u32 } = "between {min} and {max}",
         CountOf { unit: Unit } = "a number of {unit}",
     }
 
@@ -182,6 +182,6 @@ faults! {
         TraceOneGpuOnly { job: String, gpus: u32, policy: String } =
             "job {job} asks for {gpus} GPUs, and policy `{policy}` runs one GPU a job",
         TraceLine { cells: u64, columns: u64 } = "{cells} cells where the first line names {columns} columns",
-        TraceBroken { said: String } = "it cannot be read: {said}",
+        TraceBroken { message: String } = "it cannot be read: {message}",
     }
 }

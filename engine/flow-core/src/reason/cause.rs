@@ -29,7 +29,7 @@ pub enum Cause {
     /// This machine can never run it.
     Lacks { lack: Lack },
     /// It requests more than exists.
-    AsksTooMuch,
+    RequestTooLarge,
     /// An expression of its body has no value.
     Unresolved {
         /// The error of the evaluation.
@@ -73,7 +73,7 @@ pub enum Cause {
         label: String,
     },
     /// Another instance failed, and the run stops after a failure.
-    FailedElsewhere {
+    OtherFailed {
         /// The instance that failed.
         label: String,
     },
@@ -114,13 +114,13 @@ pub enum Cause {
     /// A step that should have made a schedule did not.
     NoSchedule,
     /// Its program reported failure, in these words.
-    Said { text: String },
+    Reported { text: String },
     /// Its program reported failure without a reason.
-    SaidFailed,
+    ReportedFailure,
     /// Its program reported `ok`, but then ended differently.
-    SaidOk { end: ProcessEnd },
+    ReportedSuccess { end: ProcessEnd },
     /// A plugin ended without reporting an outcome.
-    SaidNothing { end: ProcessEnd },
+    NoReport { end: ProcessEnd },
     /// Its program ended with an error.
     Exited {
         end: ProcessEnd,
@@ -131,7 +131,7 @@ pub enum Cause {
     OutOfMemory {
         memory: Memory,
         /// The program's message.
-        said: Option<String>,
+        message: Option<String>,
     },
     /// The kernel killed it because host memory ran out.
     KilledForMemory,
@@ -157,9 +157,8 @@ pub enum Cause {
         /// Number of further new files.
         #[serde(default)]
         more: u32,
-        /// Its work folder, relative to the workflow's folder if inside. Absent in records of older versions.
-        #[serde(default)]
-        work: Option<String>,
+        /// Its work folder, relative to the workflow's folder if inside.
+        work: String,
     },
     /// It succeeded, but an output cannot be checked.
     OutputUnseen {
@@ -170,7 +169,7 @@ pub enum Cause {
         error: Fault,
     },
     /// Its output cannot be stored.
-    NotKept {
+    NotStored {
         /// The store's error.
         error: Fault,
     },
@@ -272,14 +271,14 @@ without!(Memory);
 texts! {
     Cause {
         ConditionFalse { expression }, EmptyAxis { axis }, NoInstances { step, because }, AllSkipped {}, Lacks { lack },
-        AsksTooMuch {}, Unresolved { error }, NoInput { error }, NoEnvironment { name, error }, ResultUnseen { error }, NotProvided { uses },
-        MemberCannotRun { label, because }, NeedCannotRun { label }, NeedFailed { label }, FailedElsewhere { label },
+        RequestTooLarge {}, Unresolved { error }, NoInput { error }, NoEnvironment { name, error }, ResultUnseen { error }, NotProvided { uses },
+        MemberCannotRun { label, because }, NeedCannotRun { label }, NeedFailed { label }, OtherFailed { label },
         MemberFailed { label }, RunCancelled {}, Decided { group, looks, verdict }, NotRun {}, GpuGone {}, NotStarted { error }, NotFilled { what },
-        Builtin { error }, NothingToShow {}, NoSchedule {}, Said { text }, SaidFailed {}, SaidOk { end },
-        SaidNothing { end }, Exited { end, last_line }, OutOfMemory { memory, said }, KilledForMemory {},
+        Builtin { error }, NothingToShow {}, NoSchedule {}, Reported { text }, ReportedFailure {}, ReportedSuccess { end },
+        NoReport { end }, Exited { end, last_line }, OutOfMemory { memory, message }, KilledForMemory {},
         TimedOut { limit }, NotListed { path, because }, NoMetrics { problem }, NoOutput { output, path, new, more, work },
         OutputUnseen { output, path, error },
-        NotKept { error }, GpuLost { gpu, model, because }, SetUpAgain { plugin, because }, Refused { refusal },
+        NotStored { error }, GpuLost { gpu, model, because }, SetUpAgain { plugin, because }, Refused { refusal },
         Batch { job, end }, Ended { outcome },
     }
     ProcessEnd { Code { code }, Signal { name }, Unknown {} }

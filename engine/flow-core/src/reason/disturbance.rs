@@ -14,7 +14,7 @@ use crate::Difference;
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Disturbance {
     /// A foreign process computed on a GPU of its placement.
-    Stranger {
+    ForeignProcess {
         /// The foreign process.
         pid: u32,
         name: String,
@@ -79,8 +79,6 @@ pub enum Disturbance {
         /// The actual hardware.
         found: String,
     },
-    /// Words of an older version of flow.
-    Said { text: String },
 }
 
 impl Disturbance {
@@ -93,11 +91,10 @@ impl Disturbance {
             | Disturbance::InputWritten { .. }
             | Disturbance::ArtifactChanged { .. }
             | Disturbance::ArtifactUnseen { .. } => true,
-            Disturbance::Stranger { .. }
+            Disturbance::ForeignProcess { .. }
             | Disturbance::GpuSilent { .. }
             | Disturbance::OtherRuns { .. }
-            | Disturbance::OtherHardware { .. }
-            | Disturbance::Said { .. } => false,
+            | Disturbance::OtherHardware { .. } => false,
         }
     }
 }
@@ -121,10 +118,10 @@ crate::compiled_once::compiled_once!(Disturbance);
 
 texts! {
     Disturbance {
-        Stranger { pid, name, gpu }, GpuSilent { gpu, seconds }, OtherRuns { attempts }, InputChanged { path, differences },
+        ForeignProcess { pid, name, gpu }, GpuSilent { gpu, seconds }, OtherRuns { attempts }, InputChanged { path, differences },
         InputRewritten { path, seconds }, InputWritten { path, folder, itself },
         ArtifactChanged { path, damage }, ArtifactUnseen { path, error },
-        OtherHardware { declared, found }, Said { text },
+        OtherHardware { declared, found },
     }
     Damage { Missing {}, Changed { path }, Content {} }
     Difference {

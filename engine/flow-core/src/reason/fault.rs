@@ -14,9 +14,9 @@ use crate::Outcome;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[serde(remote = "Self", untagged)]
 pub enum Fault {
-    /// Words of a library, or of an older version of flow.
+    /// A message of a library.
     #[error("{0}")]
-    Said(String),
+    Text(String),
     /// From the system, or about what is in a file's place.
     #[error(transparent)]
     File(Box<FileFault>),
@@ -44,7 +44,7 @@ crate::compiled_once::compiled_once!(Fault);
 impl Texts for Fault {
     fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
         match self {
-            Fault::Said(text) => each(text),
+            Fault::Text(text) => each(text),
             Fault::File(fault) => fault.texts(each),
             Fault::Store(fault) => fault.texts(each),
             Fault::Expr(fault) => fault.texts(each),
@@ -77,13 +77,13 @@ from!(
 
 impl From<String> for Fault {
     fn from(words: String) -> Self {
-        Fault::Said(words)
+        Fault::Text(words)
     }
 }
 
 impl From<&str> for Fault {
     fn from(words: &str) -> Self {
-        Fault::Said(words.to_owned())
+        Fault::Text(words.to_owned())
     }
 }
 
@@ -94,8 +94,8 @@ impl From<&io::Error> for Fault {
             return fault.clone();
         }
         match error.raw_os_error() {
-            Some(code) => FileFault::System { code, said: error.to_string() }.into(),
-            None => Fault::Said(error.to_string()),
+            Some(code) => FileFault::System { code, message: error.to_string() }.into(),
+            None => Fault::Text(error.to_string()),
         }
     }
 }
@@ -181,7 +181,7 @@ impl<T: Texts> Texts for Several<T> {
 faults! {
     /// The system's error about a file, or why a file is not read.
     FileFault {
-        System { code: i32, said: String } = "{said}",
+        System { code: i32, message: String } = "{message}",
         NotRegular { found: FileKind } = "it is not a regular file, but {found}",
         InTheWay { found: FileKind } = "it is not a regular file, but {found}: move it away",
         LinkInPlace = "it is a symbolic link, which flow does not follow",
@@ -190,7 +190,7 @@ faults! {
         NoText = "it is not UTF-8 text",
         SheetEmpty = "it is empty; expected column names in its first line",
         SheetLine { line: u64, found: u64, expected: u64 } = "line {line} has {found} cells, but the first line names {expected} columns",
-        BadPattern { line: u64, said: String } = "line {line}: {said}",
+        BadPattern { line: u64, message: String } = "line {line}: {message}",
     }
 
     /// What is found in place of a file.
@@ -226,7 +226,7 @@ faults! {
 
     /// Why an expression has no value.
     ExprFault {
-        CannotBeComputed { said: String } = "it cannot be computed: {said}",
+        CannotBeComputed { message: String } = "it cannot be computed: {message}",
         NoSuchAxis { axis: String, axes: NameList } = "nothing in the list has an axis `{axis}`; there is {axes}",
         NothingToCompare { attribute: String } = "nothing in the list has a value `{attribute}` that can be compared",
         ZeroInCommand = "a command cannot contain a NUL",
@@ -285,7 +285,7 @@ faults! {
         TooManyAttempts { most: u32 } = "a run has at most {most} attempts; run again to continue",
         NoLog { path: String, error: Box<Fault> } = "cannot write {path}: {error}",
         KeeperKilled = "its supervisor process was killed, and the step with it",
-        ToldToEnd = "something else than this run told it to end before its work was done",
+        EndedByRequest = "something else than this run told it to end before its work was done",
         JobNotWritten { error: Box<Fault> } = "the files of its job cannot be written: {error}",
         NotWrittenDown = "it has no record",
     }
@@ -294,32 +294,32 @@ faults! {
     GpuFault {
         DriverSilent { seconds: u64 } =
             "NVIDIA's driver did not answer within {seconds} s; flow continues without GPUs. A GPU may be faulty: does `nvidia-smi` answer?",
-        NotAsked { error: Box<Fault> } = "flow cannot start a thread to query NVIDIA's library: {error}",
+        NoQueryThread { error: Box<Fault> } = "flow cannot start a thread to query NVIDIA's library: {error}",
         NoCard = "NVIDIA's driver is installed, but this process sees no GPU",
-        CardsNotCounted { said: String } = "NVIDIA's driver does not report the number of GPUs: {said}",
-        CardsHidden { variable: String, value: String } = "{variable} is `{value}`, which hides every GPU of this machine",
+        GpusNotCounted { message: String } = "NVIDIA's driver does not report the number of GPUs: {message}",
+        GpusHidden { variable: String, value: String } = "{variable} is `{value}`, which hides every GPU of this machine",
         Divided { gpu: u32, model: String } =
             "GPU {gpu} ({model}) is divided by MIG, but flow uses only whole GPUs; `nvidia-smi -i {gpu} -mig 0` makes it whole",
         CardLost { gpu: u32 } = "GPU {gpu} is lost; flow continues without it",
         CardOffTheBus { gpu: u32 } =
             "GPU {gpu} is lost, having fallen off the bus; flow continues without it until the machine is restarted",
         CardForbidden { gpu: u32 } = "this user may not use GPU {gpu}; check the modes of /dev/nvidia*",
-        CardUnknown { gpu: u32, said: String } = "GPU {gpu} does not report its model ({said}); flow continues without it",
-        LibraryNotLoaded { variable: String, path: String, said: String } = "{variable} `{path}` cannot be loaded: {said}",
+        GpuUnknown { gpu: u32, message: String } = "GPU {gpu} does not report its model ({message}); flow continues without it",
+        LibraryNotLoaded { variable: String, path: String, message: String } = "{variable} `{path}` cannot be loaded: {message}",
         DriverNotLoaded =
             "NVIDIA's library is installed, but its driver is not loaded; on the host, `nvidia-smi` shows why; a container needs `--gpus all`",
         DriverOfOtherVersion =
             "NVIDIA's library and the loaded driver have different versions, as after an update; restart the machine, or reload the driver",
         DriverForbidden = "this user may not use NVIDIA's driver; check the modes of /dev/nvidia*",
-        LibraryNotStarted { said: String } = "NVIDIA's library cannot be started: {said}",
+        LibraryNotStarted { message: String } = "NVIDIA's library cannot be started: {message}",
     }
 
-    /// An error in a parameter; `said` has the full message of planning.
+    /// An error in a parameter; `message` has the full message of planning.
     ParameterFault {
-        ParameterUnknown { uses: String, name: String, said: String } = "{said}",
-        ParameterMissing { uses: String, name: String, said: String } = "{said}",
-        ParameterWrong { uses: String, name: String, value: FoundValue, said: String } = "{said}",
-        ParameterRefused { uses: String, name: String, said: String } = "{said}",
+        ParameterUnknown { uses: String, name: String, message: String } = "{message}",
+        ParameterMissing { uses: String, name: String, message: String } = "{message}",
+        ParameterWrong { uses: String, name: String, value: FoundValue, message: String } = "{message}",
+        ParameterRefused { uses: String, name: String, message: String } = "{message}",
         ParameterTooLarge { uses: String, name: String, value: String, of: String, metric: String, most: String } =
             "`{name}` of `{uses}` is {value}, more than the {most} {metric} of `{of}`: take a smaller one",
         ParameterTooLargeForPart {
@@ -339,7 +339,7 @@ faults! {
     /// An error in an environment variable.
     VariableFault {
         VariableWrong { value: FoundValue } = "found {value}, expected a text or a number",
-        VariableRefused { said: String } = "{said}",
+        VariableRefused { message: String } = "{message}",
     }
 
     /// A value in an expression.

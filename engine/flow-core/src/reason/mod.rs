@@ -48,7 +48,7 @@ pub struct ClosedBy {
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum ProfileReason {
     /// `--profile`.
-    Asked,
+    Requested,
     /// The first profile whose `when` is true.
     Holds { expression: String },
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum WithheldReason {
     /// Publishing was turned off.
-    Asked,
+    Requested,
     /// The run has parameter values that differ from the file.
     Set {
         /// The parameters that differ.

@@ -27,7 +27,7 @@ pub enum Waits {
     /// There is room, but this one goes first.
     Turn { label: String },
     /// Another run of the store does the same work and shares the result.
-    Elsewhere {
+    SharedWork {
         /// The run; `None` if only its process is known.
         run: Option<RunId>,
         user: String,
@@ -87,13 +87,13 @@ pub struct ResourceShortage {
     pub until: Option<u64>,
     /// Bytes of a GPU held by foreign processes.
     #[serde(default, skip_serializing_if = "is_none")]
-    pub strangers: u64,
+    pub foreign: u64,
     /// The foreign holders, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occupant: Option<Occupant>,
     /// Amount that other runs on the machine hold.
     #[serde(default, skip_serializing_if = "is_none")]
-    pub elsewhere: u64,
+    pub other_runs: u64,
     /// Amount held back for other runs that are served first.
     #[serde(default, skip_serializing_if = "is_none")]
     pub ahead: u64,
@@ -128,7 +128,7 @@ pub enum Resource<Gpu> {
     /// This GPU does not respond.
     GpuLost(Gpu),
     /// This GPU is held for another run on the machine.
-    GpuKept(Gpu),
+    GpuReserved(Gpu),
 }
 
 impl<Gpu> Resource<Gpu> {
@@ -144,7 +144,7 @@ impl<Gpu> Resource<Gpu> {
             Resource::GpuBusy(gpu) => Resource::GpuBusy(name(gpu)),
             Resource::GpuMeasured(gpu) => Resource::GpuMeasured(name(gpu)),
             Resource::GpuLost(gpu) => Resource::GpuLost(name(gpu)),
-            Resource::GpuKept(gpu) => Resource::GpuKept(name(gpu)),
+            Resource::GpuReserved(gpu) => Resource::GpuReserved(name(gpu)),
         }
     }
 }

@@ -97,7 +97,7 @@ pub struct Circumstances {
     pub neighbours: Vec<String>,
     /// Maximum number of attempts of other runs on the machine at one time.
     #[serde(default, skip_serializing_if = "super::is_zero")]
-    pub elsewhere: u32,
+    pub other_attempts: u32,
     /// Of a measured step: it is unknown whether other runs on the machine ran anything at the time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unwatched: bool,
@@ -106,7 +106,7 @@ pub struct Circumstances {
     pub corun: Option<CorunWindow>,
     /// Foreign compute processes on the GPUs of the placement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub strangers: Vec<ForeignProcess>,
+    pub foreign_processes: Vec<ForeignProcess>,
     /// Mean share of the multiprocessors that others used on a GPU of the placement, in their own time slices:
     /// co-runners and foreign processes. Absent if there were none, or the driver does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,7 +154,7 @@ pub struct GpuSharing {
     pub slowdown: f64,
     /// Outside co-run groups: the attempts on its GPUs in the compared epochs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<String>,
+    pub corunners: Vec<String>,
     /// Number of these epochs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epochs: Option<u32>,

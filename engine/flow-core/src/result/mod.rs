@@ -46,7 +46,7 @@ pub struct StepResult {
     pub cause: Option<Cause>,
     /// Why the measurement is unreliable; empty for a sound one. Disturbed results are never reused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub spoiled: Vec<Disturbance>,
+    pub disturbances: Vec<Disturbance>,
     /// Why its metrics may not cover the whole attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<Caveat>,

@@ -210,7 +210,7 @@ pub struct GpuState {
     /// Total memory, bytes.
     pub memory: u64,
     /// Memory of foreign processes, bytes. All of it while another user's flow holds the GPU's lock.
-    pub strangers: u64,
+    pub foreign: u64,
     /// It responds. A dead GPU may come back, but flow gives up at once on tasks that can no longer fit.
     pub alive: bool,
 }
@@ -259,7 +259,7 @@ pub enum Event {
         /// Its outcome, after the check of its outputs.
         outcome: Outcome,
         /// The measurement was disturbed.
-        spoiled: bool,
+        disturbed: bool,
     },
     /// The instance's result is in the store and flushed: the answer to [`Action::Record`].
     Recorded { instance: InstanceId },

@@ -10,7 +10,7 @@ const MOST_LOSSES: u32 = 3;
 
 impl Core {
     /// Handles the end of an attempt. Its unit is decided as a whole.
-    pub(super) fn ended(&mut self, attempt: AttemptId, outcome: Outcome, spoiled: bool, out: &mut Vec<Action>) {
+    pub(super) fn ended(&mut self, attempt: AttemptId, outcome: Outcome, disturbed: bool, out: &mut Vec<Action>) {
         let Some(live) = self.live.get(&attempt) else { return };
         let (instance, outcome, shared) = (live.instance, live.killed.unwrap_or(outcome), live.shared);
         let held = live.freed.unwrap_or_else(|| self.feasibility.now.held(attempt));
@@ -19,7 +19,7 @@ impl Core {
         if outcome == Outcome::OutOfMemory && shared {
             self.out_of_memory_beside_others(held.peak, instance);
         }
-        self.set(instance, TaskState::Ended { attempt, outcome, spoiled });
+        self.set(instance, TaskState::Ended { attempt, outcome, disturbed });
         if self.group(unit).is_some() {
             self.member_ended(unit, outcome, out);
         } else {
@@ -91,13 +91,13 @@ impl Core {
             self.node_mut(unit).losses += 1;
             return Some(self.now);
         }
-        let (mut failed, mut spoiled) = (false, false);
+        let (mut failed, mut disturbed) = (false, false);
         for &m in self.members(unit) {
             let node = self.node(m);
-            if let TaskState::Ended { outcome, spoiled: bad, .. } = node.state {
+            if let TaskState::Ended { outcome, disturbed: bad, .. } = node.state {
                 failed |= outcome == Outcome::Failed;
                 let measurement = matches!(outcome, Outcome::Ok | Outcome::OutOfMemory | Outcome::TimedOut);
-                spoiled |= bad && measurement && node.task.measured;
+                disturbed |= bad && measurement && node.task.measured;
             }
         }
         let retry = failed && self.retries_left(unit);
@@ -105,7 +105,7 @@ impl Core {
         if retry {
             node.failures += 1;
             Some(self.now + pause_after(self.node(unit).failures))
-        } else if spoiled && !failed && !node.repeated {
+        } else if disturbed && !failed && !node.repeated {
             node.repeated = true;
             Some(self.now)
         } else if node.retry_alone {

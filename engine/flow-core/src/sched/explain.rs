@@ -77,7 +77,7 @@ pub struct Shortage {
     /// Held by foreign processes; bytes of a GPU.
     pub foreign: u64,
     /// Held by other runs on the machine.
-    pub elsewhere: u64,
+    pub other_runs: u64,
     /// Held back for requests of other runs that are served first.
     pub ahead: u64,
 }
@@ -94,8 +94,8 @@ pub struct Holder {
 impl Shortage {
     /// Held by nobody yet.
     fn of(resource: Resource<GpuId>, requested: u64, available: u64, total: u64) -> Shortage {
-        let (strangers, elsewhere, ahead) = (0, 0, 0);
-        Shortage { resource, requested, available, total, held_by: Vec::new(), foreign: strangers, elsewhere, ahead }
+        let (foreign, other_runs, ahead) = (0, 0, 0);
+        Shortage { resource, requested, available, total, held_by: Vec::new(), foreign, other_runs, ahead }
     }
 }
 
@@ -204,7 +204,7 @@ impl Core {
             let available = ledger.cpus.saturating_sub(cpus(ledger.taken_cpus()));
             short.push(Shortage {
                 held_by: holders.map(|(a, held)| holder(a, held.instance, cpus(held.alone_load.cpu_milli))).collect(),
-                elsewhere: cpus(ledger.others.holds.cpu_milli),
+                other_runs: cpus(ledger.others.holds.cpu_milli),
                 ahead: cpus(ledger.others.ahead.cpu_milli),
                 ..Shortage::of(Resource::Cpus, cpus(demand.alone_load.cpu_milli), available, ledger.cpus)
             });
@@ -215,9 +215,9 @@ impl Core {
                 let holders = ledger.holders.iter().filter(|(_, held)| amount(&held.placement) > 0);
                 let held_by = holders.map(|(a, held)| holder(a, held.instance, amount(&held.placement))).collect();
                 let available = total.saturating_sub(held);
-                let (elsewhere, ahead) = if resource == Resource::Memory { memory } else { (0, 0) };
+                let (other_runs, ahead) = if resource == Resource::Memory { memory } else { (0, 0) };
                 let of = Shortage::of(resource, requested, available, total);
-                short.push(Shortage { held_by, elsewhere, ahead, ..of });
+                short.push(Shortage { held_by, other_runs, ahead, ..of });
             }
         };
         sum(Resource::Jobs, 1, ledger.attempts() as u64, ledger.jobs as u64, |_| 1);
@@ -230,7 +230,7 @@ impl Core {
                 let id = GpuId(i as u32);
                 let resource = match (gpu.state.alive, gpu.kept) {
                     (false, _) => Resource::GpuLost(id),
-                    (true, true) => Resource::GpuKept(id),
+                    (true, true) => Resource::GpuReserved(id),
                     (true, false) => Resource::GpuMemory(id),
                 };
                 let held_by = gpu.holders.iter().filter_map(|h| {
@@ -239,7 +239,7 @@ impl Core {
                 });
                 short.push(Shortage {
                     held_by: held_by.collect(),
-                    foreign: gpu.state.strangers.min(gpu.state.memory),
+                    foreign: gpu.state.foreign.min(gpu.state.memory),
                     ahead: u64::from(gpu.kept),
                     ..Shortage::of(resource, gpu.wanted(demand), gpu.free(), gpu.state.memory)
                 });

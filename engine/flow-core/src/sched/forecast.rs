@@ -91,7 +91,7 @@ impl Future {
         self.now = self.now.max(next);
         while self.ends.first().is_some_and(|(at, _)| *at <= self.now) {
             let Some((_, attempt)) = self.ends.pop_first() else { break };
-            self.apply(Event::Exited { attempt, outcome: Outcome::Ok, spoiled: false });
+            self.apply(Event::Exited { attempt, outcome: Outcome::Ok, disturbed: false });
         }
         if self.scheduler.next_wake().is_some_and(|wake| wake <= self.now) {
             self.apply(Event::Tick);

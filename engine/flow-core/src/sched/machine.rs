@@ -48,7 +48,7 @@ impl Scheduler {
             Event::Continues { attempt } => core.note(attempt, |unit| unit.continues = true),
             // It is never retried.
             Event::Hopeless { attempt } => core.note(attempt, |unit| unit.failures = u32::MAX),
-            Event::Exited { attempt, outcome, spoiled } => core.ended(attempt, outcome, spoiled, out),
+            Event::Exited { attempt, outcome, disturbed } => core.ended(attempt, outcome, disturbed, out),
             Event::Recorded { instance } => core.recorded(instance, out),
             Event::Learned { instance, estimate } => core.learned(instance, estimate),
             Event::InterferenceLearned { devices, trial } => core.interference_learned(devices, trial),

@@ -93,7 +93,7 @@ impl Allocations {
     /// The GPUs that a demand would get: empty, then least busy, then without foreign processes, then with the most room.
     fn choose(&self, demand: &Demand) -> Option<Vec<GpuId>> {
         let key = |(id, gpu): (GpuId, &Gpu)| {
-            (self.busy_milli(gpu), gpu.holders.len(), gpu.state.strangers > 0, Reverse(gpu.free()), id)
+            (self.busy_milli(gpu), gpu.holders.len(), gpu.state.foreign > 0, Reverse(gpu.free()), id)
         };
         let mut takers: Vec<_> = self.takers(demand).map(key).collect();
         let wanted = demand.gpus as usize;

@@ -58,7 +58,7 @@ impl Gpu {
     /// Total − strangers' − Σ over ours of max(reserved, used).
     pub(super) fn free(&self) -> u64 {
         let ours = self.holders.iter().fold(0u64, |sum, h| sum.saturating_add(h.reserved.max(h.used)));
-        self.state.memory.saturating_sub(self.state.strangers).saturating_sub(ours)
+        self.state.memory.saturating_sub(self.state.foreign).saturating_sub(ours)
     }
 
     /// Nothing of ours is on it.
@@ -68,7 +68,7 @@ impl Gpu {
 
     /// Others have all of it: another flow process holds it, or it does not respond.
     pub(super) fn taken(&self) -> bool {
-        self.state.memory > 0 && self.state.strangers >= self.state.memory
+        self.state.memory > 0 && self.state.foreign >= self.state.memory
     }
 
     pub(super) fn takes(&self, demand: &Demand) -> bool {
@@ -138,7 +138,7 @@ impl Allocations {
         for (id, gpu) in (0..).map(GpuId).zip(&mut ledger.gpus).filter(|_| gpus) {
             gpu.kept = false;
             if others.gpus.contains(&id) {
-                gpu.state.strangers = 0;
+                gpu.state.foreign = 0;
             }
         }
         ledger
@@ -359,10 +359,10 @@ impl Feasibility {
         self.now.set_capacity(capacity);
         self.drained.set_capacity(capacity);
         self.cleared.set_capacity(capacity);
-        self.cleared.gpus.iter_mut().for_each(|gpu| gpu.state.strangers = 0);
+        self.cleared.gpus.iter_mut().for_each(|gpu| gpu.state.foreign = 0);
         let (cpus, memory) = (self.whole.cpus, self.whole.memory);
         self.whole.set_capacity(capacity);
-        self.whole.gpus.iter_mut().for_each(|gpu| (gpu.state.strangers, gpu.state.alive) = (0, true));
+        self.whole.gpus.iter_mut().for_each(|gpu| (gpu.state.foreign, gpu.state.alive) = (0, true));
         (self.whole.cpus, self.whole.memory) = (self.whole.cpus.max(cpus), self.whole.memory.max(memory));
     }
 }

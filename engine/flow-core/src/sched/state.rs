@@ -40,7 +40,7 @@ pub(super) enum TaskState {
     Ended {
         attempt: AttemptId,
         outcome: Outcome,
-        spoiled: bool,
+        disturbed: bool,
     },
     /// Its last attempt ended and is being stored.
     Recording {

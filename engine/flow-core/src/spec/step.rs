@@ -76,7 +76,7 @@ pub(crate) fn resolve(raw: Vec<RawStep>, problems: &mut Problems) -> Vec<Step> {
 }
 
 /// Keys that say when a step runs, beside whom and how often, and nothing of what it does.
-const WHEN_AND_BESIDE_WHOM: [&str; 11] =
+const SCHEDULING_KEYS: [&str; 11] =
     ["like", "needs", "when", "exclusive", "measured", "repeat", "record", "timeout", "retries", "resume", "priority"];
 
 /// A step that copies another one.
@@ -145,7 +145,7 @@ fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<MergedStep>> {
             let mut own = MergedStep { keys: raw[here].keys.clone(), broken: raw[here].broken, work_of: here };
             if let Some(base) = base {
                 own.broken |= base.broken;
-                if own.keys.iter().all(|(key, _)| WHEN_AND_BESIDE_WHOM.contains(&key)) {
+                if own.keys.iter().all(|(key, _)| SCHEDULING_KEYS.contains(&key)) {
                     own.work_of = base.work_of;
                 }
                 inherit(&mut own.keys, &base.keys);

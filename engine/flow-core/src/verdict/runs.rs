@@ -121,7 +121,7 @@ pub enum Refusal {
     /// One of the two did not end well.
     Ended { label: String, outcome: Outcome },
     /// One of the two measurements was disturbed.
-    Spoiled { label: String, reasons: Vec<Disturbance> },
+    Disturbed { label: String, reasons: Vec<Disturbance> },
     /// There are neither epochs nor a wall time to compare.
     NoTime { label: String },
     /// A program without epochs resumed from a checkpoint, so its wall time covers several starts.
@@ -303,8 +303,8 @@ fn refused(pairs: &Round<'_>, measure: &str) -> Option<Verdict> {
             if result.outcome != Outcome::Ok {
                 return refuse(Refusal::Ended { label, outcome: result.outcome });
             }
-            if !result.spoiled.is_empty() {
-                return refuse(Refusal::Spoiled { label, reasons: result.spoiled.clone() });
+            if !result.disturbances.is_empty() {
+                return refuse(Refusal::Disturbed { label, reasons: result.disturbances.clone() });
             }
             if result.circumstances.mode == Mode::Plain && !result.circumstances.corunners.is_empty() {
                 return refuse(Refusal::NotAlone { label, beside: result.circumstances.corunners.clone() });

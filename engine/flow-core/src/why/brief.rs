@@ -139,9 +139,9 @@ impl Texts for Reason {
             | Reason::Artifact(text, _)
             | Reason::Seen(_, text)
             | Reason::Results { of: text, .. }
-            | Reason::Said(text) => each(text),
+            | Reason::Text(text) => each(text),
             Reason::NotReusable(unfit) => match unfit {
-                UnfitReason::Spoiled(reasons) => reasons.texts(each),
+                UnfitReason::Disturbed(reasons) => reasons.texts(each),
                 UnfitReason::NotAlone(others) => others.texts(each),
                 UnfitReason::Outcome(_)
                 | UnfitReason::NotRecorded(_)
@@ -209,14 +209,14 @@ fn only_difference(was: &Value, is: &Value) -> Option<Part> {
 
 /// The words in which two long texts differ, with a few words around them.
 fn where_they_differ(was: &str, is: &str, longest: usize) -> (String, String) {
-    const BESIDE: usize = 2;
+    const CONTEXT_WORDS: usize = 2;
     let split = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
     let (was, is) = (split(was), split(is));
     let same = was.iter().zip(&is).take_while(|(a, b)| a == b).count();
     let rest = was.len().min(is.len()) - same;
     let same_end = was.iter().rev().zip(is.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
-    let from = same.saturating_sub(BESIDE);
-    let to = |words: &[String]| (words.len() - same_end + BESIDE).min(words.len());
+    let from = same.saturating_sub(CONTEXT_WORDS);
+    let to = |words: &[String]| (words.len() - same_end + CONTEXT_WORDS).min(words.len());
     let middle = |words: &[String]| words[from..to(words)].join(" ");
     let (old, new) = (middle(&was), middle(&is));
     let skipped = if old.chars().count().max(new.chars().count()) > longest { skipped(&old, &new, longest) } else { 0 };

@@ -158,7 +158,7 @@ fn results(old: &OfKind<'_>, new: &OfKind<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for ((step, change), labels) in &found {
         if *change != FileChange::Changed && points(step, FileChange::Added) == points(step, FileChange::Removed) {
-            let reason = Reason::Said(format!("the axes of {step} are in another order"));
+            let reason = Reason::Text(format!("the axes of {step} are in another order"));
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }
@@ -190,7 +190,7 @@ pub(crate) fn name_accepted(reasons: &mut [Reason], old: &Parts, new: &Parts, ac
         let mut changed =
             new.iter().filter(|(label, now)| is_of(label) && old.get(*label).is_some_and(|was| was != *now));
         if changed.all(|(label, _)| accepted.contains(label)) {
-            *reason = Reason::Said(match count {
+            *reason = Reason::Text(match count {
                 1 => format!("the result of {of} was accepted"),
                 count => format!("{count} results of {of} were accepted"),
             });
@@ -306,7 +306,7 @@ impl<'a> Artifacts<'a> {
     }
 
     fn reasons(&self, reasons: &mut Vec<Reason>) {
-        if self.same || self.was_older_layout() {
+        if self.same {
             return;
         }
         for (path, digest) in &self.new {
@@ -320,20 +320,6 @@ impl<'a> Artifacts<'a> {
         }
         let gone = self.old.keys().filter(|path| !self.new.contains_key(*path));
         reasons.extend(gone.map(|path| Reason::Artifact((*path).to_owned(), FileChange::Removed)));
-    }
-
-    /// The same content, but in places where older versions of flow put it: `in/STEP`, `in/STEP/0`.
-    fn was_older_layout(&self) -> bool {
-        let sorted = |side: &BTreeMap<&str, Digest>| {
-            let mut digests: Vec<Digest> = side.values().copied().collect();
-            digests.sort_unstable();
-            digests
-        };
-        let is_old = |path: &&str| {
-            let below = path.strip_prefix("in/").map(|path| path.split_once('/'));
-            below.is_some_and(|below| below.is_none_or(|(_, rest)| rest.bytes().all(|byte| byte.is_ascii_digit())))
-        };
-        self.old.keys().any(is_old) && sorted(&self.old) == sorted(&self.new)
     }
 }
 

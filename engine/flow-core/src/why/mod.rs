@@ -105,15 +105,14 @@ pub enum Reason {
     },
     /// A report sees the parameters that differ from the file: they were added, changed or removed.
     Set(FileChange),
-    /// Something else that a built-in sees, [`PartKind::Sees`]: `title.en`, `step.solo`, `profile`. Older versions of
-    /// flow also wrote [`PartKind::Result`] by label, and `set`.
+    /// Something else that a built-in sees, [`PartKind::Sees`]: `title.en`, `step.solo`, `profile`.
     Seen(PartKind, String),
     /// Parts of this kind; too many to compare one by one.
     Many(PartKind),
     /// The format of fingerprints.
     Format,
     /// In words, for reasons without a variant here.
-    Said(String),
+    Text(String),
 }
 
 crate::compiled_once::compiled_once!(Reason);
@@ -155,7 +154,7 @@ pub enum UnfitReason {
     /// The step does not record its outcome.
     NotRecorded(Outcome),
     /// The measurement is unreliable, for these reasons.
-    Spoiled(Vec<Disturbance>),
+    Disturbed(Vec<Disturbance>),
     /// It timed out, and the limit is now longer.
     LongerLimit {
         /// The old limit; absent if unknown.

@@ -252,7 +252,7 @@ fn table(results: &[(&str, &str)]) -> Parts {
 
 #[test]
 fn results_that_a_table_sees_say_what_is_true_of_them() {
-    let said = |text: &str| Reason::Said(text.to_owned());
+    let said = |text: &str| Reason::Text(text.to_owned());
     let results = |of: &str, change, count| Reason::Results { of: of.to_owned(), change, count };
     let (changed, added, removed) = (FileChange::Changed, FileChange::Added, FileChange::Removed);
     let old = [("t[a=1,b=x]", "1"), ("t[a=2,b=x]", "2"), ("u", "u")];

@@ -298,7 +298,7 @@ steps:
     assert_eq!(
         params(1, Some("other"), &["p=../pets", "m={x: ./y}", "l=[pets]"]),
         (
-            Some(r#"other: {"kind":"asked"}"#.into()),
+            Some(r#"other: {"kind":"requested"}"#.into()),
             r#"{"a":9,"l":["pets"],"m":{"x":"/lab/shell/y","y":{"z":2}},"p":"/lab/pets"}"#.into(),
             1
         )

@@ -42,6 +42,6 @@ pub use reports::publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use reports::remake::{RemadeFiles, RemadeStep, remake};
 pub use request::{ForceRequest, RunEnd, RunOptions};
 pub use run::run;
-pub use session::imports::{beside, import, named};
+pub use session::imports::{foreign_results, import, named};
 pub use session::{Session, SessionRequest, last_place, place_of_left_jobs};
 pub use updates::Update;

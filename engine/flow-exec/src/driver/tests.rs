@@ -373,8 +373,8 @@ fn root_that_writes_into_its_input_loses_its_own_result_alone() {
     for attempts in [2, 1] {
         let mut ended = BTreeMap::new();
         let exit = run_in(dir.path(), WRITING, false, FaultyExecutor::default(), |event| {
-            if let RunEvent::Ended { instance, outcome, spoiled, .. } = event {
-                ended.insert(instance.0, (outcome, spoiled));
+            if let RunEvent::Ended { instance, outcome, disturbances, .. } = event {
+                ended.insert(instance.0, (outcome, disturbances));
             }
         });
         assert_eq!((exit, ended.len()), (1, attempts), "{ended:?}");

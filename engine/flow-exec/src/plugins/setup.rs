@@ -179,7 +179,7 @@ pub(crate) async fn lock(path: &Path, how: FlockArg, said: &mut dyn FnMut(Progre
 pub(crate) async fn follow(
     keeper: &mut Keeper,
     folder: &Folder,
-    said: &mut dyn FnMut(Progress<'_>),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Exit, String> {
     let mut log = Lines { path: folder.log(), offset: 0, rest: Vec::new() };
     loop {
@@ -189,7 +189,7 @@ pub(crate) async fn follow(
             Ok(Err(gone)) => Some(Err(gone.to_string())),
             Ok(Ok(Event::Started { .. })) | Err(_) => None,
         };
-        log.read(end.is_some(), said);
+        log.read(end.is_some(), progress);
         if let Some(end) = end {
             return end;
         }

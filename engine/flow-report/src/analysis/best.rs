@@ -258,7 +258,7 @@ impl Ranking {
         let show = self.refined();
         // The difference of the values that the table shows, so that it has no more digits than these.
         let of_best = |value: f64| difference.cell(show.as_read(value) - show.as_read(best));
-        let heads = [("best-place", false), ("best-difference", true), ("best-p", true), ("best-told", false)];
+        let heads = [("best-place", false), ("best-difference", true), ("best-p", true), ("best-distinguished", false)];
         let [place, apart, p, told] = heads.map(|(key, right)| (words.word(lang, key), right));
         let points = match difference.head() {
             Some("points") => format!(" ({})", words.word(lang, "unit-points")),
@@ -272,7 +272,7 @@ impl Ranking {
             let Content::Number { value, spread, .. } = &point.cell.content else { continue };
             let told = match at {
                 0 => String::new(),
-                _ => words.word(lang, &format!("best-told-{}", is_worse(point))),
+                _ => words.word(lang, &format!("best-distinguished-{}", is_worse(point))),
             };
             grid.rows.push(vec![
                 safe::text(&point.name),

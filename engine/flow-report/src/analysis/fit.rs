@@ -120,8 +120,9 @@ impl Fits {
 
     /// `jumps` holds the jump analyses of the same table.
     pub(super) fn sentences(&self, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Vec<String> {
-        let sentence =
-            |curve: &Fit| self.beside(curve, jumps, names, lang).unwrap_or_else(|| self.sentence(curve, names, lang));
+        let sentence = |curve: &Fit| {
+            self.sentence_without_jumps(curve, jumps, names, lang).unwrap_or_else(|| self.sentence(curve, names, lang))
+        };
         let scoped = |curve: &Fit| names.scoped(&curve.scope, names.capital(sentence(curve), lang), lang);
         self.curves.iter().map(scoped).collect()
     }
@@ -138,12 +139,12 @@ impl Fits {
             });
             names.words.sentences(lang, &told.into_iter().take(1).chain(off).collect::<Vec<_>>())
         };
-        let shape = |curve: &Fit| self.beside(curve, jumps, names, lang).unwrap_or_else(|| told(curve));
+        let shape = |curve: &Fit| self.sentence_without_jumps(curve, jumps, names, lang).unwrap_or_else(|| told(curve));
         self.curves.iter().map(|curve| names.scoped(&curve.scope, names.capital(shape(curve), lang), lang)).collect()
     }
 
     /// The sentence for a curve whose shape is different without its jumps: an apparent bend is one of them.
-    fn beside(&self, curve: &Fit, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Option<String> {
+    fn sentence_without_jumps(&self, curve: &Fit, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Option<String> {
         let (choice, _) = self.without_jumps(curve, jumps)?;
         let args = Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
         Some(names.words.text(lang, "fit-without-jumps", &args.with("curve", key(choice.best().model))))
@@ -186,7 +187,7 @@ impl Fits {
         let flat = curve.is_flat();
         if best.r2 < FIT && !flat {
             let args = about().with("r2", r2(best.r2)).with("points", curve.points.len().to_string());
-            return vec![say("fit-none", args.with("goes", course(&curve.points)))];
+            return vec![say("fit-none", args.with("course", course(&curve.points)))];
         }
         // If values span decades, R² depends only on the largest points.
         let furthest = furthest(best, &curve.points);
@@ -220,7 +221,7 @@ impl Fits {
                 let (sign, shared) = term(change(1));
                 let stays = best.coefficients[0].value.abs() > best.coefficients[0].half;
                 let args = about().with("fixed", level(0)).with("sign", sign).with("shared", shared);
-                say("fit-inverse", args.with("stays", if stays { "yes" } else { "no" }))
+                say("fit-inverse", args.with("constant", if stays { "yes" } else { "no" }))
             }
             Model::Saturating => {
                 let args = about().with("from", level(0)).with("rises", up(1)).with("by", slope(1));

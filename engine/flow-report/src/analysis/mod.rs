@@ -85,7 +85,7 @@ fn table<'a>(name: &str, input: &'a BuiltinInput) -> Result<(Table, &'a StepView
     let json = view.files.iter().find_map(|files| files.get("table.json"));
     let json = json.ok_or_else(|| BuiltinFault::NoTable { step: name.to_owned() })?;
     let table: Table = serde_json::from_slice(json)
-        .map_err(|e| BuiltinFault::TableUnread { step: name.to_owned(), said: e.to_string() })?;
+        .map_err(|e| BuiltinFault::TableUnread { step: name.to_owned(), message: e.to_string() })?;
     let source = step(&table.from)?;
     Ok((table, source))
 }
@@ -96,7 +96,8 @@ fn written(
     metrics: BTreeMap<String, Metric>,
     words: &Words,
 ) -> Result<BuiltinOutput, BuiltinFault> {
-    let json = serde_json::to_string_pretty(&analysis).map_err(|e| BuiltinFault::NotWritten { said: e.to_string() })?;
+    let json =
+        serde_json::to_string_pretty(&analysis).map_err(|e| BuiltinFault::NotWritten { message: e.to_string() })?;
     let mut files = BTreeMap::from([(FILE.to_owned(), (json + "\n").into_bytes())]);
     for (lang, _) in LANGUAGES {
         let tables = analysis.tables(&[], table, words, lang).into_iter().map(|shown| shown.markdown(words, lang));
@@ -120,7 +121,7 @@ impl Analysis {
     pub(crate) fn of(name: &str, view: &StepView) -> Result<Option<Analysis>, BuiltinFault> {
         let Some(json) = view.files.iter().find_map(|files| files.get(FILE)) else { return Ok(None) };
         let read = serde_json::from_slice(json);
-        read.map(Some).map_err(|e| BuiltinFault::AnalysisUnread { step: name.to_owned(), said: e.to_string() })
+        read.map(Some).map_err(|e| BuiltinFault::AnalysisUnread { step: name.to_owned(), message: e.to_string() })
     }
 
     /// Its findings, one sentence each. `beside` holds all analyses of the table.

@@ -11,7 +11,7 @@ use super::{Labels, Scale, drawn, layout, legend, plain, rises};
 use crate::safe;
 
 /// Factor by which a logarithmic axis extends beyond its points on either side.
-const BESIDE: f64 = 1.4;
+const MARGIN: f64 = 1.4;
 /// Maximum number of kinds of points with separate markers.
 const MAX_MARKERS: usize = 8;
 /// Maximum number of points with individual labels, if each has its own name.
@@ -106,7 +106,7 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
         layout = foot.along(layout);
     } else if logarithmic {
         let (least, most) = (along.clone().fold(f64::INFINITY, f64::min), along.fold(0.0, f64::max));
-        layout = layout.with_x_axis_min(least / BESIDE).with_x_axis_max(BESIDE * most);
+        layout = layout.with_x_axis_min(least / MARGIN).with_x_axis_max(MARGIN * most);
         layout = layout.with_log_x().with_x_tick_format(plain());
     }
     if let Some(upright) = upright {

@@ -18,7 +18,7 @@ const WIDE: f64 = 4.0;
 /// Tolerance for positions that should be whole numbers.
 const ROUNDING: f64 = 1e-6;
 /// Space between two tick names.
-const BESIDE: f64 = 6.0;
+const GAP: f64 = 6.0;
 
 /// Values with their names, at positions from 1 to their count.
 pub(super) struct XAxis {
@@ -122,7 +122,7 @@ impl XAxis {
             if x - half < right {
                 continue;
             }
-            right = x + half + BESIDE;
+            right = x + half + GAP;
             scene.add(Primitive::Text {
                 x,
                 y: mark + f64::from(computed.tick_size),

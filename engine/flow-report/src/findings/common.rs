@@ -40,7 +40,7 @@ pub(crate) fn common(now: &Table, then: &Table) -> (Table, Table) {
 
 /// Whether both cells have content, and not from different numbers of GPUs.
 fn comparable(one: &Cell, other: &Cell) -> bool {
-    let says = |cell: &Cell| !matches!(cell.content, Content::Absent | Content::Spoiled | Content::Unlike);
+    let says = |cell: &Cell| !matches!(cell.content, Content::Absent | Content::Disturbed | Content::Unlike);
     let gpus = one.gpus.zip(other.gpus).is_none_or(|(one, other)| one == other);
     says(one) && says(other) && gpus
 }

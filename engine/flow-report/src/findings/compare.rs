@@ -252,9 +252,9 @@ fn found(
             let one_way = rows.len() > 1 && rows.iter().all(|(_, change)| same_way(*change));
             let mixed = !one_way && rows.len() > 1 && most.1.abs() > bound;
             let back = |x: &(usize, f64), y: &(usize, f64)| (x.1 * most.1.signum()).total_cmp(&(y.1 * most.1.signum()));
-            let least = rows.iter().copied().min_by(back).filter(|_| mixed).map(|least| figure(column, at, least));
+            let opposite = rows.iter().copied().min_by(back).filter(|_| mixed).map(|least| figure(column, at, least));
             let (column, most) = (column.name.clone(), figure(column, at, most));
-            findings.push(Finding::Unchanged { column, a, b, most, one_way, least });
+            findings.push(Finding::Unchanged { column, a, b, most, one_way, opposite });
         }
     }
     let (a, b) = ends();
@@ -383,9 +383,9 @@ fn changed(
     let of_sign =
         rows.iter().copied().filter(|(_, change)| (*change > 0.0) == rises && !column.show.reads_zero(*change));
     let size = |x: &(usize, f64), y: &(usize, f64)| x.1.abs().total_cmp(&y.1.abs());
-    let least = figure(column, at, of_sign.clone().min_by(size)?);
-    let most = figure(column, at, of_sign.max_by(size)?);
-    Some(Finding::Changed { column: column.name.clone(), a, b, rises, least, most, borne })
+    let min = figure(column, at, of_sign.clone().min_by(size)?);
+    let max = figure(column, at, of_sign.max_by(size)?);
+    Some(Finding::Changed { column: column.name.clone(), a, b, rises, min, max, borne })
 }
 
 /// A rise or fall in some rows, confirmed by their repetitions, while no change is confirmed in the others.

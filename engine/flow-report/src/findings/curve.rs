@@ -118,8 +118,8 @@ fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point
     if let (Some(low), Some(high)) = (least, most)
         && is_same(low.y, high.y)
     {
-        if let (Some(least), Some(most)) = (figure(low), figure(high)) {
-            found.push(Finding::TimeFlat { time, axis, least, most });
+        if let (Some(min), Some(max)) = (figure(low), figure(high)) {
+            found.push(Finding::TimeFlat { time, axis, min, max });
         }
         return;
     }
@@ -135,15 +135,15 @@ fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point
     let (up, down) = (points.windows(2).any(rises), points.windows(2).any(falls));
     if points[..=at].windows(2).any(rises) || at == 0 && up && down {
         if let (Some(low), Some(high)) = (least, most)
-            && let (Some(least), Some(most)) = (figure(low), figure(high))
+            && let (Some(min), Some(max)) = (figure(low), figure(high))
         {
             let nowhere = (last.y - first.y).abs() < 0.5 * (high.y - low.y);
             let (low, high) = (low.text.clone(), high.text.clone());
             match nowhere {
-                true => found.push(Finding::NoTrend { time, axis, least, most }),
+                true => found.push(Finding::NoTrend { time, axis, min, max }),
                 // An iteration of a larger batch is expected to take longer.
                 false if time == "iteration_time" => {}
-                false => found.push(Finding::Uneven { time, axis, least: (low, least), most: (high, most) }),
+                false => found.push(Finding::Uneven { time, axis, min: (low, min), max: (high, max) }),
             }
         }
         return;
@@ -156,7 +156,7 @@ fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point
             match at {
                 // An iteration of a larger batch is expected to take longer.
                 0 if time == "iteration_time" => {}
-                0 => found.push(Finding::NeverFalls { time, axis, at: text, value, rises }),
+                0 => found.push(Finding::NoFall { time, axis, at: text, value, rises }),
                 _ => {
                     let stops = last.y >= points[at].y || points[at + 1..].iter().all(|p| p.y >= points[at].y);
                     found.push(Finding::Flattens { time, axis, at: text, value, rises, stops });
@@ -225,10 +225,10 @@ fn memory_flat(ledger: &SectionFigures<'_>, axis: &str, memory: &str, points: &[
     let rising = &points[..points.windows(2).take_while(|w| w[1].y >= w[0].y).count() + 1];
     let far = rising.iter().find(|p| p.x >= FAR * first.x);
     if let Some(far) = far.filter(|far| far.y > (1.0 + SAME) * first.y && first.x > 0.0 && first.x <= SMALL) {
-        let [least, most] = [first, far].map(|point| ledger.cell(point.row, point.column));
+        let [min, max] = [first, far].map(|point| ledger.cell(point.row, point.column));
         let (memory, axis) = (memory.to_owned(), axis.to_owned());
         let (from, to) = (first.text.clone(), far.text.clone());
-        return Some(Finding::MemoryNotFlat { memory, axis, from, to, least: least?, most: most? });
+        return Some(Finding::MemoryNotFlat { memory, axis, from, to, min: min?, max: max? });
     }
     let flat = points.iter().take_while(|p| (p.y / first.y - 1.0).abs() <= SAME).count();
     // Memory that is flat to the end says nothing about small batches, and neighbours in a fine sweep always have
@@ -239,9 +239,9 @@ fn memory_flat(ledger: &SectionFigures<'_>, axis: &str, memory: &str, points: &[
     }
     let by = |a: &&Point, b: &&Point| a.y.total_cmp(&b.y);
     let (least, most) = (points[..flat].iter().min_by(by)?, points[..flat].iter().max_by(by)?);
-    let [least, most] = [least, most].map(|point| ledger.cell(point.row, point.column));
+    let [min, max] = [least, most].map(|point| ledger.cell(point.row, point.column));
     let (memory, axis, at) = (memory.to_owned(), axis.to_owned(), last.text.clone());
-    Some(Finding::MemoryFlat { memory, axis, at, least: least?, most: most? })
+    Some(Finding::MemoryFlat { memory, axis, at, min: min?, max: max? })
 }
 
 /// The change of a load along the axis, from its first point to its last.
@@ -256,7 +256,7 @@ fn load_trend(ledger: &SectionFigures<'_>, axis: &str, load: &str, points: &[Poi
     }
     let end = |p: &Point| Some((p.text.clone(), ledger.cell(p.row, p.column)?));
     let (from, to) = (end(first)?, end(last)?);
-    Some(Finding::LoadGoes { load: load.to_owned(), axis: axis.to_owned(), rises: sign > 0.0, from, to })
+    Some(Finding::LoadTrend { load: load.to_owned(), axis: axis.to_owned(), rises: sign > 0.0, from, to })
 }
 
 /// The smallest point from which on nothing ran, because memory or the machine did not suffice.

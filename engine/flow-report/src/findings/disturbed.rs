@@ -110,7 +110,7 @@ pub(crate) fn disturbed(
         let known: BTreeMap<&str, f64> = all.iter().filter_map(|label| Some((*label, *foreign.get(label)?))).collect();
         let is_minor = means.iter().all(|of| 4 * of.iter().filter(is_disturbed).count() <= of.len());
         let (label, used) = known.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-        let what = FigureMeaning::new("foreign_beside", [("label", *label)]);
+        let what = FigureMeaning::new("foreign_during", [("label", *label)]);
         let used = ledger.computed(None, what, *used, Format::for_unit("ratio", std::iter::once(*used)));
         Some(ForeignCpu {
             label: (*label).to_owned(),
@@ -158,7 +158,7 @@ fn means<'t>(table: &'t Table, column: &str, scope: Option<&str>) -> impl Iterat
 fn timed(finding: &Finding) -> Option<&str> {
     match finding {
         Finding::Flattens { time, .. }
-        | Finding::NeverFalls { time, .. }
+        | Finding::NoFall { time, .. }
         | Finding::StillFalling { time, .. }
         | Finding::TimeFlat { time, .. }
         | Finding::NoTrend { time, .. }
@@ -171,7 +171,7 @@ fn timed(finding: &Finding) -> Option<&str> {
         | Finding::Changed { column, .. }
         | Finding::ChangedAt { column, .. } => Some(column),
         Finding::Estimate { of, .. } => Some(of),
-        Finding::LoadGoes { load, .. } => Some(load),
+        Finding::LoadTrend { load, .. } => Some(load),
         _ => None,
     }
 }

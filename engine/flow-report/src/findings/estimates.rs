@@ -43,7 +43,7 @@ pub(crate) fn estimates(ledger: &mut SectionFigures<'_>, of: &IndexMap<String, S
             };
             let most = figure("most_off", most, &signed);
             let more = (off.len() > 1).then(|| {
-                let least = figure("least_off", least, &signed);
+                let least = figure("min_off", least, &signed);
                 (least, figure("typical_off", typical, &size))
             });
             let finding = Finding::Estimate { column: column.clone(), of: of.clone(), most, more };

@@ -29,7 +29,7 @@ pub(crate) fn load(ledger: &mut SectionFigures<'_>, results: &[(&StepResult, Opt
             _ => true,
         });
         let sound: Vec<_> =
-            of_part.filter(|(r, _)| r.outcome == Outcome::Ok && r.spoiled.is_empty()).copied().collect();
+            of_part.filter(|(r, _)| r.outcome == Outcome::Ok && r.disturbances.is_empty()).copied().collect();
         let scope = part.as_ref().and_then(|part| ledger.table.point(part));
         let scoped = |finding| ScopedFinding { scope: scope.clone(), finding };
         found.extend(bound(ledger, scope.as_deref(), &sound).into_iter().map(scoped));
@@ -90,12 +90,12 @@ fn bound(
         } else {
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
             let most = values.iter().copied().fold(0.0, f64::max);
-            each.push(ledger.computed(scope, FigureMeaning::of("least", column), least, show.clone()));
+            each.push(ledger.computed(scope, FigureMeaning::of("min", column), least, show.clone()));
             each.push(ledger.computed(scope, FigureMeaning::of("most", column), most, show));
         }
         let by = |a: &&Figure, b: &&Figure| a.value.total_cmp(&b.value);
-        let (least, most) = (each.iter().min_by(by)?.clone(), each.iter().max_by(by)?.clone());
-        Some(Finding::Bound { by: limit, least, most, cpus: cpus.filter(|_| limit == SpeedLimit::Cpu) })
+        let (min, max) = (each.iter().min_by(by)?.clone(), each.iter().max_by(by)?.clone());
+        Some(Finding::Bound { by: limit, min, max, cpus: cpus.filter(|_| limit == SpeedLimit::Cpu) })
     });
     told.into_iter().collect()
 }

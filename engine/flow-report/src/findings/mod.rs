@@ -94,23 +94,23 @@ pub(crate) enum Finding {
         stops: bool,
     },
     /// No point is faster than the first.
-    NeverFalls { time: String, axis: String, at: String, value: Figure, rises: Option<(String, Figure)> },
+    NoFall { time: String, axis: String, at: String, value: Figure, rises: Option<(String, Figure)> },
     /// Time still falls at the last point.
     StillFalling { time: String, axis: String, at: String, value: Figure },
     /// The time hardly depends on the axis.
-    TimeFlat { time: String, axis: String, least: Figure, most: Figure },
+    TimeFlat { time: String, axis: String, min: Figure, max: Figure },
     /// The time goes up and down along the axis, without a trend.
-    NoTrend { time: String, axis: String, least: Figure, most: Figure },
+    NoTrend { time: String, axis: String, min: Figure, max: Figure },
     /// The time goes up and down along the axis, with a trend: its min and its max.
-    Uneven { time: String, axis: String, least: (String, Figure), most: (String, Figure) },
+    Uneven { time: String, axis: String, min: (String, Figure), max: (String, Figure) },
     /// The product of memory and time falls up to `from`, and rises after it.
     MemoryFaster { memory: String, time: String, axis: String, from: String, to: String, grows: Figure, falls: Figure },
     /// Memory hardly depends on the axis up to `at`, and is within this range there.
-    MemoryFlat { memory: String, axis: String, at: String, least: Figure, most: Figure },
+    MemoryFlat { memory: String, axis: String, at: String, min: Figure, max: Figure },
     /// Memory depends on the axis from its smallest values on: it grows from `least` to `most`.
-    MemoryNotFlat { memory: String, axis: String, from: String, to: String, least: Figure, most: Figure },
+    MemoryNotFlat { memory: String, axis: String, from: String, to: String, min: Figure, max: Figure },
     /// A load rises or falls along the axis, from its first to its last point.
-    LoadGoes { load: String, axis: String, rises: bool, from: (String, Figure), to: (String, Figure) },
+    LoadTrend { load: String, axis: String, rises: bool, from: (String, Figure), to: (String, Figure) },
     /// The sweep ends here, because memory or the machine did not suffice.
     Frontier { axis: String, at: String, outcome: Outcome, gpu: bool, fits: Option<(String, Option<Figure>)> },
     /// A straight line explains the column.
@@ -118,8 +118,8 @@ pub(crate) enum Finding {
     /// The limit of the speed.
     Bound {
         by: SpeedLimit,
-        least: Figure,
-        most: Figure,
+        min: Figure,
+        max: Figure,
         /// The CPUs of each result and of the host, if they differ and are the same for all results.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cpus: Option<(u32, u32)>,
@@ -144,7 +144,7 @@ pub(crate) enum Finding {
         one_way: bool,
         /// The largest change in the other direction, if one of the two exceeds the bound.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        least: Option<Figure>,
+        opposite: Option<Figure>,
     },
     /// The change is too small to matter: its confidence interval, which may exclude 0.
     SameLearned { column: String, a: String, b: String, low: Figure, high: Figure },
@@ -164,7 +164,7 @@ pub(crate) enum Finding {
         more: Option<u32>,
     },
     /// One version has more or less of the column, in every row or, confirmed by a test, in most.
-    Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure, borne: TrendEvidence },
+    Changed { column: String, a: String, b: String, rises: bool, min: Figure, max: Figure, borne: TrendEvidence },
     /// One version has more or less of the column in these rows, confirmed by their repetitions, and in no other row.
     ChangedAt { column: String, a: String, b: String, rises: bool, axis: String, places: Vec<(String, Figure)> },
     /// Learned columns are not compared, because each version has only one training per row.
@@ -180,7 +180,14 @@ pub(crate) enum Finding {
     Best { column: String, axis: String, at: String, best: Side, worst: Side },
     /// At the end of the axis, the best part of the split cannot be distinguished from the worst, which has this much
     /// more.
-    NoneTold { column: String, split: String, axis: String, at: String, best: (String, Figure), worst: TiedPart },
+    NoneDistinguished {
+        column: String,
+        split: String,
+        axis: String,
+        at: String,
+        best: (String, Figure),
+        worst: TiedPart,
+    },
     /// The values from a single simulation each, smallest first.
     Order { column: String, order: Vec<(String, Figure)> },
     /// Whether single simulations confirm the order in a row of another table, at `place`. `held`: at least one pair of
@@ -194,7 +201,7 @@ pub(crate) enum Finding {
         turned: Vec<(String, String)>,
     },
     /// At the end of the axis, all parts of the split are alike.
-    Alike { column: String, split: String, axis: String, at: String, apart: Figure, least: Figure, most: Figure },
+    Alike { column: String, split: String, axis: String, at: String, apart: Figure, min: Figure, max: Figure },
     /// The better one of two parts changes along the axis.
     Turns { column: String, axis: String, turns: Vec<Crossover> },
     /// A share never exceeds this max, which these parts reach.
@@ -205,8 +212,8 @@ pub(crate) enum Finding {
         whole: Option<AllPacked>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         part: Option<PackedPart>,
-        least: Figure,
-        most: Figure,
+        min: Figure,
+        max: Figure,
         /// The CPU that other programs used during the runs, if that is much.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         foreign: Option<Figure>,
@@ -216,8 +223,8 @@ pub(crate) enum Finding {
         column: String,
         axis: String,
         differs: bool,
-        least: Figure,
-        most: Figure,
+        min: Figure,
+        max: Figure,
         p: Figure,
         /// Whether the test was paired.
         #[serde(default)]
@@ -230,12 +237,12 @@ pub(crate) enum Finding {
     /// absolute error.
     Estimate { column: String, of: String, most: Figure, more: Option<(Figure, Figure)> },
     /// The course of a column along the axis: from its first to its last value, or from its lowest to its highest.
-    Goes { column: String, axis: String, course: Course, from: (String, Figure), to: (String, Figure) },
+    Trend { column: String, axis: String, course: Course, from: (String, Figure), to: (String, Figure) },
     /// The best point of a sweep, and what its repetitions show.
     Winner {
         column: String,
         /// Whether less is better.
-        least: bool,
+        lower_is_better: bool,
         point: String,
         value: Figure,
         /// The second best point.
@@ -321,7 +328,7 @@ pub(crate) enum TrendEvidence {
 pub(crate) struct Side {
     pub(crate) name: String,
     pub(crate) value: Figure,
-    pub(crate) rivals: Vec<TiedPart>,
+    pub(crate) peers: Vec<TiedPart>,
 }
 
 /// A part that cannot be distinguished from another: how much more it has, with the 95% confidence interval.
@@ -366,7 +373,7 @@ pub(crate) enum Course {
     Rises,
     Falls,
     Varies,
-    Stays,
+    Constant,
 }
 
 /// How many of the results have a property.

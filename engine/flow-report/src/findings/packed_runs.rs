@@ -51,7 +51,7 @@ pub(crate) fn packed(
 ) -> Option<(PackedRuns, ScopedFinding)> {
     // A result that resumed from a checkpoint began more than once.
     let sound = |result: &StepResult| {
-        result.outcome == Outcome::Ok && result.spoiled.is_empty() && result.usage.earlier.is_none()
+        result.outcome == Outcome::Ok && result.disturbances.is_empty() && result.usage.earlier.is_none()
     };
     let first = together.first()?;
     let at_once = together.iter().all(|r| r.circumstances.mode == Mode::Plain)
@@ -111,8 +111,8 @@ pub(crate) fn packed(
     });
     let foreign = (foreign > FOREIGN_CPU)
         .then(|| figure("foreign", foreign, &Format::for_unit("ratio", std::iter::once(foreign))));
-    let [least, most] =
-        [("least_slowdown", least), ("most_slowdown", most)].map(|(what, value)| figure(what, value, &Format::times()));
-    let finding = Finding::Packed { whole, part, least, most, foreign };
+    let [min, max] =
+        [("min_slowdown", least), ("max_slowdown", most)].map(|(what, value)| figure(what, value, &Format::times()));
+    let finding = Finding::Packed { whole, part, min, max, foreign };
     Some((PackedRuns { axes, members }, ScopedFinding { scope: None, finding }))
 }

@@ -13,7 +13,7 @@ use crate::table::{Content, Curve, Spread};
 struct TestedColumn {
     scope: Option<String>,
     column: String,
-    least: Figure,
+    min: Figure,
     most: Figure,
     p: f64,
     paired: bool,
@@ -30,19 +30,16 @@ pub(crate) fn repeated(ledger: &mut SectionFigures<'_>) -> Vec<ScopedFinding> {
             !column.key && column.derived.is_none() && column.part == curve.part
         };
         for (at, column) in table.columns.iter().enumerate().filter(own) {
-            let Some((least, most, (p, paired))) = tested(ledger, &curve, at) else { continue };
-            all.push(TestedColumn { scope: curve.scope.clone(), column: column.name.clone(), least, most, p, paired });
+            let Some((min, most, (p, paired))) = tested(ledger, &curve, at) else { continue };
+            all.push(TestedColumn { scope: curve.scope.clone(), column: column.name.clone(), min, most, p, paired });
         }
     }
     let adjusted = holm(&all.iter().map(|tested| tested.p).collect::<Vec<_>>());
-    let said = |(TestedColumn { scope, column, least, most, paired, .. }, p): (TestedColumn, f64)| {
+    let said = |(TestedColumn { scope, column, min, most: max, paired, .. }, p): (TestedColumn, f64)| {
         let what = FigureMeaning::new("f_test", [("column", &*column), ("axis", &*axis)]);
         let differs = p <= SIGNIFICANT;
         let p = ledger.computed(scope.as_deref(), what, p, Format::p_value(p));
-        ScopedFinding {
-            scope,
-            finding: Finding::Repeated { column, axis: axis.clone(), differs, least, most, p, paired },
-        }
+        ScopedFinding { scope, finding: Finding::Repeated { column, axis: axis.clone(), differs, min, max, p, paired } }
     };
     all.into_iter().zip(adjusted).map(said).collect()
 }
@@ -50,7 +47,7 @@ pub(crate) fn repeated(ledger: &mut SectionFigures<'_>) -> Vec<ScopedFinding> {
 /// Whether a finding describes the trend of a time along the rows although repetitions show only noise.
 pub(crate) fn is_noise(one: &ScopedFinding, repeated: &[ScopedFinding]) -> bool {
     let (Finding::Flattens { time, .. }
-    | Finding::NeverFalls { time, .. }
+    | Finding::NoFall { time, .. }
     | Finding::StillFalling { time, .. }
     | Finding::Uneven { time, .. }) = &one.finding
     else {

@@ -64,12 +64,12 @@ pub(crate) fn held(then: Vec<ScopedFinding>, now: &[ScopedFinding], forced: bool
 /// Whether one finding is a rise and the other a fall.
 fn opposite(a: &Finding, b: &Finding) -> bool {
     let sign = |finding: &Finding| match finding {
-        Finding::Changed { rises, .. } | Finding::ChangedAt { rises, .. } | Finding::LoadGoes { rises, .. } => {
+        Finding::Changed { rises, .. } | Finding::ChangedAt { rises, .. } | Finding::LoadTrend { rises, .. } => {
             Some(*rises)
         }
         Finding::LearnedChange { mean, .. } => Some(mean.value > 0.0),
-        Finding::Goes { course: Course::Rises, .. } => Some(true),
-        Finding::Goes { course: Course::Falls, .. } => Some(false),
+        Finding::Trend { course: Course::Rises, .. } => Some(true),
+        Finding::Trend { course: Course::Falls, .. } => Some(false),
         _ => None,
     };
     sign(a).zip(sign(b)).is_some_and(|(a, b)| a != b)
@@ -78,9 +78,9 @@ fn opposite(a: &Finding, b: &Finding) -> bool {
 /// Whether the two effects have a similar size.
 fn alike(a: &Finding, b: &Finding) -> bool {
     let size = |finding: &Finding| match finding {
-        Finding::Changed { least, most, .. } => Some((least.value + most.value).abs() / 2.0),
+        Finding::Changed { min, max, .. } => Some((min.value + max.value).abs() / 2.0),
         Finding::LearnedChange { mean, .. } => Some(mean.value.abs()),
-        Finding::Goes { course: Course::Rises | Course::Falls, from, to, .. } => {
+        Finding::Trend { course: Course::Rises | Course::Falls, from, to, .. } => {
             Some((to.1.value - from.1.value).abs() / from.1.value.abs().max(to.1.value.abs()))
         }
         _ => None,
@@ -93,14 +93,14 @@ fn alike(a: &Finding, b: &Finding) -> bool {
 pub(crate) fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
     Some(match finding {
         Finding::Flattens { time, .. }
-        | Finding::NeverFalls { time, .. }
+        | Finding::NoFall { time, .. }
         | Finding::StillFalling { time, .. }
         | Finding::NoTrend { time, .. }
         | Finding::Uneven { time, .. }
         | Finding::TimeFlat { time, .. } => ("time", time),
         Finding::MemoryFaster { memory, .. } => ("memory against time", memory),
         Finding::MemoryFlat { memory, .. } | Finding::MemoryNotFlat { memory, .. } => ("memory", memory),
-        Finding::LoadGoes { load, .. } => ("load", load),
+        Finding::LoadTrend { load, .. } => ("load", load),
         Finding::Frontier { axis, .. } => ("frontier", axis),
         Finding::Linear { column, .. } => ("line", column),
         Finding::Unchanged { column, .. }
@@ -111,12 +111,12 @@ pub(crate) fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         | Finding::ChangedAt { column, .. } => ("change", column),
         Finding::CostFree { accuracy, .. } => ("cost", accuracy),
         Finding::Best { column, .. }
-        | Finding::NoneTold { column, .. }
+        | Finding::NoneDistinguished { column, .. }
         | Finding::Alike { column, .. }
         | Finding::Order { column, .. } => ("best", column),
         Finding::AtMost { column, .. } => ("most", column),
         Finding::Turns { column, .. } => ("turns", column),
-        Finding::Goes { column, .. } => ("course", column),
+        Finding::Trend { column, .. } => ("course", column),
         Finding::Winner { column, .. } => ("winner", column),
         Finding::Agrees { .. }
         | Finding::Bound { .. }
@@ -138,21 +138,21 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::Flattens { at, rises, .. } => {
             ("flattens", [Some(at.as_str()), rises.as_ref().map(|(at, _)| at.as_str())].into_iter().flatten().collect())
         }
-        Finding::NeverFalls { at, rises, .. } => (
+        Finding::NoFall { at, rises, .. } => (
             "never falls",
             [Some(at.as_str()), rises.as_ref().map(|(at, _)| at.as_str())].into_iter().flatten().collect(),
         ),
         Finding::StillFalling { at, .. } => ("still falls", vec![at]),
         Finding::TimeFlat { .. } => ("flat", vec![]),
         Finding::NoTrend { .. } => ("no trend", vec![]),
-        Finding::Uneven { least, .. } => ("uneven", vec![&least.0]),
+        Finding::Uneven { min, .. } => ("uneven", vec![&min.0]),
         Finding::MemoryFaster { from, to, .. } => ("faster", vec![from, to]),
         Finding::MemoryFlat { at, .. } => ("flat", vec![at]),
         Finding::MemoryNotFlat { .. } => ("not flat", vec![]),
-        Finding::LoadGoes { rises, .. } => (if *rises { "rises" } else { "falls" }, vec![]),
+        Finding::LoadTrend { rises, .. } => (if *rises { "rises" } else { "falls" }, vec![]),
         Finding::Frontier { at, gpu, .. } => (if *gpu { "of a GPU" } else { "of the host" }, vec![at]),
         Finding::Linear { .. } => ("linear", vec![]),
-        Finding::Unchanged { least: Some(_), .. } => ("mixed", vec![]),
+        Finding::Unchanged { opposite: Some(_), .. } => ("mixed", vec![]),
         Finding::Unchanged { .. } | Finding::SameLearned { .. } => ("same", vec![]),
         Finding::Undecided { .. } => ("undecided", vec![]),
         Finding::LearnedChange { .. } => ("on average", vec![]),
@@ -165,16 +165,16 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::CostFree { cheaper, .. } => ("free", cheaper.iter().map(String::as_str).collect()),
         Finding::Best { best, .. } => ("best", vec![&best.name]),
         Finding::Alike { .. } => ("alike", vec![]),
-        Finding::NoneTold { .. } => ("none told", vec![]),
+        Finding::NoneDistinguished { .. } => ("none told", vec![]),
         Finding::AtMost { parts, .. } => ("most", parts.iter().map(String::as_str).collect()),
         Finding::Turns { turns, .. } => {
             ("turns", turns.iter().flat_map(|turn| [&*turn.first, &*turn.second, &*turn.from, &*turn.to]).collect())
         }
-        Finding::Goes { course, .. } => match course {
+        Finding::Trend { course, .. } => match course {
             Course::Rises => ("rises", vec![]),
             Course::Falls => ("falls", vec![]),
             Course::Varies => ("varies", vec![]),
-            Course::Stays => ("same", vec![]),
+            Course::Constant => ("same", vec![]),
         },
         Finding::Winner { point, .. } => ("winner", vec![point]),
         Finding::Agrees { .. }

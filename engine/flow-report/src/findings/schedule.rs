@@ -78,9 +78,9 @@ pub(super) fn ordered(ledger: &SectionFigures<'_>) -> Vec<Finding> {
         let mut order = figures.collect::<Option<Vec<(String, Figure)>>>()?;
         order.sort_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
         let [(_, least), .., (_, most)] = order.as_slice() else { return None };
-        let (least, most) = (least.clone(), most.clone());
-        if is_same(least.value, most.value) {
-            return Some(Finding::TimeFlat { time: column.to_owned(), axis: axis.clone(), least, most });
+        let (min, max) = (least.clone(), most.clone());
+        if is_same(min.value, max.value) {
+            return Some(Finding::TimeFlat { time: column.to_owned(), axis: axis.clone(), min, max });
         }
         Some(Finding::Order { column: column.to_owned(), order })
     };
@@ -152,8 +152,8 @@ fn best(ledger: &mut SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&
         let what = FigureMeaning::new("apart", [("column", &*column), ("axis", &*axis), ("at", &*at)]);
         let show = Format { decimals: 1, signed: false, ..Format::change() };
         let apart = ledger.computed(sweep.scope.as_deref(), what, apart, show);
-        let (least, most) = (first.figure.clone(), last.figure.clone());
-        return Some(Finding::Alike { column, split, axis, at, apart, least, most });
+        let (min, max) = (first.figure.clone(), last.figure.clone());
+        return Some(Finding::Alike { column, split, axis, at, apart, min, max });
     }
     let many = pairs(parts.len());
     let mut rival = |own: &Part, part: &Part| {
@@ -169,12 +169,12 @@ fn best(ledger: &mut SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&
         let worst = rival(first, last);
         let (split, _) = ledger.table.split.clone()?;
         let best = (first.name.clone(), first.figure.clone());
-        return Some(Finding::NoneTold { column, split, axis, at, best, worst });
+        return Some(Finding::NoneDistinguished { column, split, axis, at, best, worst });
     }
     let mut side = |own: &Part| {
         let rivals = sorted.iter().filter(|part| part.name != own.name && direction(own, part, many) == 0);
-        let rivals = rivals.map(|part| rival(own, part)).collect();
-        Side { name: own.name.clone(), value: own.figure.clone(), rivals }
+        let peers = rivals.map(|part| rival(own, part)).collect();
+        Side { name: own.name.clone(), value: own.figure.clone(), peers }
     };
     let (best, worst) = (side(first), side(last));
     Some(Finding::Best { column, axis, at, best, worst })

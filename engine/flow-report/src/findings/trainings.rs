@@ -26,7 +26,7 @@ impl<'a> Trainings<'a> {
     pub(crate) fn of(steps: [Option<&'a StepView>; 2]) -> Self {
         let steps = || steps.into_iter().flatten();
         let all = steps().flat_map(|step| step.results.iter().chain(&step.again));
-        let results = all.filter(|result| result.outcome == Outcome::Ok && result.spoiled.is_empty()).collect();
+        let results = all.filter(|result| result.outcome == Outcome::Ok && result.disturbances.is_empty()).collect();
         let by_epoch = |metric: (&String, &Metric)| metric.0 == EPOCH_TIME || metric.1.epochs.is_some();
         let series = |step: &StepView| {
             step.series

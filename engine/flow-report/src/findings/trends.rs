@@ -66,12 +66,12 @@ fn along(ledger: &SectionFigures<'_>, curve: &Curve, axis: &str, column: usize) 
     let back = points.windows(2).map(|w| -sign * (w[1].2 - w[0].2)).fold(0.0, f64::max);
     let one_way = back <= BACK * way && (last.2 - first.2).abs() >= (1.0 - BACK) * way;
     let (course, from, to) = match (stays, one_way) {
-        (true, _) => (Course::Stays, low, high),
+        (true, _) => (Course::Constant, low, high),
         (false, true) if sign > 0.0 => (Course::Rises, first, last),
         (false, true) => (Course::Falls, first, last),
         (false, false) => (Course::Varies, low, high),
     };
     let end = |(_, text, _, figure): &(f64, &String, f64, super::Figure)| ((*text).clone(), figure.clone());
     let (column, axis) = (table.columns[column].name.clone(), axis.to_owned());
-    Some(Finding::Goes { column, axis, course, from: end(from), to: end(to) })
+    Some(Finding::Trend { column, axis, course, from: end(from), to: end(to) })
 }

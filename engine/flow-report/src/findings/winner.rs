@@ -103,7 +103,7 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
     let figure = |of: &Point<'_>| ledger.cell(of.row, of.column);
     let finding = Finding::Winner {
         column: column.name.clone(),
-        least: goal == Best::Min,
+        lower_is_better: goal == Best::Min,
         point: best.name.clone(),
         value: figure(best)?,
         next: (next.name.clone(), figure(next)?),

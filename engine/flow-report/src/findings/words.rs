@@ -44,24 +44,22 @@ impl Finding {
         });
         let key = &*format!("finding-{kind}");
         match self {
-            Finding::Flattens { rises: Some(later), .. } | Finding::NeverFalls { rises: Some(later), .. } => {
+            Finding::Flattens { rises: Some(later), .. } | Finding::NoFall { rises: Some(later), .. } => {
                 say(&format!("{key}-rises"), pair(args, "later", "to", later))
             }
             Finding::Flattens { stops: true, .. } => say("finding-flattens-stops", args),
-            Finding::TimeFlat { least, most, .. } => {
-                let one = least.show.as_read(least.value) == most.show.as_read(most.value);
-                say(if one { "finding-time-same" } else { key }, args.with("range", range(least, most)))
+            Finding::TimeFlat { min, max, .. } => {
+                let one = min.show.as_read(min.value) == max.show.as_read(max.value);
+                say(if one { "finding-time-same" } else { key }, args.with("range", range(min, max)))
             }
-            Finding::NoTrend { least, most, .. } | Finding::MemoryFlat { least, most, .. } => {
-                say(key, args.with("range", range(least, most)))
+            Finding::NoTrend { min, max, .. } | Finding::MemoryFlat { min, max, .. } => {
+                say(key, args.with("range", range(min, max)))
             }
-            Finding::Uneven { least, most, .. } => {
-                say(key, pair(pair(args, "low", "least", least), "high", "most", most))
-            }
+            Finding::Uneven { min, max, .. } => say(key, pair(pair(args, "low", "min", min), "high", "max", max)),
             Finding::MemoryFaster { grows, falls, .. } => {
                 say(key, args.with("grows", grows.size(words, lang)).with("falls", falls.size(words, lang)))
             }
-            Finding::LoadGoes { from, to, .. } => say(key, pair(pair(args, "from", "first", from), "to", "last", to)),
+            Finding::LoadTrend { from, to, .. } => say(key, pair(pair(args, "from", "first", from), "to", "last", to)),
             Finding::Frontier { outcome, gpu, fits, .. } => {
                 let memory = match (outcome, gpu) {
                     (Outcome::DoesNotFit, _) => "machine",
@@ -81,8 +79,8 @@ impl Finding {
                 let (sign, slope) = term(text(slope));
                 say(key, args.with("sign", sign).with("slope", slope))
             }
-            Finding::Bound { by, least, most, cpus } => {
-                let args = args.with("range", range(least, most));
+            Finding::Bound { by, min, max, cpus } => {
+                let args = args.with("range", range(min, max));
                 match (by, cpus) {
                     (SpeedLimit::Gpu, _) => say("finding-bound-gpu", args),
                     (SpeedLimit::Cpu, None) => say("finding-bound-cpu", args),
@@ -102,7 +100,7 @@ impl Finding {
                 };
                 say("finding-bursts", args.with("which", which))
             }
-            Finding::Unchanged { most, least: Some(least), .. } => {
+            Finding::Unchanged { most, opposite: Some(least), .. } => {
                 let (from, to) = if least.value < most.value { (least, most) } else { (most, least) };
                 say("finding-mixed", args.with("range", range(from, to)))
             }
@@ -144,10 +142,10 @@ impl Finding {
                 };
                 say(key, args.with("how", how).with("mean", mean).with("interval", range(low, high)))
             }
-            Finding::Changed { column, rises, least, most, borne, .. } => {
-                let (how, range) = match least.show.ratio {
-                    true => ("times", ratios([least, most], names.is_time(column), words, lang)),
-                    false => (if *rises { "rises" } else { "falls" }, span(least, most, false, words, lang)),
+            Finding::Changed { column, rises, min, max, borne, .. } => {
+                let (how, range) = match min.show.ratio {
+                    true => ("times", ratios([min, max], names.is_time(column), words, lang)),
+                    false => (if *rises { "rises" } else { "falls" }, span(min, max, false, words, lang)),
                 };
                 let args = args.with("range", range).with("how", how);
                 let every = |rows: &str| {
@@ -169,7 +167,7 @@ impl Finding {
                     TrendEvidence::Pair { paired, p, ends, speed } => {
                         let interval = match ends {
                             None => "none".to_owned(),
-                            Some((low, high)) if least.show.ratio => {
+                            Some((low, high)) if min.show.ratio => {
                                 ratios([low, high], names.is_time(column), words, lang)
                             }
                             Some((low, high)) => span(low, high, true, words, lang),
@@ -235,13 +233,13 @@ impl Finding {
                 let rivals = [best, worst].into_iter().filter_map(|side| side.ties(words, lang));
                 words.sentences(lang, &std::iter::once(told).chain(rivals).collect::<Vec<_>>())
             }
-            Finding::NoneTold { best, worst, .. } => {
+            Finding::NoneDistinguished { best, worst, .. } => {
                 let args = args.with("best", named(&best.0, &best.1, words, lang));
                 let args = args.with("worst", named(&worst.name, &worst.value, words, lang));
                 let args = args.with("by", worst.by.size(words, lang));
                 say(key, args.with("range", range(&worst.low, &worst.high)))
             }
-            Finding::Alike { least, most, .. } => say(key, args.with("range", range(least, most))),
+            Finding::Alike { min, max, .. } => say(key, args.with("range", range(min, max))),
             Finding::Turns { turns, .. } => {
                 let each: Vec<String> = turns
                     .iter()
@@ -258,8 +256,8 @@ impl Finding {
                 say("finding-turns", args.with("turns", each))
             }
             Finding::AtMost { parts, .. } => say(key, args.with("parts", words.list(lang, &texts(parts)))),
-            Finding::Packed { whole, part, least, most, foreign } => {
-                let [from, to] = [least, most].map(|figure| figure.show.number(figure.value));
+            Finding::Packed { whole, part, min, max, foreign } => {
+                let [from, to] = [min, max].map(|figure| figure.show.number(figure.value));
                 let args =
                     args.with("range", words.text(lang, "range", &Args::new().with("from", from).with("to", to)));
                 let told = match (part, whole) {
@@ -281,26 +279,26 @@ impl Finding {
                 });
                 words.sentences(lang, &[told].into_iter().chain(spoilt).collect::<Vec<_>>())
             }
-            Finding::Repeated { differs, least, most, p, .. } => {
+            Finding::Repeated { differs, min, max, p, .. } => {
                 let key = if *differs { "finding-repeated-differs" } else { "finding-repeated-alike" };
-                say(key, args.with("range", range(least, most)).with("p", p.relation()))
+                say(key, args.with("range", range(min, max)).with("p", p.relation()))
             }
-            Finding::Goes { column, course, from, to, .. } => {
+            Finding::Trend { column, course, from, to, .. } => {
                 let first = text(&from.1);
-                if *course == Course::Stays && first == text(&to.1) {
+                if *course == Course::Constant && first == text(&to.1) {
                     return say("finding-time-same", args.with("time", inline(column)).with("range", first));
                 }
                 let key = match course {
-                    Course::Rises => "finding-goes-up",
-                    Course::Falls => "finding-goes-down",
+                    Course::Rises => "finding-trend-up",
+                    Course::Falls => "finding-trend-down",
                     Course::Varies => "finding-varies",
-                    Course::Stays => "finding-stays",
+                    Course::Constant => "finding-constant",
                 };
                 say(key, pair(pair(args, "from", "first", from), "to", "last", to))
             }
             Finding::Winner {
                 column,
-                least,
+                lower_is_better,
                 point,
                 value,
                 next,
@@ -317,7 +315,7 @@ impl Finding {
                 let order = match (next.1.value == value.value, second == best) {
                     (true, _) => "same",
                     (false, true) => "rounded",
-                    (false, false) if *least => "below",
+                    (false, false) if *lower_is_better => "below",
                     (false, false) => "above",
                 };
                 let args = || Args::new().with("column", inline(column)).with("point", safe::text(point));
@@ -363,7 +361,7 @@ impl Finding {
                 say(key, args.with("cheaper", words.list(lang, &cheaper)))
             }
             Finding::Flattens { .. }
-            | Finding::NeverFalls { .. }
+            | Finding::NoFall { .. }
             | Finding::StillFalling { .. }
             | Finding::MemoryNotFlat { .. } => say(key, args),
         }
@@ -380,8 +378,8 @@ impl Side {
             let args = Args::new().with("name", safe::text(&rival.name)).with("by", rival.by.text(words, lang));
             words.text(lang, "rival", &args.with("range", span(&rival.low, &rival.high, true, words, lang)))
         };
-        let rivals: Vec<String> = self.rivals.iter().map(rival).collect();
-        let args = Args::new().with("name", safe::text(&self.name)).with("rivals", words.list(lang, &rivals));
-        (!rivals.is_empty()).then(|| words.text(lang, "rivals", &args))
+        let rivals: Vec<String> = self.peers.iter().map(rival).collect();
+        let args = Args::new().with("name", safe::text(&self.name)).with("peers", words.list(lang, &rivals));
+        (!rivals.is_empty()).then(|| words.text(lang, "peers", &args))
     }
 }

@@ -28,7 +28,7 @@ const FINDINGS: usize = 5;
 /// The minimum rank of a second sentence in the answer, and of a finding on the first screen. Findings with a lower
 /// rank appear only in the details.
 const SECOND: u32 = 85;
-const LEAST: u32 = 30;
+const MIN: u32 = 30;
 /// The extra rank of the comparison that a section asks for.
 const FIRST: u32 = 100;
 /// After this many parts, the same statement about another part goes to the details.
@@ -115,7 +115,7 @@ pub(super) fn answer(section: &Section) -> Answer {
         };
         if joins && out.findings.is_empty() {
             out.lead.push(said);
-        } else if out.findings.len() < FINDINGS && rank >= LEAST {
+        } else if out.findings.len() < FINDINGS && rank >= MIN {
             out.findings.push(said);
         } else {
             continue;
@@ -177,12 +177,12 @@ fn rank(finding: &Finding, asks: SectionQuestion) -> u32 {
     match finding {
         Finding::Packed { .. } => 98,
         Finding::CostFree { .. } => 93,
-        Finding::Best { .. } | Finding::NoneTold { .. } | Finding::Alike { .. } | Finding::Order { .. } => 92,
+        Finding::Best { .. } | Finding::NoneDistinguished { .. } | Finding::Alike { .. } | Finding::Order { .. } => 92,
         Finding::OrderOf { .. } => 88,
         Finding::Agrees { .. } => 70,
         // One or two rows are weaker evidence than all of them.
-        Finding::Changed { most, borne: TrendEvidence::OneRow | TrendEvidence::Two, .. } => 76 + size(most.value),
-        Finding::Changed { most, .. } => 82 + size(most.value),
+        Finding::Changed { max, borne: TrendEvidence::OneRow | TrendEvidence::Two, .. } => 76 + size(max.value),
+        Finding::Changed { max, .. } => 82 + size(max.value),
         Finding::LearnedChange { .. } => 80,
         Finding::ChangedAt { .. } => 72,
         Finding::SameLearned { .. } => 62,
@@ -192,13 +192,13 @@ fn rank(finding: &Finding, asks: SectionQuestion) -> u32 {
         Finding::Winner { .. } => 90,
         Finding::Depends { .. } => 89,
         Finding::Flattens { .. }
-        | Finding::NeverFalls { .. }
+        | Finding::NoFall { .. }
         | Finding::StillFalling { .. }
         | Finding::TimeFlat { .. }
         | Finding::Uneven { .. }
         | Finding::NoTrend { .. } => 87,
-        Finding::Goes { course: Course::Stays, .. } => 25,
-        Finding::Goes { from, to, .. } => {
+        Finding::Trend { course: Course::Constant, .. } => 25,
+        Finding::Trend { from, to, .. } => {
             70 + 2 * size((to.1.value - from.1.value) / to.1.value.abs().max(from.1.value.abs()))
         }
         Finding::Frontier { .. } => 75,
@@ -210,7 +210,7 @@ fn rank(finding: &Finding, asks: SectionQuestion) -> u32 {
         Finding::AtMost { .. } => 58,
         Finding::Estimate { .. } => 57,
         Finding::Turns { .. } => 55,
-        Finding::LoadGoes { .. } => 48,
+        Finding::LoadTrend { .. } => 48,
         Finding::Linear { .. } if asks == SectionQuestion::Sweep => 46,
         Finding::MemoryNotFlat { .. } | Finding::MemoryFlat { .. } => 34,
         Finding::Linear { .. } => 28,

@@ -47,25 +47,25 @@ pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String 
     match finding {
         Finding::Flattens { at: place, value, .. } => say("brief-flattens", Args::new().with("at", at(place, value))),
         Finding::StillFalling { at: place, value, .. } => say("brief-falls", Args::new().with("at", at(place, value))),
-        Finding::NeverFalls { at: place, value, .. } => say("brief-flattens", Args::new().with("at", at(place, value))),
-        Finding::TimeFlat { least, most, .. }
-        | Finding::NoTrend { least, most, .. }
-        | Finding::Alike { least, most, .. } => say("brief-flat", Args::new().with("range", range(least, most))),
-        Finding::Uneven { least, .. } => say("brief-least", Args::new().with("at", at(&least.0, &least.1))),
-        Finding::MemoryFaster { from, .. } => say("brief-pays", Args::new().with("at", safe::text(from))),
-        Finding::MemoryFlat { at: place, least, most, .. } => {
-            say("brief-flat-to", Args::new().with("at", safe::text(place)).with("range", range(least, most)))
+        Finding::NoFall { at: place, value, .. } => say("brief-flattens", Args::new().with("at", at(place, value))),
+        Finding::TimeFlat { min, max, .. } | Finding::NoTrend { min, max, .. } | Finding::Alike { min, max, .. } => {
+            say("brief-flat", Args::new().with("range", range(min, max)))
         }
-        Finding::MemoryNotFlat { least, most, .. } => range(least, most),
-        Finding::LoadGoes { from, to, .. } => range(&from.1, &to.1),
-        Finding::Goes { course: Course::Stays, from, to, .. } => {
+        Finding::Uneven { min, .. } => say("brief-min", Args::new().with("at", at(&min.0, &min.1))),
+        Finding::MemoryFaster { from, .. } => say("brief-pays", Args::new().with("at", safe::text(from))),
+        Finding::MemoryFlat { at: place, min, max, .. } => {
+            say("brief-flat-to", Args::new().with("at", safe::text(place)).with("range", range(min, max)))
+        }
+        Finding::MemoryNotFlat { min, max, .. } => range(min, max),
+        Finding::LoadTrend { from, to, .. } => range(&from.1, &to.1),
+        Finding::Trend { course: Course::Constant, from, to, .. } => {
             say("brief-flat", Args::new().with("range", range(&from.1, &to.1)))
         }
-        Finding::Goes { from, to, .. } => range(&from.1, &to.1),
+        Finding::Trend { from, to, .. } => range(&from.1, &to.1),
         Finding::Frontier { at, .. } => safe::text(at),
         Finding::Linear { r2, .. } => say("brief-line", Args::new().with("r2", r2.text(words, lang))),
-        Finding::Changed { least, most, .. } => range(least, most),
-        Finding::Unchanged { least: Some(least), most, .. } => range(least, most),
+        Finding::Changed { min, max, .. } => range(min, max),
+        Finding::Unchanged { opposite: Some(least), most, .. } => range(least, most),
         Finding::Unchanged { .. } | Finding::SameLearned { .. } => say("brief-same", Args::new()),
         Finding::Undecided { .. } => say("brief-undecided", Args::new()),
         Finding::LearnedChange { mean, .. } => mean.text(words, lang),
@@ -75,7 +75,7 @@ pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String 
         }
         Finding::CostFree { b, .. } => safe::text(b),
         Finding::Best { best, .. } => at(&best.name, &best.value),
-        Finding::NoneTold { best, .. } => at(&best.0, &best.1),
+        Finding::NoneDistinguished { best, .. } => at(&best.0, &best.1),
         Finding::Order { order, .. } => {
             let each: Vec<String> = order.iter().map(|(name, _)| safe::text(name)).collect();
             each.join(" < ")

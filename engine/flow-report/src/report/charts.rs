@@ -135,7 +135,14 @@ fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
                     && let Some(at) = then.find(column, None, part)
                 {
                     let at = |row: &&Row| Some((row.cells[key].number()?, row.cells[at].number()? * show.factor));
-                    of_part.extend(beside(section, &name, place, rows.iter().filter_map(at).collect(), words, lang));
+                    of_part.extend(draw_earlier(
+                        section,
+                        &name,
+                        place,
+                        rows.iter().filter_map(at).collect(),
+                        words,
+                        lang,
+                    ));
                 }
                 if of_part.iter().map(|line| line.points.len()).sum::<usize>() >= 2 {
                     lines.extend(of_part);
@@ -219,7 +226,7 @@ fn requested_chart(section: &Section, n: usize, drawn: &ChartData, words: &Words
     });
     let mut lines: Vec<chart::Line> = lines.collect();
     for (place, line) in drawn.lines.iter().enumerate().filter(|(_, line)| !line.earlier.is_empty()) {
-        lines.extend(beside(section, &line.name, Some(place), line.earlier.clone(), words, lang));
+        lines.extend(draw_earlier(section, &line.name, Some(place), line.earlier.clone(), words, lang));
     }
     let free = is_free(&drawn.show, lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
     let (lines, merged) = merged(now_named(lines, words, lang), free);
@@ -241,7 +248,7 @@ fn requested_chart(section: &Section, n: usize, drawn: &ChartData, words: &Words
 }
 
 /// Earlier figures next to a current line, in its colour.
-fn beside(
+fn draw_earlier(
     section: &Section,
     name: &str,
     place: Option<usize>,
@@ -281,7 +288,7 @@ fn curves(section: &Section) -> Vec<String> {
     let best = of(|finding| if let Finding::Winner { column, .. } = finding { Some(column) } else { None });
     let goes = || {
         of(|finding| match finding {
-            Finding::Goes { column, course, .. } if *course != Course::Stays => Some(column),
+            Finding::Trend { column, course, .. } if *course != Course::Constant => Some(column),
             _ => None,
         })
     };

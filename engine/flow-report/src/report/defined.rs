@@ -38,11 +38,11 @@ fn of_finding(finding: &Finding) -> Option<DefinedWord> {
         | Finding::SameLearned { .. }
         | Finding::Alike { .. }
         | Finding::CostFree { .. }
-        | Finding::Goes { course: Course::Stays, .. } => Some(DefinedWord::Same),
-        Finding::Goes { .. }
-        | Finding::LoadGoes { .. }
+        | Finding::Trend { course: Course::Constant, .. } => Some(DefinedWord::Same),
+        Finding::Trend { .. }
+        | Finding::LoadTrend { .. }
         | Finding::Flattens { .. }
-        | Finding::NeverFalls { .. }
+        | Finding::NoFall { .. }
         | Finding::StillFalling { .. }
         | Finding::NoTrend { .. }
         | Finding::Uneven { .. } => Some(DefinedWord::Course),
@@ -58,7 +58,7 @@ fn of_finding(finding: &Finding) -> Option<DefinedWord> {
         | Finding::Repeated { .. }
         | Finding::Winner { test: Some(_), .. }
         | Finding::Best { .. }
-        | Finding::NoneTold { .. } => Some(DefinedWord::Tests),
+        | Finding::NoneDistinguished { .. } => Some(DefinedWord::Tests),
         Finding::Changed { .. }
         | Finding::Winner { test: None, .. }
         | Finding::MemoryFaster { .. }

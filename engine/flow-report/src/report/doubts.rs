@@ -62,11 +62,11 @@ impl Doubts {
             out.push(words.text(lang, "remark-limit", &Args::new().with("limit", limit)));
         }
         if let Some((label, least)) = self.short.iter().min_by(|a, b| a.1.total_cmp(b.1)) {
-            let args = args(label, self.short.len()).with("least", seconds(*least)).with("bound", format!("{SHORT} s"));
+            let args = args(label, self.short.len()).with("min", seconds(*least)).with("bound", format!("{SHORT} s"));
             out.push(words.text(lang, "remark-short-epochs", &args));
         }
         if let Some((label, least)) = self.few.iter().min_by_key(|(_, n)| **n) {
-            let args = args(label, self.few.len()).count("least", *least as usize).with("bound", EPOCHS.to_string());
+            let args = args(label, self.few.len()).count("min", *least as usize).with("bound", EPOCHS.to_string());
             out.push(words.text(lang, "remark-few-epochs", &args));
         }
         if let Some((label, (metric, share, classes))) = self.chance.iter().min_by(|a, b| a.1.1.total_cmp(&b.1.1)) {

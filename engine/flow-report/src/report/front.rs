@@ -16,7 +16,7 @@ use crate::verdict::{GroupVerdict, Resource};
 use crate::words::{Args, Words};
 
 /// Maximum groups that are columns in the table of an answer. With more, each group is a row.
-const BESIDE: usize = 4;
+const MAX_COLUMNS: usize = 4;
 /// Maximum columns and rows of an analysis table on the first screen. A larger one appears only in the details.
 const COLUMNS: usize = 6;
 const ROWS: usize = 12;
@@ -89,11 +89,11 @@ pub(super) fn lead(section: &Section, answer: &Answer, words: &Words, lang: &str
 /// How many groups the answer leaves out.
 fn more_groups(
     section: &Section,
-    said: &[SentencePosition],
+    shown: &[SentencePosition],
     words: &Words,
     lang: &str,
 ) -> Option<(String, Option<&'static ForeignCpu>)> {
-    let shown = said.iter().filter(|said| matches!(said, SentencePosition::Group(_))).count();
+    let shown = shown.iter().filter(|said| matches!(said, SentencePosition::Group(_))).count();
     let more = section.together.len() - shown;
     (shown > 0 && more > 0).then(|| (words.text(lang, "answer-more-groups", &Args::new().count("more", more)), None))
 }
@@ -235,7 +235,7 @@ pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &st
 /// Co-run groups side by side: the times alone and together, and the results.
 fn groups(section: &Section, words: &Words, lang: &str) -> String {
     let groups = &section.together;
-    if groups.len() > BESIDE {
+    if groups.len() > MAX_COLUMNS {
         return rows_of_groups(groups, words, lang);
     }
     let names = Names { table: &section.table, words };
@@ -312,7 +312,7 @@ fn points(group: &GroupVerdict, all: &[GroupVerdict], names: &Names<'_>, lang: &
 fn demand(group: &GroupVerdict, kind: Resource) -> Option<String> {
     let ruling = group.rulings.iter().find(|ruling| ruling.resource == kind)?;
     let share = gains::share();
-    let asked = share.cell(ruling.asked?);
+    let asked = share.cell(ruling.demand?);
     Some(ruling.used.map_or_else(|| asked.clone(), |used| format!("{asked} / {}", share.cell(used.min(1.0)))))
 }
 

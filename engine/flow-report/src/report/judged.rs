@@ -106,7 +106,7 @@ fn looked(group: &GroupVerdict, words: &Words, lang: &str) -> Option<String> {
             let most = (group.looks + more).to_string();
             Some(words.text(lang, "together-more", &args.count("more", more as usize).with("most", most)))
         }
-        (true, None) if group.gain.is_some() => Some(words.text(lang, "together-never", &args)),
+        (true, None) if group.gain.is_some() => Some(words.text(lang, "together-undecidable", &args)),
         (false, _) if group.looks > 1 && group.left_out.is_empty() && group.gain.is_some() => {
             Some(words.text(lang, "together-looks", &args))
         }
@@ -301,16 +301,16 @@ fn ruling(ruling: &Ruling, words: &Words, lang: &str) -> String {
     let what = resource(ruling, words, lang);
     let args = Args::new().with("what", what.clone());
     let figure = |v: f64| words.figure(lang, &share(), v);
-    match (ruling.asked, ruling.alone, ruling.used) {
+    match (ruling.demand, ruling.alone, ruling.used) {
         (Some(asked), Some(alone), _) => {
             words.text(lang, "ruling-change", &args.with("alone", figure(alone)).with("together", figure(asked)))
         }
         // The sum of means over slightly different windows can exceed 100%, but use cannot.
         (Some(asked), None, Some(used)) => {
             let used = figure(used.min(1.0));
-            words.text(lang, "ruling-used", &args.with("asked", figure(asked)).with("used", used))
+            words.text(lang, "ruling-used", &args.with("demand", figure(asked)).with("used", used))
         }
-        (Some(asked), None, None) => words.text(lang, "ruling-asked", &args.with("asked", figure(asked))),
+        (Some(asked), None, None) => words.text(lang, "ruling-demand", &args.with("demand", figure(asked))),
         (None, ..) => what,
     }
 }
@@ -329,12 +329,12 @@ fn refused(refusal: &Refusal, words: &Words, lang: &str) -> String {
             // A few examples show the kind, and the exact number does not matter.
             let some: Vec<String> = beside.iter().take(3).map(|label| safe::code(label)).collect();
             let list = if beside.len() > some.len() { some.join(", ") + ", …" } else { words.list(lang, &some) };
-            args.with("beside", list)
+            args.with("others", list)
         }
         Refusal::Ended { outcome, .. } => {
             args.with("how", words.text(lang, &format!("outcome-{outcome}"), &Args::new().with("gpu", "no")))
         }
-        Refusal::Spoiled { reasons, .. } => args.with("why", words.reasons(lang).all_spoiled(reasons)),
+        Refusal::Disturbed { reasons, .. } => args.with("why", words.reasons(lang).all_disturbed(reasons)),
         _ => args,
     };
     words.text(lang, &format!("refused-{kind}"), &args)

@@ -32,7 +32,7 @@ const FEWEST: usize = 4;
 impl Load {
     /// The loads of the instances that the author of a section names.
     pub(super) fn all(
-        asked: &[&LoadWith],
+        requested: &[&LoadWith],
         table: &Table,
         results: &[(&StepResult, Option<&Series>)],
     ) -> Result<Vec<Load>, BuiltinFault> {
@@ -43,7 +43,7 @@ impl Load {
             (tells && result.outcome == Outcome::Ok).then(|| Load::of(result, series, table))
         };
         let mut loads = Vec::new();
-        for LoadWith { load } in asked {
+        for LoadWith { load } in requested {
             let is_meant = |result: &StepResult| {
                 load.iter().all(|(axis, v)| result.axes.get(axis).is_some_and(|own| same(own, v)))
             };

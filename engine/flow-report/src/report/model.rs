@@ -34,7 +34,7 @@ use crate::table::{Cell, Content, Reference, Row, Table};
 use crate::verdict::{GroupVerdict, Member, TOLERANCE, judge};
 
 /// The version of `report.json`.
-pub(crate) const REPORT_FORMAT: u32 = 14;
+pub(crate) const REPORT_FORMAT: u32 = 15;
 
 /// Maximum lines of a chart that the author did not request.
 const LINES: usize = 8;
@@ -64,7 +64,7 @@ pub(crate) struct Report {
     /// Results that were accepted for a changed fingerprint: label and reason.
     pub(crate) accepted: BTreeMap<String, String>,
     /// Disturbed results: label and reasons.
-    pub(crate) spoiled: BTreeMap<String, Vec<Disturbance>>,
+    pub(crate) disturbed: BTreeMap<String, Vec<Disturbance>>,
     /// Results during which other programs used more than a tenth of the host's CPU: label and share.
     pub(crate) foreign_cpu: BTreeMap<String, f64>,
     /// The result of this workflow among them, or the steps of several.
@@ -74,7 +74,7 @@ pub(crate) struct Report {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) unwatched: BTreeSet<String>,
     /// Results during which foreign processes used their GPUs: label and names.
-    pub(crate) strangers: BTreeMap<String, Vec<String>>,
+    pub(crate) foreign_processes: BTreeMap<String, Vec<String>>,
     /// Results during which others used their GPUs in separate time slices, without co-run groups: label and share.
     pub(crate) gpu_shared: BTreeMap<String, f64>,
     /// The same for GPUs that were shared with other steps of flow.
@@ -182,7 +182,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
     let setup = setup(with, input, &tables, &used, &measured);
     let mut seen: Vec<(String, Caveats)> = used.iter().map(|r| (r.label.clone(), Caveats::of(r))).collect();
     for section in &sections {
-        seen.extend(beside_theirs(&section.table).map(|(label, seen)| (label.clone(), seen.clone())));
+        seen.extend(foreign_caveats(&section.table).map(|(label, seen)| (label.clone(), seen.clone())));
     }
     // Other programs change times, but not what a training learns.
     let is_timed = sections.iter().any(|section| {
@@ -190,7 +190,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
             || section.table.columns.iter().any(|column| !column.key && column.depends_on_load())
     });
     let gpu_shared = |own: bool| {
-        let of = seen.iter().filter(|(_, seen)| seen.beside_own == own);
+        let of = seen.iter().filter(|(_, seen)| seen.own_corunners == own);
         of.filter_map(|(label, seen)| Some((label.clone(), seen.gpu_shared?))).collect()
     };
     Ok(Report {
@@ -205,17 +205,21 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
         left_out,
         runs: used.iter().map(|r| r.run.clone()).collect(),
         accepted: used.iter().filter_map(|r| Some((r.label.clone(), r.accepted.clone()?))).collect(),
-        spoiled: used.iter().filter(|r| !r.spoiled.is_empty()).map(|r| (r.label.clone(), r.spoiled.clone())).collect(),
+        disturbed: used
+            .iter()
+            .filter(|r| !r.disturbances.is_empty())
+            .map(|r| (r.label.clone(), r.disturbances.clone()))
+            .collect(),
         foreign_cpu: seen
             .iter()
             .filter_map(|(label, seen)| Some((label.clone(), seen.foreign_cpu.filter(|_| is_timed)?)))
             .collect(),
         to_repeat: if is_timed { Caveats::to_repeat(&used) } else { Vec::new() },
         unwatched: seen.iter().filter(|(_, seen)| seen.unwatched).map(|(label, _)| label.clone()).collect(),
-        strangers: seen
+        foreign_processes: seen
             .iter()
-            .filter(|(_, seen)| !seen.strangers.is_empty())
-            .map(|(label, seen)| (label.clone(), seen.strangers.clone()))
+            .filter(|(_, seen)| !seen.foreign_processes.is_empty())
+            .map(|(label, seen)| (label.clone(), seen.foreign_processes.clone()))
             .collect(),
         gpu_shared: gpu_shared(false),
         gpu_shared_own: gpu_shared(true),
@@ -292,7 +296,8 @@ fn section<'a>(
         left_out.push((with.table.clone(), missing(view)));
         return Ok(None);
     };
-    let mut table = table.map_err(|e| BuiltinFault::TableUnread { step: with.table.clone(), said: e.to_string() })?;
+    let mut table =
+        table.map_err(|e| BuiltinFault::TableUnread { step: with.table.clone(), message: e.to_string() })?;
     units.apply(&mut table);
     if let Some(why) = &table.absent {
         left_out.push((with.table.clone(), why.clone()));
@@ -324,7 +329,7 @@ fn section<'a>(
     }
     let mut shared: BTreeSet<&str> =
         source.results.iter().filter(|r| columns::gpu_shared(r).is_some()).map(|r| r.label.as_str()).collect();
-    shared.extend(beside_theirs(&table).filter(|(_, seen)| seen.gpu_shared.is_some()).map(|(label, _)| &**label));
+    shared.extend(foreign_caveats(&table).filter(|(_, seen)| seen.gpu_shared.is_some()).map(|(label, _)| &**label));
     let axis = table.rows.last().map_or("", String::as_str);
     let fitted = analyses.iter().filter_map(|(_, found)| found.fits(axis)).collect();
     let searched = analyses.iter().filter_map(|(_, found)| found.searches()).collect();
@@ -348,10 +353,10 @@ fn section<'a>(
         // Points of another program are not points of this sweep.
         let alone = analyses.is_empty() && with.corun.is_none() && !table.mixes_programs();
         if let Some(winner) = alone.then(|| findings::winner(&mut ledger, source.uses.is_none(), &all)).flatten() {
-            if let Finding::Winner { column, least, worse, .. } = &winner.finding
+            if let Finding::Winner { column, lower_is_better, worse, .. } = &winner.finding
                 && !worse.is_empty()
             {
-                of_rows.extend(findings::depends(&mut ledger, column, *least));
+                of_rows.extend(findings::depends(&mut ledger, column, *lower_is_better));
             }
             of_rows.push(winner);
         }
@@ -399,7 +404,7 @@ fn section<'a>(
     // The finding about packed runs comes first.
     findings.splice(..0, answer);
     let foreign = source.results.iter().filter_map(|r| Some((r.label.as_str(), Caveats::of(r).foreign_cpu?)));
-    let of_theirs = beside_theirs(&table).filter_map(|(label, seen)| Some((&**label, seen.foreign_cpu?)));
+    let of_theirs = foreign_caveats(&table).filter_map(|(label, seen)| Some((&**label, seen.foreign_cpu?)));
     let foreign = foreign.chain(of_theirs).collect();
     let disturbed = findings::disturbed(&mut ledger, &findings, &analyses, &foreign);
     let computed = ledger.computed;
@@ -437,7 +442,7 @@ fn section<'a>(
     let with_series: Vec<_> = with_series.into_iter().filter(|(result, _)| shown.contains(&*result.label)).collect();
     let loads = Load::all(&asked, &table, &with_series)?;
     let guess = match &with.notes.guess {
-        Some(Guess::Blames(blames)) => Some(judge_guess(blames.resource, &together, &findings)),
+        Some(Guess::Attributed(blames)) => Some(judge_guess(blames.resource, &together, &findings)),
         _ => None,
     };
     let mut schedules = Vec::new();
@@ -489,9 +494,9 @@ fn section<'a>(
 }
 
 /// Caveats of results of other machines that the table shows, by label.
-fn beside_theirs(table: &Table) -> impl Iterator<Item = (&String, &Caveats)> {
+fn foreign_caveats(table: &Table) -> impl Iterator<Item = (&String, &Caveats)> {
     let shown: BTreeSet<&String> = table.body.iter().flat_map(|row| &row.cells).flat_map(|cell| &cell.of).collect();
-    table.beside_theirs.iter().filter(move |(label, _)| shown.contains(label))
+    table.foreign_caveats.iter().filter(move |(label, _)| shown.contains(label))
 }
 
 /// Findings that can be compared with earlier ones, found by the same rules for both.

@@ -78,7 +78,7 @@ pub(super) fn notes(section: &Section, words: &Words, lang: &str) -> Vec<String>
 fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
     let text = match section.with.notes.guess.as_ref()? {
         Guess::Words(text) => safe::authors(text.of(lang)),
-        Guess::Blames(Attribution { en, zh, .. }) => {
+        Guess::Attributed(Attribution { en, zh, .. }) => {
             safe::authors(ByLanguage { en: en.clone(), zh: zh.clone() }.of(lang))
         }
     };
@@ -143,11 +143,11 @@ pub(super) fn caveats(report: &Report, words: &Words, lang: &str) -> Vec<String>
     // Notes below a table are not repeated.
     let said = |label: &String| {
         let notes = report.sections.iter().flat_map(|section| &section.table.notes);
-        notes.into_iter().any(|note| matches!(note, Note::Spoiled { label: l, .. } if l == label))
+        notes.into_iter().any(|note| matches!(note, Note::Disturbed { label: l, .. } if l == label))
     };
-    for (label, reasons) in report.spoiled.iter().filter(|(label, _)| !said(label)) {
-        let args = Args::new().with("label", safe::code(label)).with("why", words.reasons(lang).all_spoiled(reasons));
-        out.push(words.text(lang, "note-spoiled", &args));
+    for (label, reasons) in report.disturbed.iter().filter(|(label, _)| !said(label)) {
+        let args = Args::new().with("label", safe::code(label)).with("why", words.reasons(lang).all_disturbed(reasons));
+        out.push(words.text(lang, "note-disturbed", &args));
     }
     let share = |v: f64| words.figure(lang, &Format::for_unit("ratio", [v].into_iter()), v);
     let most = report.foreign_cpu.iter().max_by(|a, b| a.1.total_cmp(b.1));
@@ -163,10 +163,10 @@ pub(super) fn caveats(report: &Report, words: &Words, lang: &str) -> Vec<String>
         let args = Args::new().with("label", safe::code(label)).count("count", report.unwatched.len());
         out.push(words.text(lang, "remark-unwatched", &args));
     }
-    for (label, names) in &report.strangers {
+    for (label, names) in &report.foreign_processes {
         // A bundle of another machine's results does not name foreign processes.
         let names: Vec<String> = names.iter().filter(|name| !name.is_empty()).map(|name| safe::text(name)).collect();
-        let key = if names.is_empty() { "remark-strangers-unnamed" } else { "remark-strangers" };
+        let key = if names.is_empty() { "remark-foreign-processes-unnamed" } else { "remark-foreign-processes" };
         let args = Args::new().with("label", safe::code(label)).with("names", words.list(lang, &names));
         out.push(words.text(lang, key, &args));
     }

@@ -119,7 +119,7 @@ pub(crate) fn render(
     for section in &report.sections {
         files.insert(format!("charts/{}.csv", section.name), csv(&section.table).into_bytes());
     }
-    let json = serde_json::to_string_pretty(report).map_err(|e| BuiltinFault::NotWritten { said: e.to_string() })?;
+    let json = serde_json::to_string_pretty(report).map_err(|e| BuiltinFault::NotWritten { message: e.to_string() })?;
     files.insert("report.json".into(), (json + "\n").into_bytes());
     Ok(files)
 }
@@ -245,7 +245,7 @@ fn page_of(file: &str, report: &Report, words: &Words, lang: &str, langs: &[&str
     env.set_fuel(Some(1_000_000));
     // Errors then contain the name that is wrong.
     env.set_debug(true);
-    let fails = |said: String| BuiltinFault::TemplateFails { said };
+    let fails = |said: String| BuiltinFault::TemplateFails { message: said };
     let syntax =
         SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| fails(e.to_string()))?;
     env.set_syntax(syntax);
@@ -487,7 +487,7 @@ fn section(
     lang: &str,
     several: bool,
     folded: bool,
-    said: &mut BTreeSet<String>,
+    shown: &mut BTreeSet<String>,
 ) -> PageSection {
     let names = Names { table: &section.table, words };
     let mut more = Vec::new();
@@ -520,8 +520,8 @@ fn section(
         add("packed-members", together::packed(packed, words, lang, &names), &[]);
     }
     more.extend(reproduction::members(section, words, lang));
-    let key = if said.is_empty() { "assumed-heading" } else { "assumed-heading-other" };
-    let assumed = assumptions::worded(&section.assumed, words, lang, said);
+    let key = if shown.is_empty() { "assumed-heading" } else { "assumed-heading-other" };
+    let assumed = assumptions::worded(&section.assumed, words, lang, shown);
     let assumed = assumed.map(|text| TitledTable { title: words.word(lang, key), text });
     let computed = (!section.computed.is_empty()).then(|| {
         let heads = ["computed-figure", "computed-value"].map(|key| (words.word(lang, key), key == "computed-value"));

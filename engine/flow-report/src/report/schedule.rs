@@ -102,7 +102,7 @@ pub(super) fn order(with: &SectionWith, own: &Table, input: &BuiltinInput) -> Re
     let Some(OrderWith { table: name, at }) = &with.order_of else { return Ok(Vec::new()) };
     let view = input.steps.get(name).ok_or_else(|| BuiltinFault::NoSuchStep { step: name.clone() })?;
     let Some(other) = Table::of(view) else { return Ok(Vec::new()) };
-    let other = other.map_err(|e| BuiltinFault::TableUnread { step: name.clone(), said: e.to_string() })?;
+    let other = other.map_err(|e| BuiltinFault::TableUnread { step: name.clone(), message: e.to_string() })?;
     let found = order_of(own, name, &other, at);
     Ok(found.into_iter().map(|finding| ScopedFinding { scope: None, finding }).collect())
 }
@@ -134,7 +134,7 @@ pub(super) fn scheduled<'a>(
         return Ok(None);
     };
     let gantt: Gantt = serde_json::from_slice(json)
-        .map_err(|e| BuiltinFault::ScheduleUnread { label: result.label.clone(), said: e.to_string() })?;
+        .map_err(|e| BuiltinFault::ScheduleUnread { label: result.label.clone(), message: e.to_string() })?;
     // Its figures are means of all simulations.
     let of = result.metrics.get("makespan").and_then(|makespan| makespan.epochs).unwrap_or(1);
     Ok(Some((

@@ -205,7 +205,7 @@ pub(crate) fn repeated(groups: &[GroupVerdict], words: &Words, lang: &str) -> Op
 /// The notes that explain GPU figures.
 pub(crate) fn explained(groups: &[GroupVerdict]) -> Vec<&'static str> {
     let figures = |kind: Resource| {
-        groups.iter().flat_map(|g| &g.rulings).any(|ruling| ruling.resource == kind && ruling.asked.is_some())
+        groups.iter().flat_map(|g| &g.rulings).any(|ruling| ruling.resource == kind && ruling.demand.is_some())
     };
     let notes = [(Resource::Gpu, "note-gpu-load"), (Resource::GpuMemoryTraffic, "note-gpu-memory-load")];
     notes.into_iter().filter(|(kind, _)| figures(*kind)).map(|(_, note)| note).collect()
@@ -225,7 +225,7 @@ pub(crate) fn groups(section: &Section, words: &Words, lang: &str) -> Grid {
     let then = groups.iter().any(|g| g.earlier.is_some());
     let ruling = |kind: Resource| groups.iter().flat_map(|g| &g.rulings).filter(move |r| r.resource == kind);
     let mut kinds = Resource::ALL.to_vec();
-    kinds.retain(|kind| ruling(*kind).any(|r| r.asked.is_some()));
+    kinds.retain(|kind| ruling(*kind).any(|r| r.demand.is_some()));
     let on_gpus = groups.iter().flat_map(|g| &g.members).any(|m| m.gpus.is_some_and(|n| n > 0));
     let mut heads = vec![(words.word(lang, "together-group"), false)];
     if on_gpus {
@@ -247,9 +247,9 @@ pub(crate) fn groups(section: &Section, words: &Words, lang: &str) -> Grid {
         heads.push((words.word(lang, "together-foreign-left-out"), true));
     }
     heads.extend(kinds.iter().map(|kind| {
-        let asked = format!("asked-{}", kind.key());
+        let asked = format!("demand-{}", kind.key());
         let of = match ruling(*kind).any(|r| r.used.is_some()) {
-            true => words.text(lang, "asked-used", &Args::new().with("asked", words.word(lang, &asked))),
+            true => words.text(lang, "demand-used", &Args::new().with("demand", words.word(lang, &asked))),
             false => words.word(lang, &asked),
         };
         (of, true)
@@ -294,13 +294,13 @@ pub(crate) fn groups(section: &Section, words: &Words, lang: &str) -> Grid {
             cells.push(g.left_out_for().map_or_else(dash, |used| others.cell(used)));
         }
         cells.extend(kinds.iter().map(|kind| match g.rulings.iter().find(|r| r.resource == *kind) {
-            Some(Ruling { asked: Some(asked), alone: Some(alone), .. }) => {
+            Some(Ruling { demand: Some(asked), alone: Some(alone), .. }) => {
                 format!("{} → {}", share().cell(*alone), share().cell(*asked))
             }
-            Some(Ruling { asked: Some(asked), used: Some(used), .. }) => {
+            Some(Ruling { demand: Some(asked), used: Some(used), .. }) => {
                 format!("{} → {}", share().cell(*asked), share().cell(*used))
             }
-            Some(Ruling { asked: Some(asked), .. }) => share().cell(*asked),
+            Some(Ruling { demand: Some(asked), .. }) => share().cell(*asked),
             _ => dash(),
         }));
         cells

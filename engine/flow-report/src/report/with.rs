@@ -265,7 +265,7 @@ pub(crate) struct Notes {
 #[serde(untagged, expecting = "a guess is a text, or `{resource: cpu, en: …, zh: …}`")]
 pub(crate) enum Guess {
     /// A guess that names a resource.
-    Blames(Attribution),
+    Attributed(Attribution),
     /// Text only, which flow cannot check.
     Words(Text),
 }

@@ -34,7 +34,7 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
     let mut with = with;
     let mut all = &view.results;
     if with.machines {
-        with_machines = machines::beside(with, view, &mut table)?;
+        with_machines = machines::with_other_machines(with, view, &mut table)?;
         all = &with_machines;
         if let Some(split) = machines::split(with).filter(|_| all.len() > view.results.len()) {
             by_machine = split;
@@ -144,7 +144,7 @@ fn tabulate(with: &TableWith, results: &[&StepResult], table: &mut Table) -> Res
         let of: Vec<&Reading> = readings.iter().filter(|(of, _)| of == name).map(|(_, reading)| reading).collect();
         refine(table, name, &of);
     }
-    beside(table);
+    interleave_parts(table);
     add_notes(table, results);
     Ok(())
 }
@@ -336,17 +336,21 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
     // A foreign process on the GPU makes a training slower but does not change what it learns.
     let timing = columns::is_timing(name, results);
     let timed = |why: &Disturbance| {
-        matches!(why, Disturbance::Stranger { .. } | Disturbance::GpuSilent { .. } | Disturbance::OtherRuns { .. })
+        matches!(
+            why,
+            Disturbance::ForeignProcess { .. } | Disturbance::GpuSilent { .. } | Disturbance::OtherRuns { .. }
+        )
     };
     let counts = |why: &Disturbance| timing || !timed(why);
-    let is_sound = |r: &&StepResult| r.outcome == Outcome::Ok && !r.spoiled.iter().any(counts);
+    let is_sound = |r: &&StepResult| r.outcome == Outcome::Ok && !r.disturbances.iter().any(counts);
     let sound: Vec<&StepResult> = results.iter().copied().filter(is_sound).collect();
     if sound.is_empty() {
-        let Some(spoiled) = results.iter().find(|r| !r.spoiled.is_empty()) else {
+        let Some(disturbed) = results.iter().find(|r| !r.disturbances.is_empty()) else {
             return Cell::new(worst(results));
         };
-        let note = table.note(Note::Spoiled { label: spoiled.label.clone(), reasons: spoiled.spoiled.clone() });
-        return Cell { notes: vec![note], ..Cell::new(Content::Spoiled) };
+        let note =
+            table.note(Note::Disturbed { label: disturbed.label.clone(), reasons: disturbed.disturbances.clone() });
+        return Cell { notes: vec![note], ..Cell::new(Content::Disturbed) };
     }
     // One value that is not finite makes the mean not finite too.
     let not_finite = |r: &&StepResult| match datum(r, name) {
@@ -472,7 +476,7 @@ fn add_plain(table: &mut Table, name: &str, label: Option<Text>, measured: Colum
 }
 
 /// Orders the columns of a split by part: `x v7, growth v7, x v11, growth v11`.
-fn beside(table: &mut Table) {
+fn interleave_parts(table: &mut Table) {
     let parts: Vec<String> = table.split.iter().flat_map(|(_, parts)| parts.clone()).collect();
     let at = |c: &Column| c.part.as_ref().and_then(|part| parts.iter().position(|p| p == part));
     let mut order: Vec<usize> = (0..table.columns.len()).collect();

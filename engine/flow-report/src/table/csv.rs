@@ -2,12 +2,12 @@
 //! text that a spreadsheet would take for a formula begins with an apostrophe.
 
 use super::model::{Column, Content, Spread, Table};
-use super::reference::beside;
+use super::reference::interleave_earlier;
 use super::with::ComputedFunction;
 use crate::safe;
 
 pub(crate) fn csv(table: &Table) -> String {
-    let table = &beside(table);
+    let table = &interleave_earlier(table);
     // A column whose cells have a spread gets two more columns, or three with a range.
     let spreads: Vec<Option<Spread>> = (0..table.columns.len())
         .map(|at| {
@@ -68,7 +68,7 @@ fn values(content: &Content, column: &Column, column_spread: &Option<Spread>) ->
         Content::Text { text, .. } => (safe::cell(text), &None),
         Content::Outcome { outcome, .. } => (outcome.to_string(), &None),
         Content::NotFinite { what } => (what.text().into(), &None),
-        Content::Spoiled => ("spoiled".into(), &None),
+        Content::Disturbed => ("disturbed".into(), &None),
         Content::Unlike => ("unlike".into(), &None),
         Content::GpusChange { .. } | Content::Absent => ("NA".into(), &None),
     };

@@ -48,7 +48,11 @@ pub(super) fn split(with: &TableWith) -> Option<TableWith> {
 
 /// The results of a step, followed by those of other machines. If the rows begin with another axis, results of other
 /// machines follow the own result at the same point.
-pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Result<Vec<StepResult>, BuiltinFault> {
+pub(super) fn with_other_machines(
+    with: &TableWith,
+    view: &StepView,
+    table: &mut Table,
+) -> Result<Vec<StepResult>, BuiltinFault> {
     possible(with)?;
     // An instance that was never placed counts for the machine of the others.
     let here = view.results.iter().find(|result| result.circumstances.host_cpus > 0);
@@ -77,7 +81,7 @@ pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Re
     note_differences(&own, &theirs, name, table);
     let theirs = theirs.into_iter().map(|of| on(of.result.clone(), name(of), Some(&of.host)));
     let mut theirs: Vec<StepResult> = theirs.collect();
-    table.beside_theirs = Caveats::of_all(&theirs);
+    table.foreign_caveats = Caveats::of_all(&theirs);
     let by_machine = with.rows.list().first().is_some_and(|row| row == MACHINE);
     let mut all = Vec::with_capacity(own.len() + theirs.len());
     for result in own {

@@ -4,7 +4,7 @@ use flow_core::{Outcome, reason::Cause};
 use unicode_width::UnicodeWidthStr;
 
 use super::model::{Cell, Column, Content, Note, OutcomeCount, Row, Spread, Table};
-use super::reference::beside;
+use super::reference::interleave_earlier;
 use super::with::{ComputedFunction, Text};
 use crate::format::Format;
 use crate::safe;
@@ -74,7 +74,7 @@ pub(crate) fn markdown(table: &Table, words: &Words, lang: &str) -> String {
         let args = Args::new().with("step", safe::code(&table.from)).with("why", words.reasons(lang).cause(why));
         return words.text(lang, "table-absent", &args) + "\n";
     }
-    let table = &beside(table);
+    let table = &interleave_earlier(table);
     let numbered: Vec<usize> =
         (0..table.notes.len()).filter(|at| cells(table).any(|cell| cell.notes.contains(at))).collect();
     let grids: Vec<String> = columnwise(table).iter().map(|part| one_grid(part, words, lang, &numbered)).collect();
@@ -93,11 +93,11 @@ pub(crate) fn plain(table: &Table, words: &Words, lang: &str) -> String {
 }
 
 /// Maximum parts of a split that can be read side by side, with several columns each.
-const BESIDE: usize = 2;
+const MAX_PARTS: usize = 2;
 
 /// A table with several columns of many parts, as one table per column; any other table unchanged.
 fn columnwise(table: &Table) -> Vec<Table> {
-    let many = table.split.as_ref().is_some_and(|(_, parts)| parts.len() > BESIDE);
+    let many = table.split.as_ref().is_some_and(|(_, parts)| parts.len() > MAX_PARTS);
     let all_split = table.columns.iter().all(|column| column.key || column.part.is_some());
     let of = |column: &Column| (column.name.clone(), column.derived, column.label.clone());
     let mut shown = Vec::new();
@@ -269,7 +269,7 @@ pub(crate) fn content(content: &Content, column: &Column, words: &Words, lang: &
         Content::Text { text, .. } => safe::text(text),
         Content::Outcome { outcome, gpu } => ended(*outcome, *gpu, words, lang),
         Content::NotFinite { what } => what.symbol().to_owned(),
-        Content::Spoiled => words.word(lang, "cell-spoiled"),
+        Content::Disturbed => words.word(lang, "cell-disturbed"),
         Content::Unlike => words.word(lang, "cell-unlike"),
         Content::GpusChange { from, to } => {
             words.text(lang, "cell-gpus-change", &Args::new().with("from", from.to_string()).with("to", to.to_string()))
@@ -384,7 +384,7 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
             (key, args.with("over", words.list(lang, &over)).with("all", yes(of == most)))
         }
         Note::Median { of, most } => ("", args.with("all", yes(of == most))),
-        Note::Spoiled { reasons, .. } => ("", args.with("why", words.reasons(lang).all_spoiled(reasons))),
+        Note::Disturbed { reasons, .. } => ("", args.with("why", words.reasons(lang).all_disturbed(reasons))),
         Note::Caveats { caveats, .. } => {
             let all: Vec<String> = caveats.iter().map(|caveat| words.reasons(lang).caveat(caveat)).collect();
             ("", args.with("why", all.join(&semicolon)))

@@ -17,7 +17,7 @@ use crate::caveats::Caveats;
 use crate::columns::{self, NotFinite};
 
 /// The version of `table.json`.
-pub(crate) const TABLE_FORMAT: u32 = 1;
+pub(crate) const TABLE_FORMAT: u32 = 2;
 
 /// A table of results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub struct Table {
     pub notes: Vec<Note>,
     /// Caveats of results of other machines, by label. A report knows these results only from the table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) beside_theirs: BTreeMap<String, Caveats>,
+    pub(crate) foreign_caveats: BTreeMap<String, Caveats>,
     /// The reason why there is nothing to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<Cause>,
@@ -176,7 +176,7 @@ pub enum Content {
     /// The program reported NaN or an infinite number.
     NotFinite { what: NotFinite },
     /// There is a number, but the measurement was disturbed.
-    Spoiled,
+    Disturbed,
     /// There are several numbers, measured under different circumstances.
     Unlike,
     /// A growth rate between different numbers of GPUs would mean nothing.
@@ -271,7 +271,7 @@ pub enum Note {
         other: String,
     },
     /// The reasons why a measurement was disturbed.
-    Spoiled { label: String, reasons: Vec<Disturbance> },
+    Disturbed { label: String, reasons: Vec<Disturbance> },
     /// No numbers were found at their declared source.
     NoMetrics {
         label: String,

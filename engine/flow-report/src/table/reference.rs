@@ -238,7 +238,8 @@ pub(super) fn results(
             let memory = if now[at].circumstances.gpu_models.is_empty() { Memory::Host } else { Memory::Gpu };
             let mut ended = |outcome: Outcome| {
                 result.outcome = outcome;
-                result.cause = (outcome == Outcome::OutOfMemory).then_some(Cause::OutOfMemory { memory, said: None });
+                result.cause =
+                    (outcome == Outcome::OutOfMemory).then_some(Cause::OutOfMemory { memory, message: None });
             };
             if let Some(text) = outcomes.map(|at| cells[at].as_str()).filter(|text| !NOTHING.contains(text)) {
                 ended(outcome(text).ok_or_else(|| {
@@ -392,7 +393,7 @@ fn earlier(now: &StepResult, label: String) -> StepResult {
         repetition: None,
         outcome: Outcome::Ok,
         cause: None,
-        spoiled: Vec::new(),
+        disturbances: Vec::new(),
         run: RunId(String::new()),
         started_at: 0,
         ended_at: 0,
@@ -409,7 +410,7 @@ fn earlier(now: &StepResult, label: String) -> StepResult {
 }
 
 /// The table with each column of earlier figures directly behind the current one.
-pub(crate) fn beside(table: &Table) -> Table {
+pub(crate) fn interleave_earlier(table: &Table) -> Table {
     let Some(Reference { table: earlier, .. }) = table.reference.as_deref() else { return table.clone() };
     let mut merged =
         Table { columns: Vec::new(), body: Vec::new(), reference: table.reference.clone(), ..table.clone() };

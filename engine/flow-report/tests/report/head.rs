@@ -45,15 +45,15 @@ fn the_head_counts_the_gpus_that_were_held_at_once_and_those_that_are_there() {
 fn no_folder_of_a_machine_is_published() {
     let mut input = feb08::without_gpus();
     input.set.insert("photos".into(), json!("/home/me/my photos"));
-    input.steps["solo"].results[0].spoiled =
+    input.steps["solo"].results[0].disturbances =
         vec![Disturbance::InputChanged { path: "/home/me/my/photos".into(), differences: vec![] }];
     let mut with = feb08::with();
     with["setup"] = json!([{"label": "Dataset", "value": {"en": "/home/me/my photos", "zh": "/home/me/my photos"}}]);
     let files = run("report", with, &input).expect("a report").files;
     for (what, target) in [(PublishWhat::Report, "feb08.md"), (PublishWhat::WhatsNew, "NEWS.md")] {
         let (files, target, report) = (files.clone(), target.to_owned(), Some("reports/feb08.md".to_owned()));
-        let beside = std::collections::BTreeMap::new();
-        let job = PublishJob { files, what, target, existing: None, beside, report, replace: Replace::Always };
+        let whats_new = std::collections::BTreeMap::new();
+        let job = PublishJob { files, what, target, existing: None, whats_new, report, replace: Replace::Always };
         let published = flow_report::Reports::new().publish(&job).expect("published").files;
         let text = String::from_utf8_lossy(&published[0].bytes);
         assert!(!text.contains("/home") && text.contains("…/my photos"), "{text}");

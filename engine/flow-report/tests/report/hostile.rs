@@ -130,19 +130,19 @@ fn everything(mut all: BuiltinInput) -> BuiltinInput {
         result.params.insert("optimizer".into(), json!("sgd"));
     }
     solo[0].accepted = Some("a comment changed".into());
-    solo[1].spoiled = vec![
+    solo[1].disturbances = vec![
         Disturbance::InputChanged { path: "photos".into(), differences: vec![] },
         Disturbance::InputRewritten { path: "photos".into(), seconds: 12 },
         Disturbance::InputWritten { path: "photos".into(), folder: None, itself: false },
-        Disturbance::Stranger { pid: 7, name: "python".into(), gpu: "0".into() },
+        Disturbance::ForeignProcess { pid: 7, name: "python".into(), gpu: "0".into() },
     ];
     solo[2].circumstances.foreign_cpu = Some(0.17);
-    solo[3].circumstances.strangers =
+    solo[3].circumstances.foreign_processes =
         vec![flow_core::ForeignProcess { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 }];
     solo[4].circumstances.gpu_shared = Some(0.2);
-    solo[4].cause = Some(Cause::Said { text: "it failed".into() });
+    solo[4].cause = Some(Cause::Reported { text: "it failed".into() });
     solo[5].circumstances.gpu_models = vec!["other".into()];
-    all.steps["together"].results[0].spoiled = vec![Disturbance::Said { text: "disturbed".into() }];
+    all.steps["together"].results[0].disturbances = vec![Disturbance::OtherRuns { attempts: 2 }];
     all
 }
 
@@ -294,7 +294,7 @@ fn published(files: &std::collections::BTreeMap<String, Vec<u8>>, by: &str) -> R
         what: PublishWhat::WhatsNew,
         target: "NEWS.md".into(),
         existing: Some(existing.to_owned()),
-        beside: std::collections::BTreeMap::new(),
+        whats_new: std::collections::BTreeMap::new(),
         report: Some("reports/feb08.md".into()),
         replace: Replace::Alike,
     };

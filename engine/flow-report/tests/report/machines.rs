@@ -246,7 +246,8 @@ fn what_was_seen_beside_their_results_is_said_as_of_ones_own() {
     circumstances.unwatched = true;
     circumstances.gpu_shared = Some(0.3);
     // As in a bundle.
-    circumstances.strangers = vec![ForeignProcess { pid: 0, name: String::new(), gpu: String::new(), memory: 1 }];
+    circumstances.foreign_processes =
+        vec![ForeignProcess { pid: 0, name: String::new(), gpu: String::new(), memory: 1 }];
     let mut view = view("torch/train", None, vec![own(16, 8.0), own(32, 4.0)]);
     view.imported = vec![disturbed, on_h200(32, 1.0)];
     let report = |with: Value| {

@@ -65,11 +65,11 @@ fn repetitions_that_did_not_end_well_are_said_to_have_failed() {
     let without = StepResult { metrics: BTreeMap::new(), ..of(2) };
     let [english, _] = said(vec![of(0), of(1), without]);
     assert!(english.contains("(a) 2 of 3 results count; the rest have no reliable number.  \n"), "{english}");
-    let mut spoiled = of(6);
-    spoiled.spoiled = vec![Disturbance::Said { text: "another process on the GPU".into() }];
+    let mut disturbed = of(6);
+    disturbed.disturbances = vec![Disturbance::OtherRuns { attempts: 2 }];
     let bad = [(2, Outcome::Failed), (3, Outcome::OutOfMemory), (4, Outcome::Failed), (5, Outcome::TimedOut)];
     let bad = bad.map(|(n, outcome)| ended(n, outcome));
-    let [english, chinese] = said([of(0), of(1)].into_iter().chain(bad).chain([spoiled]).collect());
+    let [english, chinese] = said([of(0), of(1)].into_iter().chain(bad).chain([disturbed]).collect());
     let told = "2 of 7 results count; 2 failed, 1 out of GPU memory, 1 timed out, the rest have no reliable number.";
     assert!(english.contains(told), "{english}");
     let told = "7 个结果中有 2 个计入，2 个失败，1 个显存不足，1 个超时，其余没有可信的数值。";

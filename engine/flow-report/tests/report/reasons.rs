@@ -138,7 +138,7 @@ fn what_the_system_says_is_chinese_where_it_is_common() {
 #[test]
 fn each_thing_that_the_store_cannot_do_has_words_of_its_own() {
     let words = Words::new();
-    let say = |fault: &Fault| words.plain_reasons("zh").cause(&Cause::NotKept { error: fault.clone() });
+    let say = |fault: &Fault| words.plain_reasons("zh").cause(&Cause::NotStored { error: fault.clone() });
     let refused = |which| StoreFault::StoreRefused { which, path: THEIRS.into(), error: Box::new(THEIRS.into()) };
     let none = say(&refused(StoreAction::Other).into());
     let all = all::<StoreAction>();
@@ -154,13 +154,13 @@ fn each_thing_that_the_store_cannot_do_has_words_of_its_own() {
 #[test]
 fn every_reason_has_words_in_every_language() {
     let words = Words::new();
-    let (causes, spoiled, profiles) = (all::<Cause>(), all::<Disturbance>(), all::<ProfileReason>());
-    assert!(causes.len() > 70 && spoiled.len() > 6, "{} causes, {} spoiled", causes.len(), spoiled.len());
+    let (causes, disturbed, profiles) = (all::<Cause>(), all::<Disturbance>(), all::<ProfileReason>());
+    assert!(causes.len() > 70 && disturbed.len() > 6, "{} causes, {} disturbed", causes.len(), disturbed.len());
     let say = |lang| {
         let reasons = words.plain_reasons(lang);
         let causes = causes.iter().map(move |cause| (holds_error(cause), reasons.cause(cause)));
         causes
-            .chain(spoiled.iter().map(move |why| (holds_error(why), reasons.spoiled(why))))
+            .chain(disturbed.iter().map(move |why| (holds_error(why), reasons.disturbed(why))))
             .chain(profiles.iter().map(move |why| (false, reasons.profile(why))))
     };
     for ((error, en), (_, zh)) in say("en").zip(say("zh")) {
@@ -180,14 +180,14 @@ fn a_chinese_report_has_no_english_sentence_whatever_happened() {
     let shown = |cause: &Cause| matches!(cause, Cause::NoInput { .. }) || !holds_error(cause);
     let causes: Vec<Cause> = all().into_iter().filter(shown).collect();
     assert!(causes.len() < 1_100, "{}", causes.len());
-    let spoiled = all::<Disturbance>();
+    let disturbed = all::<Disturbance>();
     for (n, pair) in causes.chunks(2).enumerate() {
         let mut absent = view("torch/train", None, vec![]);
         absent.absent = Some(pair[0].clone());
         let mut skipped = result("skipped", &[("batch", json!(1))], 0);
         (skipped.outcome, skipped.cause) = (Outcome::Skipped, Some(pair[pair.len() - 1].clone()));
         let mut bad = result("bad", &[("batch", json!(1))], 0);
-        bad.spoiled = vec![spoiled[n % spoiled.len()].clone()];
+        bad.disturbances = vec![disturbed[n % disturbed.len()].clone()];
         let mut input = input(vec![
             ("absent", absent),
             ("skipped", view("torch/train", None, vec![skipped])),

@@ -259,12 +259,12 @@ fn what_is_not_there_is_said() {
     input.steps["together"].absent = Some(Cause::EmptyAxis { axis: "trio".into() });
     input.steps["solo"].results[0].accepted = Some("a comment changed".into());
     input.steps["solo"].results[4].accepted = Some("a comment changed".into());
-    input.steps["solo"].results[1].spoiled =
+    input.steps["solo"].results[1].disturbances =
         vec![Disturbance::InputChanged { path: "photos".into(), differences: vec![] }];
     input.steps["solo"].results[1].circumstances.fake_gpus = true;
     input.steps["solo"].results[2].circumstances.foreign_cpu = Some(0.17);
     let stranger = flow_core::ForeignProcess { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 };
-    input.steps["solo"].results[3].circumstances.strangers = vec![stranger];
+    input.steps["solo"].results[3].circumstances.foreign_processes = vec![stranger];
     let table = input.steps["solo_table"].with.clone();
     add_table(&mut input, "solo_table", Value::Object(table));
     let out = run("report", feb08::with(), &input).expect("a report");
@@ -415,7 +415,7 @@ proptest::proptest! {
                 }
                 match end {
                     0 => result.outcome = Outcome::OutOfMemory,
-                    1 => result.spoiled = vec![Disturbance::Said { text: "disturbed".into() }],
+                    1 => result.disturbances = vec![Disturbance::OtherRuns { attempts: 2 }],
                     2 => result.outcome = Outcome::TimedOut,
                     _ => {}
                 }

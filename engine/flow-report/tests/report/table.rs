@@ -187,9 +187,9 @@ fn means_over_seeds_and_medians_of_repetitions() {
         r
     });
     let mut results: Vec<_> = repeated.collect();
-    let mut spoiled = results[0].clone();
-    spoiled.spoiled = vec![Disturbance::Said { text: "another process on the GPU".into() }];
-    results.push(spoiled);
+    let mut disturbed = results[0].clone();
+    disturbed.disturbances = vec![Disturbance::OtherRuns { attempts: 2 }];
+    results.push(disturbed);
     let with = json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]});
     let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
     insta::assert_snapshot!(text(&out, "table.en.md") + &text(&out, "table.csv"), @r"
@@ -207,8 +207,8 @@ fn means_over_seeds_and_medians_of_repetitions() {
 #[test]
 fn words_where_there_is_no_number() {
     let at = |batch: u32, outcome: Outcome| result("s", &[("batch", json!(batch))], 1).outcome(outcome);
-    let mut spoiled = at(128, Outcome::Ok).epoch_time(9.0);
-    spoiled.spoiled = vec![Disturbance::Said { text: "another process used the GPU".into() }];
+    let mut disturbed = at(128, Outcome::Ok).epoch_time(9.0);
+    disturbed.disturbances = vec![Disturbance::OtherRuns { attempts: 2 }];
     let mut never = at(256, Outcome::DoesNotFit);
     never.circumstances = flow_core::Circumstances::default();
     let mut kept = at(16, Outcome::Ok).epoch_time(20.0);
@@ -217,7 +217,7 @@ fn words_where_there_is_no_number() {
         kept,
         at(32, Outcome::OutOfMemory),
         at(64, Outcome::TimedOut),
-        spoiled,
+        disturbed,
         never,
         at(512, Outcome::Skipped),
         at(1024, Outcome::Failed),
@@ -231,13 +231,13 @@ fn words_where_there_is_no_number() {
     |         16 |            1 |                 — |                20 |      — | ok                |
     |         32 |            1 | out of GPU memory | out of GPU memory |      — | out of GPU memory |
     |         64 |            1 |         timed out |         timed out |      — | timed out         |
-    |        128 |            1 |     disturbed (a) |     disturbed (a) |      — | ok                |
+    |        128 |            1 |                 — |     disturbed (a) |      — | ok                |
     |        256 | does not fit |      does not fit |      does not fit |      — | does not fit      |
     |        512 |            1 |           skipped |           skipped |      — | skipped           |
     |       1024 |            1 |            failed |            failed |      — | failed            |
 
     No result has `epoch_tme`; did you mean `epoch_time`?  
-    (a) `s[batch=128]` is not reliable: another process used the GPU.  
+    (a) `s[batch=128]` is not reliable: it required the whole machine, but other runs had steps on it, up to 2 at once.  
     `s[batch=16]` is an earlier result, kept although its dependencies have changed: only a comment changed
     ");
 }
@@ -268,10 +268,10 @@ fn it_is_said_whose_memory_ran_out() {
         result
     };
     let results = vec![
-        at(1, Cause::OutOfMemory { memory: Memory::Gpu, said: None }),
+        at(1, Cause::OutOfMemory { memory: Memory::Gpu, message: None }),
         at(2, Cause::KilledForMemory),
-        at(3, Cause::OutOfMemory { memory: Memory::Gpu, said: Some("CUDA out of memory".into()) }),
-        at(4, Cause::OutOfMemory { memory: Memory::Host, said: Some("MemoryError".into()) }),
+        at(3, Cause::OutOfMemory { memory: Memory::Gpu, message: Some("CUDA out of memory".into()) }),
+        at(4, Cause::OutOfMemory { memory: Memory::Host, message: Some("MemoryError".into()) }),
     ];
     let with = json!({"from": "s", "columns": ["epoch_time"]});
     let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");

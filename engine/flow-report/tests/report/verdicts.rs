@@ -185,7 +185,7 @@ fn groups_that_cannot_be_judged_say_why() {
         judge(|m| m[0].circumstances.gpu_models = vec!["NVIDIA H200".into()]),
         judge(|m| m[1].outcome = Outcome::OutOfMemory),
         judge(|m| m[1].outcome = Outcome::TimedOut),
-        judge(|m| m[2].spoiled = vec![Disturbance::Said { text: "another process used the GPU".into() }]),
+        judge(|m| m[2].disturbances = vec![Disturbance::OtherRuns { attempts: 2 }]),
         judge(|m| m[2].circumstances.corun.as_mut().expect("a window").epochs = 0),
         judge(|m| {
             m.iter_mut().for_each(|r| r.metrics.clear());
@@ -200,7 +200,7 @@ fn groups_that_cannot_be_judged_say_why() {
     - Together (g): **not compared**. `together[batch=32]` and its run alone had different conditions (GPU model: NVIDIA H200 against NVIDIA TITAN Xp).
     - Together (g): **out of memory**. `together[batch=64]` ran out of memory in the group.
     - Together (g): **not compared**. `together[batch=64]` has no result (timed out).
-    - Together (g): **not compared**. `together[batch=128]` is not reliable: another process used the GPU.
+    - Together (g): **not compared**. `together[batch=128]` is not reliable: it required the whole machine, but other runs had steps on it, up to 2 at once.
     - Together (g): **not enough overlap**. `together[batch=128]` has no epoch while all members were running: more epochs help.
     - Together (g): **not compared**. `together[batch=32]` has no epochs to compare. Its wall time covers several start-ups, because it resumed from a checkpoint.
     - Together (g): **not compared**. `together[batch=32]` has no run alone to compare with.

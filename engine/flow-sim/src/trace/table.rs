@@ -155,7 +155,7 @@ fn broken(error: &csv::Error, text: &str) -> TraceError {
         ),
         _ => TraceError::new(
             line,
-            TraceFault::TraceBroken { said: error.to_string() },
+            TraceFault::TraceBroken { message: error.to_string() },
             "a trace is UTF-8 text with commas",
         ),
     }

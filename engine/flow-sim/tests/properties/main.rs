@@ -220,7 +220,7 @@ proptest! {
             sketch
         });
         let capacity = Capacity {
-            gpus: vec![GpuState { memory: 12 * GIB, strangers: 0, alive: true }; 2],
+            gpus: vec![GpuState { memory: 12 * GIB, foreign: 0, alive: true }; 2],
             cpus: 4, memory: GIB, jobs: None, batch: 0,
         };
         let limits = Limits { patience: Some(secs(20)), ..Limits::default() };

@@ -57,7 +57,7 @@ fn end() -> impl Strategy<Value = End> {
     let outcome = prop_oneof![6 => Just(Outcome::Ok), 1 => Just(Outcome::Failed), 1 => Just(Outcome::OutOfMemory)];
     prop_oneof![
         12 => (outcome.clone(), prop::bool::weighted(0.1))
-            .prop_map(|(outcome, spoiled)| End::Exits { outcome, spoiled }),
+            .prop_map(|(outcome, disturbed)| End::Exits { outcome, disturbed }),
         1 => outcome.prop_map(End::BeforeReady),
         1 => Just(End::SpawnFails),
         1 => Just(End::Hangs),
@@ -206,7 +206,7 @@ pub(crate) fn workload() -> impl Strategy<Value = Workload> {
     let capacity =
         (0..5usize, 1..6u32, 4..12u64, prop::option::weighted(0.2, 1..4u32)).prop_map(|(gpus, cpus, memory, jobs)| {
             Capacity {
-                gpus: vec![GpuState { memory: 12 * GIB, strangers: 0, alive: true }; gpus],
+                gpus: vec![GpuState { memory: 12 * GIB, foreign: 0, alive: true }; gpus],
                 cpus,
                 memory: memory * GIB,
                 jobs,
@@ -263,7 +263,7 @@ impl Workload {
                 Mishap::Lose(gpu) | Mishap::Return(gpu) | Mishap::Strangers(gpu, _) => {
                     if let Some(state) = capacity.gpus.get_mut(gpu) {
                         match *fault {
-                            Mishap::Strangers(_, gib) => state.strangers = gib.min(12) * GIB,
+                            Mishap::Strangers(_, gib) => state.foreign = gib.min(12) * GIB,
                             Mishap::Lose(_) => state.alive = false,
                             _ => state.alive = true,
                         }
@@ -274,7 +274,7 @@ impl Workload {
             simulation.befall(Time(0) + secs(*at), fault);
         }
         // Strangers go in the end; to wait for those who stay is right, but no end.
-        capacity.gpus.iter_mut().for_each(|gpu| gpu.strangers = 0);
+        capacity.gpus.iter_mut().for_each(|gpu| gpu.foreign = 0);
         simulation.befall(Time(0) + secs(100), Fault::Capacity(capacity));
         simulation.run(watch).unwrap_or_else(|error| panic!("{error}"))
     }

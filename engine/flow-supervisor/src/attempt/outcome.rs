@@ -58,12 +58,12 @@ pub fn conclude(ended: &EndFacts<'_>) -> (Outcome, Option<Cause>) {
         return (outcome, None);
     }
     let clean = exit.code == Some(0);
-    let words = |text: &String| Cause::Said { text: text.clone() };
+    let words = |text: &String| Cause::Reported { text: text.clone() };
     if let (true, ProgramReport::Outcome(protocol::Outcome::Ok, message)) = (clean, said) {
         return (Outcome::Ok, message.as_ref().map(words));
     }
-    let out_of_memory = |said: Option<&str>| {
-        let cause = Cause::OutOfMemory { memory: Memory::meant(said, on_gpus), said: said.map(str::to_owned) };
+    let out_of_memory = |message: Option<&str>| {
+        let cause = Cause::OutOfMemory { memory: Memory::meant(message, on_gpus), message: message.map(str::to_owned) };
         (Outcome::OutOfMemory, Some(cause))
     };
     match said {
@@ -85,9 +85,9 @@ pub fn conclude(ended: &EndFacts<'_>) -> (Outcome, Option<Cause>) {
     let end = process_end(exit);
     let cause = match said {
         ProgramReport::Outcome(protocol::Outcome::Failed, Some(message)) => words(message),
-        ProgramReport::Outcome(protocol::Outcome::Failed, None) => Cause::SaidFailed,
-        ProgramReport::Outcome(..) => Cause::SaidOk { end },
-        ProgramReport::Nothing if clean => Cause::SaidNothing { end },
+        ProgramReport::Outcome(protocol::Outcome::Failed, None) => Cause::ReportedFailure,
+        ProgramReport::Outcome(..) => Cause::ReportedSuccess { end },
+        ProgramReport::Nothing if clean => Cause::NoReport { end },
         ProgramReport::Nothing | ProgramReport::Command | ProgramReport::Builtin(_) => {
             Cause::Exited { end, last_line: telling_line(log_tail).map(str::to_owned) }
         }
@@ -139,8 +139,8 @@ mod tests {
         let quiet: &[&str] = &["epoch 1", "Traceback", "ValueError: no", ""];
         let cuda: &[&str] = &["Traceback", "torch.OutOfMemoryError: CUDA out of memory. Tried", "cleanup"];
         use Outcome::*;
-        let text = |text: &str| Some(Cause::Said { text: text.into() });
-        let ran_out = |memory, said: &str| Some(Cause::OutOfMemory { memory, said: Some(said.into()) });
+        let text = |text: &str| Some(Cause::Reported { text: text.into() });
+        let ran_out = |memory, said: &str| Some(Cause::OutOfMemory { memory, message: Some(said.into()) });
         let (code, segv_end) = (|code| ProcessEnd::Code { code }, || ProcessEnd::Signal { name: "SIGSEGV".into() });
         let exited = |end, line: Option<&str>| Some(Cause::Exited { end, last_line: line.map(str::to_owned) });
         let lines = "torch.OutOfMemoryError: CUDA out of memory. Tried";
@@ -161,14 +161,14 @@ mod tests {
             ("cancelled", &kill, said(P::Failed, "stopped"), Some(Cancelled), quiet, Cancelled, None),
             ("done in the moment of the kill", &done, said(P::Ok, ""), Some(TimedOut), quiet, TimedOut, None),
             ("plugin done", &done, said(P::Ok, "2 epochs"), None, cuda, Ok, text("2 epochs")),
-            ("plugin ok, then crash", &segv, said(P::Ok, ""), None, quiet, Failed, Some(Cause::SaidOk { end: segv_end() })),
-            ("plugin ok, then code 1", &one, said(P::Ok, ""), None, quiet, Failed, Some(Cause::SaidOk { end: code(1) })),
-            ("plugin silent", &done, ProgramReport::Nothing, None, quiet, Failed, Some(Cause::SaidNothing { end: code(0) })),
+            ("plugin ok, then crash", &segv, said(P::Ok, ""), None, quiet, Failed, Some(Cause::ReportedSuccess { end: segv_end() })),
+            ("plugin ok, then code 1", &one, said(P::Ok, ""), None, quiet, Failed, Some(Cause::ReportedSuccess { end: code(1) })),
+            ("plugin silent", &done, ProgramReport::Nothing, None, quiet, Failed, Some(Cause::NoReport { end: code(0) })),
             ("plugin ran out", &one, said(P::OutOfMemory, "batch 512"), None, quiet, OutOfMemory, ran_out(Memory::Host, "batch 512")),
             ("plugin calls it a failure", &one, said(P::Failed, "CUDA out of memory"), None, quiet, OutOfMemory, ran_out(Memory::Gpu, "CUDA out of memory")),
             ("the log calls it out of memory", &one, said(P::Failed, "training failed"), None, cuda, OutOfMemory, ran_out(Memory::Gpu, lines)),
             ("plugin failed", &one, said(P::Failed, "no photos"), None, quiet, Failed, text("no photos")),
-            ("plugin failed with exit code 0", &done, said(P::Failed, ""), None, quiet, Failed, Some(Cause::SaidFailed)),
+            ("plugin failed with exit code 0", &done, said(P::Failed, ""), None, quiet, Failed, Some(Cause::ReportedFailure)),
             ("never started", &unborn, ProgramReport::Nothing, None, &[], Failed, Some(Cause::NotStarted { error: Some("`pyton` is not on the PATH".into()) })),
         ];
         let ended =

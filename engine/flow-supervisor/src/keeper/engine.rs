@@ -40,7 +40,7 @@ impl Engine {
         Some(PollFd::new(self.socket.as_ref()?.as_fd(), PollFlags::POLLIN | out))
     }
 
-    pub(super) fn tell(&mut self, event: &Event) {
+    pub(super) fn emit(&mut self, event: &Event) {
         if serde_json::to_writer(&mut self.out, event).is_ok() {
             self.out.push(b'\n');
         }

@@ -57,7 +57,7 @@ pub enum Request {
         grace: Duration,
     },
     /// Ignore signals to end: the engine receives them as well and decides. Sent first, if at all.
-    Stay,
+    IgnoreSignals,
     /// Time is almost up: sends SIGUSR1 to the attempt's processes that handle it. If none does, ends the attempt
     /// instead.
     Warn {

@@ -201,7 +201,7 @@ impl Server {
             match request {
                 Request::Start(start) => self.start(&start),
                 Request::Kill { attempt, grace } => self.end(attempt, grace),
-                Request::Stay => self.ignores_signals = true,
+                Request::IgnoreSignals => self.ignores_signals = true,
                 Request::Warn { attempt, grace } => self.warn(attempt, grace),
             }
         }
@@ -243,10 +243,10 @@ impl Server {
                         swept: BTreeSet::new(),
                     },
                 );
-                self.engine.tell(&Event::Started { attempt, pid: pid.as_raw().unsigned_abs() });
+                self.engine.emit(&Event::Started { attempt, pid: pid.as_raw().unsigned_abs() });
             }
             Err(reason) => {
-                self.engine.tell(&Event::SpawnFailed { attempt, reason });
+                self.engine.emit(&Event::SpawnFailed { attempt, reason });
             }
         }
     }
@@ -408,6 +408,6 @@ impl Server {
             swept: u32::try_from(attempt.swept.len()).unwrap_or(u32::MAX),
             spawn_error: None,
         };
-        self.engine.tell(&Event::Exited { attempt: id, exit });
+        self.engine.emit(&Event::Exited { attempt: id, exit });
     }
 }

@@ -134,7 +134,7 @@ fn fault(failed: SpawnFailure, program: &str, Start { argv, cwd, .. }: &Start) -
 }
 
 fn system(error: Errno) -> Box<Fault> {
-    Box::new(FileFault::System { code: error as i32, said: error.desc().to_owned() }.into())
+    Box::new(FileFault::System { code: error as i32, message: error.desc().to_owned() }.into())
 }
 
 /// The possible paths of the program: its path, or its name in each folder of its own `PATH`.

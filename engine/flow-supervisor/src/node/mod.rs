@@ -57,7 +57,7 @@ pub struct Job {
     pub shares_gpus: bool,
     /// The interval of its beats.
     pub beat: Duration,
-    pub bells: Notifier,
+    pub notifier: Notifier,
 }
 
 /// A program of it.
@@ -111,12 +111,12 @@ pub struct Record {
     pub timed_out: bool,
     /// The largest number of attempts of other runs seen at once; `unwatched` if some could not be seen.
     #[serde(default)]
-    pub elsewhere: u32,
+    pub other_attempts: u32,
     #[serde(default)]
     pub unwatched: bool,
     /// Attempts that ran beside it, and those of them on its GPUs, if its supervisor knows them.
     #[serde(default)]
-    pub beside: BTreeSet<AttemptId>,
+    pub corunners: BTreeSet<AttemptId>,
     #[serde(default)]
     pub near: BTreeSet<AttemptId>,
     /// When the window of its group closed, if before its end and known to its supervisor.
@@ -136,9 +136,9 @@ impl Record {
             released: None,
             warned: None,
             timed_out: false,
-            elsewhere: 0,
+            other_attempts: 0,
             unwatched: false,
-            beside: BTreeSet::new(),
+            corunners: BTreeSet::new(),
             near: BTreeSet::new(),
             closed: None,
         }

@@ -35,7 +35,7 @@ pub(super) struct Program {
     /// The grace period of the last request to end it.
     killed: Option<Duration>,
     /// The attempts that ran beside it, and those of them on its GPUs.
-    beside: BTreeSet<AttemptId>,
+    corunners: BTreeSet<AttemptId>,
     near: BTreeSet<AttemptId>,
 }
 
@@ -83,13 +83,13 @@ impl Programs {
             released: None,
             began: None,
             killed: None,
-            beside: BTreeSet::new(),
+            corunners: BTreeSet::new(),
             near: BTreeSet::new(),
         };
         for (id, other) in &mut self.running {
             let near = other.gpus.iter().any(|card| program.gpus.contains(card));
             for (to, who) in [(&mut *other, attempt), (&mut program, *id)] {
-                to.beside.insert(who);
+                to.corunners.insert(who);
                 if near {
                     to.near.insert(who);
                 }
@@ -138,7 +138,7 @@ impl Programs {
             cost: cost + gpu_cost,
             looks: std::mem::take(&mut program.looks),
             released: program.released,
-            beside: std::mem::take(&mut program.beside),
+            corunners: std::mem::take(&mut program.corunners),
             near: std::mem::take(&mut program.near),
             ..Record::of(exit)
         };

@@ -81,7 +81,7 @@ impl Node {
         let keeper = retry_until_space(|| Keeper::spawn(&exe, &folder.join("keeper.json")));
         let mut keeper = keeper.map_err(|e| format!("the supervisor cannot be started: {e}"))?;
         // The batch system sends the same signals to all processes of a job.
-        keeper.send(&Request::Stay);
+        keeper.send(&Request::IgnoreSignals);
         let cards = if machine.fake_gpus || !wants { &[][..] } else { &machine.gpus };
         let mut programs = Programs::new(keeper, cards, None)?;
         let mut next = 0;
@@ -101,8 +101,8 @@ impl Node {
             programs.begin(start, facts, cards);
         }
         let (beats, out) = ((0, None), Outgoing::default());
-        let Job { beat, bells, .. } = job;
-        Ok(Node { programs, warned: None, beat, notifier: bells, beats, code: 0, out, host: host() })
+        let Job { beat, notifier, .. } = job;
+        Ok(Node { programs, warned: None, beat, notifier, beats, code: 0, out, host: host() })
     }
 
     async fn run(mut self) -> Result<ExitCode, String> {
@@ -128,7 +128,7 @@ impl Node {
                             () = tokio::time::sleep(LOOK) => {}
                         }
                     }
-                    self.tell(news)?;
+                    self.send(news)?;
                 }
                 _ = terminate.recv() => self.end_all(),
                 _ = interrupt.recv() => self.end_all(),
@@ -151,7 +151,7 @@ impl Node {
         self.programs.running.is_empty() && self.warned == Some(false)
     }
 
-    fn tell(&mut self, news: News) -> Result<(), String> {
+    fn send(&mut self, news: News) -> Result<(), String> {
         match news {
             News::Started(attempt) => {
                 let Some(program) = self.programs.running.get(&attempt) else { return Ok(()) };

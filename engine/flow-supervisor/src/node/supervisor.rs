@@ -148,12 +148,12 @@ struct Attempt {
     /// The name of its unit's intent.
     unit: String,
     claim: Option<Digest>,
-    cards: Vec<usize>,
+    gpus: Vec<usize>,
     holds: MachineShare,
     timeout: Option<Duration>,
     bound: Bound,
     timed_out: bool,
-    elsewhere: u32,
+    other_attempts: u32,
     unwatched: bool,
 }
 
@@ -225,7 +225,7 @@ impl Daemon {
                     Ok(Some(ask)) => self.take(ask),
                     Ok(None) | Err(_) => self.is_alone(),
                 },
-                news = self.programs.next() => self.tell(news?),
+                news = self.programs.next() => self.send(news?),
                 () = tokio::time::sleep(pause) => self.look(),
                 // The machine is shutting down: attempts that are ended here have no result.
                 _ = terminate.recv() => {
@@ -247,7 +247,7 @@ impl Daemon {
     }
 
     fn begin(&mut self, begin: AttemptStart) {
-        let AttemptStart { start, unit, fingerprint, gpus: cards, timeout, holds } = begin;
+        let AttemptStart { start, unit, fingerprint, gpus, timeout, holds } = begin;
         let claim = Claims::detached_claim(&fingerprint);
         // If another process holds the claim, at worst no run can join this attempt.
         let claim = Some(claim).filter(|claim| matches!(self.claims.take(&[*claim]), Ok(None)));
@@ -255,19 +255,19 @@ impl Daemon {
         let own = Attempt {
             unit,
             claim,
-            cards: cards.clone(),
+            gpus: gpus.clone(),
             holds,
             timeout,
             bound,
             timed_out: false,
-            elsewhere: 0,
+            other_attempts: 0,
             unwatched: false,
         };
         self.attempts.insert(start.attempt, own);
-        self.programs.begin(start, NodeFacts::default(), cards);
+        self.programs.begin(start, NodeFacts::default(), gpus);
     }
 
-    fn tell(&mut self, news: News) {
+    fn send(&mut self, news: News) {
         match news {
             News::Started(attempt) => {
                 let Some(program) = self.programs.running.get(&attempt) else { return };
@@ -279,7 +279,7 @@ impl Daemon {
                 let (program, mut record) = *ended;
                 record.warned = self.warned;
                 if let Some(own) = self.attempts.get(&attempt) {
-                    (record.timed_out, record.elsewhere) = (own.timed_out, own.elsewhere);
+                    (record.timed_out, record.other_attempts) = (own.timed_out, own.other_attempts);
                     record.unwatched = own.unwatched;
                 }
                 // A power cut ends the other attempts as well.
@@ -338,7 +338,7 @@ impl Daemon {
     /// Keeps holding what running attempts need, and releases the rest.
     fn hold(&mut self) {
         let running = self.programs.running.keys().filter_map(|attempt| self.attempts.get(attempt));
-        let held: BTreeSet<usize> = running.clone().flat_map(|own| own.cards.iter().copied()).collect();
+        let held: BTreeSet<usize> = running.clone().flat_map(|own| own.gpus.iter().copied()).collect();
         for (card, lock) in self.locks.iter_mut().enumerate() {
             match lock {
                 Some(lock) if held.contains(&card) => lock.keep(),
@@ -433,7 +433,7 @@ impl Daemon {
         });
         for attempt in self.programs.running.keys() {
             let Some(own) = self.attempts.get_mut(attempt) else { continue };
-            own.elsewhere = own.elsewhere.max(others);
+            own.other_attempts = own.other_attempts.max(others);
             own.unwatched |= seen.is_err();
         }
     }

@@ -239,7 +239,7 @@ fn no_answer(gpu: u32, error: &NvmlError) -> GpuFault {
     match error {
         NvmlError::GpuLost | NvmlError::ResetRequired => GpuFault::CardOffTheBus { gpu },
         NvmlError::NoPermission => GpuFault::CardForbidden { gpu },
-        error => GpuFault::CardUnknown { gpu, said: error.to_string() },
+        error => GpuFault::GpuUnknown { gpu, message: error.to_string() },
     }
 }
 
@@ -249,12 +249,12 @@ fn closed(error: &NvmlError, named: Option<&OsStr>) -> NvmlUnavailable {
         (NvmlError::LibloadingError(error), Some(named)) => GpuFault::LibraryNotLoaded {
             variable: LIBRARY_VAR.to_owned(),
             path: named.to_string_lossy().into_owned(),
-            said: chain(error),
+            message: chain(error),
         },
         (NvmlError::DriverNotLoaded, _) => GpuFault::DriverNotLoaded,
         (NvmlError::LibRmVersionMismatch, _) => GpuFault::DriverOfOtherVersion,
         (NvmlError::NoPermission, _) => GpuFault::DriverForbidden,
-        (error, _) => GpuFault::LibraryNotStarted { said: error.to_string() },
+        (error, _) => GpuFault::LibraryNotStarted { message: error.to_string() },
     })
 }
 

@@ -25,7 +25,7 @@ pub struct Survey {
     /// Number of installed GPUs.
     pub count: u32,
     /// The usable GPUs, in the library's order.
-    pub cards: Vec<GpuSurvey>,
+    pub gpus: Vec<GpuSurvey>,
     /// Reasons why GPUs cannot be used. Empty if there is simply no NVIDIA driver.
     pub troubles: Vec<Fault>,
 }
@@ -38,7 +38,7 @@ pub struct GpuSurvey {
     pub facts: GpuFacts,
     pub now: Look,
     /// The maximum PCIe generation and width of GPU and slot together.
-    pub pcie_largest: Option<(u32, u32)>,
+    pub pcie_max: Option<(u32, u32)>,
 }
 
 /// Queries everything.
@@ -54,7 +54,7 @@ pub fn survey() -> Survey {
         Ok(_) => told
             .recv_timeout(PATIENCE)
             .unwrap_or_else(|_| trouble(GpuFault::DriverSilent { seconds: PATIENCE.as_secs() })),
-        Err(error) => trouble(GpuFault::NotAsked { error: Box::new(error.into()) }),
+        Err(error) => trouble(GpuFault::NoQueryThread { error: Box::new(error.into()) }),
     }
 }
 
@@ -74,14 +74,14 @@ fn query(library: Result<&Library, &NvmlUnavailable>) -> Survey {
         }
         Ok(count) => count,
         Err(error) => {
-            survey.troubles.push(GpuFault::CardsNotCounted { said: error }.into());
+            survey.troubles.push(GpuFault::GpusNotCounted { message: error }.into());
             0
         }
     };
     survey.count = count;
     for index in 0..count {
         match library.gpu(index).and_then(|handle| survey_gpu(&handle)) {
-            Ok(card) => survey.cards.push(card),
+            Ok(card) => survey.gpus.push(card),
             Err(fault) => survey.troubles.push(fault.into()),
         }
     }
@@ -98,5 +98,5 @@ fn survey_gpu(handle: &Handle<'_>) -> Result<GpuSurvey, GpuFault> {
         Ok(Look { processes, ..now })
     });
     let now = looked.map_err(|_| GpuFault::CardLost { gpu: facts.index })?;
-    Ok(GpuSurvey { facts, now, pcie_largest: handle.max_link() })
+    Ok(GpuSurvey { facts, now, pcie_max: handle.max_link() })
 }

@@ -254,7 +254,7 @@ pub(crate) fn hostile() -> tempfile::TempDir {
     )];
     for n in 0..8 {
         let (label, step) = if n == 7 { (REPORT.to_owned(), REPORT) } else { (label(n), &*step) };
-        let plan = json!({"state": "run", "why": {"first": [{"kind": "said", "of": MARKUP}]}});
+        let plan = json!({"state": "run", "why": {"first": [{"kind": "text", "of": MARKUP}]}});
         lines.push(at(
             0,
             json!({

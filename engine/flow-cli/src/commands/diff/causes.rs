@@ -257,7 +257,7 @@ impl<'a> ExplainedChanges<'a> {
             }
             Reason::Artifact(path, _) => path.split('/').nth(1).is_some_and(|step| self.differ.contains(step_of(step))),
             // The results that a table reads have a section of their own.
-            Reason::Results { .. } | Reason::Seen(..) | Reason::Set(_) | Reason::Said(_) | Reason::Many(_) => true,
+            Reason::Results { .. } | Reason::Seen(..) | Reason::Set(_) | Reason::Text(_) | Reason::Many(_) => true,
             _ => false,
         }
     }

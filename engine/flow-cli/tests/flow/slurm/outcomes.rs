@@ -57,7 +57,7 @@ fn what_is_preempted_again_and_again_goes_on_from_its_checkpoint() {
     assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
     let said = "was preempted by another job in Slurm; it continues in another job, from its checkpoint";
     assert!(flow.said().contains(said), "{}", flow.said());
-    let goes_on = |line: &serde_json::Value| line["event"] == "again" && line["because"]["goes_on"] == true;
+    let goes_on = |line: &serde_json::Value| line["event"] == "again" && line["because"]["resumes"] == true;
     assert_eq!(lab.space.journal().into_iter().filter(goes_on).count(), TIMES, "{}", flow.said());
     assert_eq!(lab.results()["train"]["usage"]["earlier"]["jobs"], TIMES);
     lab.expect_no_job();

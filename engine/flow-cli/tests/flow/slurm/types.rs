@@ -37,7 +37,7 @@ fn the_type_of_gpu_is_an_axis_and_no_mean_is_over_it() {
         for batch in [16, 32] {
             let result = &results[&format!("train[gpu={gpu},batch={batch}]")];
             assert_eq!(result["circumstances"]["gpu_models"], json!([gpu]), "{text}");
-            assert_eq!(result.get("spoiled"), None, "{result}");
+            assert_eq!(result.get("disturbances"), None, "{result}");
             // The nodes have the types in turn.
             let node = result["circumstances"]["facts"]["node"].as_str().unwrap();
             assert_eq!(node == "node2", gpu == "a100", "{result}");

@@ -58,7 +58,7 @@ impl World {
                 "queue" => capacity.batch = number(value) as u32,
                 "gpus" => {
                     let (count, size) = value.split_once('x').unwrap();
-                    let gpu = GpuState { memory: number(size) * GIB, strangers: 0, alive: true };
+                    let gpu = GpuState { memory: number(size) * GIB, foreign: 0, alive: true };
                     capacity.gpus = vec![gpu; number(count) as usize];
                 }
                 "price" => limits.sharing.devices = vec![price(value); capacity.gpus.len()],
@@ -184,8 +184,9 @@ impl World {
                 | "spawn_fails"
         ) {
             let outcomes = |word: &&&str| !self.ids.contains_key(**word);
-            let spoiled = rest.contains(&"spoiled");
-            let how = rest.iter().filter(outcomes).find(|word| **word != "spoiled").map_or(Outcome::Ok, |w| outcome(w));
+            let disturbed = rest.contains(&"disturbed");
+            let how =
+                rest.iter().filter(outcomes).find(|word| **word != "disturbed").map_or(Outcome::Ok, |w| outcome(w));
             let who: Vec<_> = rest.iter().filter(|word| self.ids.contains_key(**word)).collect();
             return who
                 .into_iter()
@@ -198,7 +199,7 @@ impl World {
                         "collecting" => Event::Collecting { attempt },
                         "freed" => Event::Freed { attempt },
                         "hopeless" => Event::Hopeless { attempt },
-                        "exit" => Event::Exited { attempt, outcome: how, spoiled },
+                        "exit" => Event::Exited { attempt, outcome: how, disturbed },
                         "ready" => Event::Ready { attempt },
                         "sufficed" => Event::Sufficed { attempt },
                         _ => Event::SpawnFailed { attempt },
@@ -209,7 +210,7 @@ impl World {
         vec![match (*verb, rest) {
             ("submit", _) => Event::Submitted(std::mem::take(&mut self.tasks)),
             ("late_exit", [attempt]) => {
-                Event::Exited { attempt: AttemptId(number(attempt) as u32), outcome: Outcome::Ok, spoiled: false }
+                Event::Exited { attempt: AttemptId(number(attempt) as u32), outcome: Outcome::Ok, disturbed: false }
             }
             ("uses", [name, bytes]) => {
                 Event::Sampled { attempt: self.attempts[&self.id(name)], gpu_memory: vec![number(bytes) * GIB] }
@@ -219,7 +220,7 @@ impl World {
                 Event::Capacity(self.capacity.clone())
             }
             ("strangers", [gpu, bytes]) => {
-                self.capacity.gpus[number(gpu) as usize].strangers = number(bytes) * GIB;
+                self.capacity.gpus[number(gpu) as usize].foreign = number(bytes) * GIB;
                 Event::Capacity(self.capacity.clone())
             }
             ("learned", [name, bytes, busy]) => Event::Learned {

@@ -131,15 +131,15 @@ fn only_failures_are_retried() {
 }
 
 #[test]
-fn a_spoiled_measurement_is_repeated_once() {
+fn a_disturbed_measurement_is_repeated_once() {
     case(
         "",
         "a measured
          b",
         "0 submit         | start a; start b
-         1 exit b spoiled | record b
-         2 exit a spoiled | discard a until 2; start a
-         3 exit a spoiled | record a; finish",
+         1 exit b disturbed | record b
+         2 exit a disturbed | discard a until 2; start a
+         3 exit a disturbed | record a; finish",
     );
 }
 

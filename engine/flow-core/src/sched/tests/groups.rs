@@ -247,17 +247,17 @@ fn a_group_is_timed_out_as_one() {
 }
 
 #[test]
-fn a_spoiled_member_repeats_the_group_once() {
+fn a_disturbed_member_repeats_the_group_once() {
     case(
         "gpus=2x12",
         "a gpus=1 group=g/own
          b gpus=1 group=g/own",
         "0 submit         | start a on 0; start b on 1
          1 ready a b      | release a b
-         2 exit a spoiled |
+         2 exit a disturbed |
          3 exit b         | discard a until 3; discard b until 3; start a on 0; start b on 1
          4 ready a b      | release a b
-         5 exit a spoiled |
+         5 exit a disturbed |
          6 exit b         | record a; record b; finish",
     );
 }

@@ -56,10 +56,10 @@ fn what_waits_for_others_is_said_and_is_the_head() {
     world.happens("0 others cpus=2 attempts=1");
     assert_eq!(world.happens("5 submit"), "start c");
     let WaitState::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
-    assert_eq!((short[0].resource, short[0].available, short[0].elsewhere), (Resource::Cpus, 1, 2));
+    assert_eq!((short[0].resource, short[0].available, short[0].other_runs), (Resource::Cpus, 1, 2));
     world.happens("6 others cpus=1 attempts=1 ahead=1");
     let WaitState::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
-    assert_eq!((short[0].elsewhere, short[0].ahead), (1, 1), "what is kept for others they do not have");
+    assert_eq!((short[0].other_runs, short[0].ahead), (1, 1), "what is kept for others they do not have");
     let held_up = world.scheduler.held_up().unwrap();
     assert_eq!((held_up.unit, held_up.since, held_up.priority), (world.id("a"), Time(5_000_000), 2));
     assert_eq!((held_up.request.cpu_milli, held_up.request.exclusive), (3_000, false));
@@ -114,7 +114,7 @@ fn on_a_gpu_that_is_kept_for_others_nothing_more_starts() {
     assert_eq!(world.happens("2 exit a"), "record a");
     let WaitState::Resources(short) = world.waits("c") else { panic!("{:?}", world.waits("c")) };
     let short: Vec<_> = short.iter().map(|one| one.resource).collect();
-    assert_eq!(short, [Resource::Gpus, Resource::GpuKept(GpuId(0))]);
+    assert_eq!(short, [Resource::Gpus, Resource::GpuReserved(GpuId(0))]);
     let held_up = world.scheduler.held_up().unwrap();
     assert_eq!((held_up.unit, held_up.request.gpus), (world.id("c"), 2));
     assert_eq!(world.happens("3 others"), "start c on 0+1");
@@ -286,8 +286,8 @@ impl SharedMachine {
     /// The capacity that a run sees while other runs have these GPUs.
     fn capacity(&self, theirs: &BTreeSet<GpuId>) -> Capacity {
         let gpu = |id| {
-            let strangers = if theirs.contains(&GpuId(id)) { MEMORY } else { 0 };
-            GpuState { memory: MEMORY, strangers, alive: true }
+            let foreign = if theirs.contains(&GpuId(id)) { MEMORY } else { 0 };
+            GpuState { memory: MEMORY, foreign, alive: true }
         };
         let gpus = (0..CARDS).map(gpu).collect();
         Capacity { cpus: self.cpus as u32, memory: self.memory, gpus, ..Capacity::default() }
@@ -399,7 +399,7 @@ proptest! {
                 for attempt in over {
                     run.ends.remove(&attempt);
                     run.cards.remove(&attempt);
-                    run.tell(shared.now, Event::Exited { attempt, outcome: Outcome::Ok, spoiled: false });
+                    run.tell(shared.now, Event::Exited { attempt, outcome: Outcome::Ok, disturbed: false });
                 }
             }
             // Each receives updates from the others at times, in any order.

@@ -22,7 +22,7 @@ fn a_short_resource_is_named_with_its_holders() {
         total: 1,
         held_by: Vec::new(),
         foreign: 0,
-        elsewhere: 0,
+        other_runs: 0,
         ahead: 0,
     };
     let until = Some(Time(60_000_000));
@@ -33,7 +33,7 @@ fn a_short_resource_is_named_with_its_holders() {
         total: 24 * GIB,
         held_by: vec![Holder { instance: world.id("a"), amount: 20 * GIB, until }],
         foreign: GIB,
-        elsewhere: 0,
+        other_runs: 0,
         ahead: 0,
     };
     assert_eq!(short, [gpus, memory]);

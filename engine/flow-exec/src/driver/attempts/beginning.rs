@@ -65,7 +65,7 @@ impl<X: Executor> Attempts<X> {
         &mut self,
         filled: Vec<FilledAttempt>,
         outcomes: &mut Outcomes,
-        cards: &mut RunGpus,
+        run_gpus: &mut RunGpus,
         history: &History<'_>,
         out: &mut Outbox,
     ) -> Result<Vec<Builtin>, ExecError> {
@@ -83,7 +83,7 @@ impl<X: Executor> Attempts<X> {
                         self.unjoined.push(job.intent);
                     }
                     outcomes.unstarted(attempt, outcome, Some(Cause::RunCancelled));
-                    out.tell(Event::Exited { attempt, outcome, spoiled: false });
+                    out.push(Event::Exited { attempt, outcome, disturbed: false });
                 }
                 (Ok(prepared), None) => ready.push(self.begin(attempt, instance, *prepared, outcomes, history, out)),
                 (Err(cause), None) => not_started(instance, attempt, cause, outcomes, out),
@@ -108,7 +108,7 @@ impl<X: Executor> Attempts<X> {
             for attempt in started {
                 let Some(running) = self.states.running(attempt).filter(|running| !running.batch) else { continue };
                 let gpus: Vec<usize> = gpus_of(&running.placement).collect();
-                cards.track(attempt, root, &gpus);
+                run_gpus.track(attempt, root, &gpus);
             }
         }
         Ok(builtins)
@@ -117,11 +117,11 @@ impl<X: Executor> Attempts<X> {
     /// A built-in runs in a background job of the engine and cannot be killed.
     fn builtin(&mut self, attempt: AttemptId, outcomes: &Outcomes, out: &mut Outbox) -> Option<Builtin> {
         let running = self.begin_to_collect(attempt)?;
-        out.tell(Event::Started { attempt });
+        out.push(Event::Started { attempt });
         if self.context.instance(running.instance).corun.is_some() {
-            out.tell(Event::Ready { attempt });
+            out.push(Event::Ready { attempt });
         }
-        out.tell(Event::Collecting { attempt });
+        out.push(Event::Collecting { attempt });
         let fingerprint = outcomes.decided(running.instance).map(|decided| decided.fingerprint);
         Some(Builtin { attempt, running, fingerprint })
     }
@@ -145,7 +145,7 @@ impl<X: Executor> Attempts<X> {
             folder: place,
             why: outcomes.decided(id).map(|decided| decided.why.clone()).unwrap_or_default(),
             gpus: running.circumstances.gpus.clone(),
-            gpus_asked: running::gpus_requested(self.context.instance(id)),
+            gpus_requested: running::gpus_requested(self.context.instance(id)),
             cpus: running.circumstances.cpus,
             queued: running.queued.is_some(),
         });
@@ -210,6 +210,6 @@ impl<X: Executor> Attempts<X> {
 fn not_started(instance: InstanceId, attempt: AttemptId, cause: Cause, outcomes: &mut Outcomes, out: &mut Outbox) {
     let (outcome, cause) = (Outcome::Failed, Some(cause));
     outcomes.unstarted(attempt, outcome, cause.clone());
-    out.report(RunEvent::Ended { instance, attempt, outcome, cause, spoiled: Vec::new() });
-    out.tell(Event::SpawnFailed { attempt });
+    out.report(RunEvent::Ended { instance, attempt, outcome, cause, disturbances: Vec::new() });
+    out.push(Event::SpawnFailed { attempt });
 }

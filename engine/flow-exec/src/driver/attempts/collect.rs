@@ -91,9 +91,9 @@ impl Collect {
             cost: seen.cost,
             looks: running.listener.looks.clone(),
             released: running.folder.released(),
-            elsewhere: running.circumstances.elsewhere,
+            other_attempts: running.circumstances.other_attempts,
             unwatched: running.circumstances.unwatched,
-            beside: corunners.keys().copied().collect(),
+            corunners: corunners.keys().copied().collect(),
             near: near.map(|(attempt, _)| *attempt).collect(),
             closed: *closed,
             ..Record::of(exit.clone())
@@ -211,7 +211,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
             metrics: expansion.steps[instance.step.index()].metrics.as_deref(),
             secrets: &context.secrets,
             folder: &running.folder,
-            beside: &session.workspace.folder,
+            workflow_folder: &session.workspace.folder,
             root: &session.workspace.root,
             captured: &context.run_dir.inputs().join("0"),
             objects: &context.objects.doing(running.activity.clone()),
@@ -252,9 +252,9 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
         result.cause = Some(Cause::GpuLost { gpu: lost.index, model: lost.name, because });
     }
     forget_set_up(context, id, &exit, &mut result);
-    result.spoiled.extend(changed(context, &running));
+    result.disturbances.extend(changed(context, &running));
     context.secrets.hide_in(&mut result.cause);
-    context.secrets.hide_in(&mut result.spoiled);
+    context.secrets.hide_in(&mut result.disturbances);
     if result.outcome == Outcome::Ok {
         notices.extend(running.listener.reported.remarks());
         notices.extend(telling_names(context, &result));

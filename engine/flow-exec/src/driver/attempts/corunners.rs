@@ -27,7 +27,7 @@ pub(crate) fn note_end<'c>(
         };
         (all, near) = (known(&beside.attempts), known(&beside.near));
         let measured = expansion.instances[running.instance.index()].measured;
-        circumstances.elsewhere = circumstances.elsewhere.max(beside.other_runs);
+        circumstances.other_attempts = circumstances.other_attempts.max(beside.other_runs);
         circumstances.unwatched |= beside.unwatched && measured;
     }
     (circumstances.corunners, circumstances.neighbours) = (all, near);

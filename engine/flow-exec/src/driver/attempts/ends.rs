@@ -90,9 +90,9 @@ impl<X: Executor> Attempts<X> {
         }
         output::forward(attempt, instance, news, &running.listener, out);
         notices.into_iter().for_each(|text| out.notice(Some(instance), text));
-        let (outcome, cause, spoiled) = (result.outcome, result.cause.clone(), result.spoiled.clone());
+        let (outcome, cause, disturbances) = (result.outcome, result.cause.clone(), result.disturbances.clone());
         let missed = matches!(cause, Some(Cause::NoMetrics { .. }));
-        out.report(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
+        out.report(RunEvent::Ended { instance, attempt, outcome, cause, disturbances });
         // The outputs of a good attempt are in the store.
         let needed = needed(&running, outcome == Outcome::Ok && !missed, is_noted);
         let is_written = is_noted || running.is_detached();
@@ -102,14 +102,14 @@ impl<X: Executor> Attempts<X> {
         }
         self.states.set(attempt, AttemptState::Recording(unrecorded));
         match again {
-            RetryAdvice::Continues => out.tell(Event::Continues { attempt }),
-            RetryAdvice::Lost => out.tell(Event::Lost { attempt }),
+            RetryAdvice::Continues => out.push(Event::Continues { attempt }),
+            RetryAdvice::Lost => out.push(Event::Lost { attempt }),
             // The same log and the same pattern give the same numbers.
-            RetryAdvice::AsAsked if missed => out.tell(Event::Hopeless { attempt }),
+            RetryAdvice::AsAsked if missed => out.push(Event::Hopeless { attempt }),
             RetryAdvice::AsAsked => {}
-            RetryAdvice::Hopeless => out.tell(Event::Hopeless { attempt }),
+            RetryAdvice::Hopeless => out.push(Event::Hopeless { attempt }),
         }
-        out.tell(Event::Exited { attempt, outcome, spoiled: !result.spoiled.is_empty() });
+        out.push(Event::Exited { attempt, outcome, disturbed: !result.disturbances.is_empty() });
         Some((result, again == RetryAdvice::Continues))
     }
 

@@ -95,7 +95,7 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// Notes the other runs of this machine in all attempts that run here.
-    pub(crate) fn beside(&mut self, others: OtherRuns) {
+    pub(crate) fn note_other_runs(&mut self, others: OtherRuns) {
         self.others = others;
         for attempt in self.due.here() {
             let Some(running) = self.states.running_mut(*attempt) else { continue };
@@ -182,10 +182,10 @@ impl<X: Executor> Attempts<X> {
                         "its program has ended; the next `flow run` collects its outputs and does not run it again";
                     out.notice(Some(instance), text.to_owned());
                 }
-                out.report(RunEvent::Ended { instance, attempt, outcome, cause: None, spoiled: Vec::new() });
+                out.report(RunEvent::Ended { instance, attempt, outcome, cause: None, disturbances: Vec::new() });
             }
             outcomes.unstarted(attempt, outcome, Some(Cause::RunCancelled));
-            out.tell(Event::Exited { attempt, outcome, spoiled: false });
+            out.push(Event::Exited { attempt, outcome, disturbed: false });
         }
     }
 
@@ -207,7 +207,7 @@ impl<X: Executor> Attempts<X> {
         (running.began_there, running.queued) = (true, None);
         let (instance, announces) = (running.instance, running.announces);
         let grouped = self.context.instance(instance).corun.is_some();
-        out.tell(Event::Started { attempt });
+        out.push(Event::Started { attempt });
         if grouped && !announces {
             ready(attempt, out);
         }
@@ -223,7 +223,7 @@ impl<X: Executor> Attempts<X> {
     /// An attempt has ended. The first end in a group closes the group's window.
     pub(crate) fn closes(&mut self, attempt: AttemptId, end: &AttemptEnd, cards: &mut RunGpus, out: &mut Outbox) {
         let Some(running) = self.states.running_mut(attempt) else { return };
-        out.tell(Event::Collecting { attempt });
+        out.push(Event::Collecting { attempt });
         // An end may be reported twice, but its GPUs are released once.
         let untracked = || if running.batch { Default::default() } else { cards.untrack(attempt) };
         running.seen_of_gpus = Some(running.seen_of_gpus.take().unwrap_or_else(untracked));
@@ -251,10 +251,10 @@ impl<X: Executor> Attempts<X> {
         attempt: AttemptId,
         end: AttemptEnd,
         outcomes: &Outcomes,
-        cards: &mut RunGpus,
+        gpus: &mut RunGpus,
         out: &mut Outbox,
     ) -> Option<Collect> {
-        let AttemptEnd { exit, mut seen, there, instead, beside } = end;
+        let AttemptEnd { exit, mut seen, there, instead, corunners: recorded } = end;
         let mut running = self.begin_to_collect(attempt)?;
         self.due.ended(attempt);
         let corun = self.context.instance(running.instance).corun.as_ref();
@@ -268,18 +268,18 @@ impl<X: Executor> Attempts<X> {
             corunner.at_work =
                 self.states.running(*other).map_or(corunner.at_work, |runs| runs.listener.reported.at_work(false));
         }
-        corunners::note_end(&self.context.session.expansion, &mut running, corunners.values(), beside.as_ref());
+        corunners::note_end(&self.context.session.expansion, &mut running, corunners.values(), recorded.as_ref());
         if let Some((gpus, cost)) = running.seen_of_gpus.take().filter(|_| !running.batch) {
             seen.gpus = gpus;
             seen.cost += cost;
         }
         let gpu_ids: Vec<usize> = gpus_of(&running.placement).collect();
         // The scheduler must know of a lost GPU before it hears of the end.
-        let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids).cloned() };
+        let lost = if exit.code == Some(0) { None } else { gpus.lost(&gpu_ids).cloned() };
         // A failure is collected at once, and nothing starts in its place before its cause is known.
         if exit.code == Some(0) {
             self.states.free_gpus(attempt);
-            out.tell(Event::Freed { attempt });
+            out.push(Event::Freed { attempt });
         }
         let decided = outcomes.decided(running.instance);
         Some(Collect {
@@ -374,7 +374,7 @@ impl<X: Executor> Attempts<X> {
                 ready(attempt, out);
             }
             if news.sufficed && grouped {
-                out.tell(Event::Sufficed { attempt });
+                out.push(Event::Sufficed { attempt });
             }
             if news.refused.is_some() {
                 refused.push(attempt);
@@ -390,5 +390,5 @@ impl<X: Executor> Attempts<X> {
 
 fn ready(attempt: AttemptId, out: &mut Outbox) {
     out.report(RunEvent::Ready { attempt });
-    out.tell(Event::Ready { attempt });
+    out.push(Event::Ready { attempt });
 }

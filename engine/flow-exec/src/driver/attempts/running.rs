@@ -150,7 +150,7 @@ impl LiveAttempt {
             job: fact("slurm_job"),
             node: fact("node"),
             gpus: self.circumstances.gpus.clone(),
-            gpus_asked: gpus_requested(instance),
+            gpus_requested: gpus_requested(instance),
             cpus: self.placement.cpus,
         }
     }

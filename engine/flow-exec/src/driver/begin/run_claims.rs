@@ -58,7 +58,7 @@ impl RunClaims {
             None => None,
         };
         let user = run.as_ref().and_then(|run| dir.run(run).others()).unwrap_or_default();
-        Ok(Some(Waits::Elsewhere { run, user, pid: claimant.pid }))
+        Ok(Some(Waits::SharedWork { run, user, pid: claimant.pid }))
     }
 
     /// The other process that has claimed one of these attempts.

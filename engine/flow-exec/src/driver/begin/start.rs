@@ -128,7 +128,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, FolderFault> {
             continue;
         }
         if input.is_beside() && start.folder.is_work_outside() {
-            beside(&work, &input.place(), &to)?;
+            link_next_to(&work, &input.place(), &to)?;
         }
         parent(&to)?;
         let not_brought = |e: io::Error| FolderFault::Input { path: input.path.clone(), error: e.into() };
@@ -208,7 +208,7 @@ fn place_artifacts(start: &Start<'_>, work: &Path) -> Result<Vec<(String, Artifa
 
 /// Lets a program find an input at `../data/x`, as the author's own does: next to the work folder, which belongs to the
 /// attempt alone.
-fn beside(work: &Path, place: &str, to: &Path) -> Result<(), FolderFault> {
+fn link_next_to(work: &Path, place: &str, to: &Path) -> Result<(), FolderFault> {
     let Some(link) = work.parent().map(|outside| outside.join(place)) else { return Ok(()) };
     parent(&link)?;
     // A folder that holds it is there already.

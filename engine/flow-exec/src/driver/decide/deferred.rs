@@ -64,7 +64,7 @@ impl DeferredUnits {
         let unit = self.waiting.first()?;
         let label = context.secrets.hide(context.instance(*unit.instances.first()?).label.to_string());
         let run =
-            if let Waits::Elsewhere { run, .. } = &unit.who { run.as_ref().map(ToString::to_string) } else { None };
+            if let Waits::SharedWork { run, .. } = &unit.who { run.as_ref().map(ToString::to_string) } else { None };
         Some(FollowingUnit { label, run })
     }
 
@@ -104,7 +104,7 @@ impl DeferredUnits {
                 continue;
             };
             // The earlier holder may have ended, and a third run may have claimed it before this one.
-            let before = if let Waits::Elsewhere { pid, .. } = &unit.who { *pid } else { None };
+            let before = if let Waits::SharedWork { pid, .. } = &unit.who { *pid } else { None };
             if claimant.pid != before
                 && let Some(who) = claimed.by_others(context.store.dir(), &unit.attempts)?
             {
@@ -119,7 +119,7 @@ impl DeferredUnits {
     /// Nothing new starts: answers all waiting instances with a miss.
     pub(crate) fn give_up(&mut self, out: &mut Outbox) {
         for instance in std::mem::take(&mut self.waiting).into_iter().flat_map(|unit| unit.instances) {
-            out.tell(Event::Answered { instance, answer: Answer::Miss });
+            out.push(Event::Answered { instance, answer: Answer::Miss });
         }
     }
 
@@ -149,9 +149,9 @@ impl DeferredUnits {
 
 fn name(who: &Waits) -> String {
     match who {
-        Waits::Elsewhere { run: Some(run), user, .. } if user.is_empty() => format!("run {run}"),
-        Waits::Elsewhere { run: Some(run), user, .. } => format!("run {run} of {user}"),
-        Waits::Elsewhere { pid: Some(pid), .. } => format!("another flow (process {pid})"),
+        Waits::SharedWork { run: Some(run), user, .. } if user.is_empty() => format!("run {run}"),
+        Waits::SharedWork { run: Some(run), user, .. } => format!("run {run} of {user}"),
+        Waits::SharedWork { pid: Some(pid), .. } => format!("another flow (process {pid})"),
         _ => "another flow, in another container,".to_owned(),
     }
 }

@@ -122,7 +122,7 @@ impl Outcomes {
             for (instance, decision) in ids.into_iter().zip(decisions) {
                 let answer = self.answer(instance, decision, out);
                 let answer = if goes_on && answer == Answer::Miss { Answer::GoesOn } else { answer };
-                out.tell(Event::Answered { instance, answer });
+                out.push(Event::Answered { instance, answer });
             }
         }
         Ok(())
@@ -277,10 +277,10 @@ impl Outcomes {
         let parts = serde_json::to_value(&decided.parts).unwrap_or_default();
         let recorded = self.context.instance(instance).record.contains(&result.outcome);
         let kept = result.outcome == Outcome::Ok || recorded;
-        self.failed |= kept && result.spoiled.iter().any(Disturbance::is_of_content);
+        self.failed |= kept && result.disturbances.iter().any(Disturbance::is_of_content);
         if let Some(earlier) = earlier.filter(|_| kept) {
             out.report(RunEvent::Observed { result: result.clone() });
-            let whose = if result.spoiled.is_empty() { "a measurement of its group" } else { "this measurement" };
+            let whose = if result.disturbances.is_empty() { "a measurement of its group" } else { "this measurement" };
             let text = format!("{whose} was disturbed and is dropped; the earlier one, of run {}, stays", earlier.run);
             out.notice(Some(instance), text);
             self.reuse(instance, Arc::from(earlier), out);
@@ -329,7 +329,7 @@ impl Outcomes {
 
     /// If a measurement of a unit is disturbed, returns the whole unit. Stored good results replace it if there is one
     /// for each member, because a group's results belong to one run.
-    pub(crate) fn spoiled_unit(&self, instance: InstanceId, attempt: AttemptId) -> Option<Vec<(InstanceId, Digest)>> {
+    pub(crate) fn disturbed_unit(&self, instance: InstanceId, attempt: AttemptId) -> Option<Vec<(InstanceId, Digest)>> {
         let expansion = &self.context.session.expansion;
         let unit = match &expansion.instances[instance.index()].corun {
             Some(corun) => expansion.groups[corun.group.0 as usize].members.clone(),
@@ -338,14 +338,14 @@ impl Outcomes {
         let of_unit =
             |result: &StepResult| unit.iter().any(|id| *expansion.instances[id.index()].label == *result.label);
         let own = |id: AttemptId| id == attempt;
-        let spoiled = |(&id, ended): (&AttemptId, &UndecidedEnd)| match ended {
+        let disturbed = |(&id, ended): (&AttemptId, &UndecidedEnd)| match ended {
             UndecidedEnd::As { result, .. } => {
-                (own(id) || unit.len() > 1 && of_unit(result)) && !result.spoiled.is_empty()
+                (own(id) || unit.len() > 1 && of_unit(result)) && !result.disturbances.is_empty()
             }
             UndecidedEnd::Unstarted(..) => false,
         };
         let decided = |id: &InstanceId| Some((*id, self.decided.get(id)?.fingerprint));
-        self.ended.iter().any(spoiled).then(|| unit.iter().map(decided).collect())?
+        self.ended.iter().any(disturbed).then(|| unit.iter().map(decided).collect())?
     }
 
     /// The member that ended the group of an instance that did nothing wrong itself.
@@ -386,13 +386,13 @@ impl Outcomes {
     pub(crate) fn discard(&mut self, instance: InstanceId, attempt: AttemptId, out: &mut Outbox) {
         let because = match self.ended.remove(&attempt) {
             Some(UndecidedEnd::As { result, .. })
-                if result.outcome != Outcome::Failed && !result.spoiled.is_empty() =>
+                if result.outcome != Outcome::Failed && !result.disturbances.is_empty() =>
             {
-                Repeat::Spoiled
+                Repeat::Disturbed
             }
-            Some(UndecidedEnd::As { result, goes_on }) => Repeat::Failed { cause: result.cause, goes_on },
-            Some(UndecidedEnd::Unstarted(_, cause)) => Repeat::Failed { cause, goes_on: false },
-            None => Repeat::Failed { cause: None, goes_on: false },
+            Some(UndecidedEnd::As { result, goes_on: resumes }) => Repeat::Failed { cause: result.cause, resumes },
+            Some(UndecidedEnd::Unstarted(_, cause)) => Repeat::Failed { cause, resumes: false },
+            None => Repeat::Failed { cause: None, resumes: false },
         };
         out.report(RunEvent::Again { instance, because });
     }
@@ -411,9 +411,9 @@ impl Outcomes {
         let label = |id: InstanceId| self.context.instance(id).label.to_string();
         let cause = match (outcome, because) {
             (Outcome::Skipped, Some(id)) => Some(Cause::NeedFailed { label: label(id) }),
-            (Outcome::Cancelled, Some(id)) => Some(Cause::FailedElsewhere { label: label(id) }),
+            (Outcome::Cancelled, Some(id)) => Some(Cause::OtherFailed { label: label(id) }),
             (Outcome::Cancelled, None) => Some(Cause::RunCancelled),
-            (Outcome::DoesNotFit, _) => Some(Cause::AsksTooMuch),
+            (Outcome::DoesNotFit, _) => Some(Cause::RequestTooLarge),
             (Outcome::Failed, _) => Some(Cause::GpuGone),
             (Outcome::Ok | Outcome::OutOfMemory | Outcome::TimedOut | Outcome::Skipped, _) => None,
         };

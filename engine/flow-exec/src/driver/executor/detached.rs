@@ -138,7 +138,7 @@ impl DetachedAttempts {
         match record {
             // Its program may have ended well, because it was told to end before its work was done.
             Some(record) if record.warned.is_some() || !followed.is_killed && files.end_grace().is_some() => {
-                Some(lost(StartFault::ToldToEnd))
+                Some(lost(StartFault::EndedByRequest))
             }
             // It ended after the barrier: the scheduler must hear of the barrier first.
             Some(record) if followed.is_grouped && record.released.is_some() && !followed.is_released => None,
@@ -163,7 +163,7 @@ impl DetachedAttempts {
         self.ended(
             attempt,
             match record {
-                Some(record) if record.warned.is_some() => lost(StartFault::ToldToEnd),
+                Some(record) if record.warned.is_some() => lost(StartFault::EndedByRequest),
                 Some(Record { exit, host, gpus, cost, .. }) => {
                     AttemptEnd::here(exit, LocalObservation { samples: host, gpus, cost })
                 }
@@ -188,7 +188,19 @@ impl DetachedAttempts {
 /// The end that its record describes.
 fn ended(record: Record) -> AttemptEnd {
     let Record {
-        exit, host, gpus, cost, looks, released, timed_out, elsewhere, unwatched, beside, near, closed, ..
+        exit,
+        host,
+        gpus,
+        cost,
+        looks,
+        released,
+        timed_out,
+        other_attempts,
+        unwatched,
+        corunners,
+        near,
+        closed,
+        ..
     } = record;
     let instead =
         timed_out.then_some(OutcomeOverride { outcome: Outcome::TimedOut, cause: None, again: RetryAdvice::AsAsked });
@@ -197,7 +209,7 @@ fn ended(record: Record) -> AttemptEnd {
         seen: LocalObservation { samples: host, gpus, cost },
         there: Some(RemoteObservation { looks, released, closed }),
         instead,
-        beside: Some(RecordedCoRunners { attempts: beside, near, other_runs: elsewhere, unwatched }),
+        corunners: Some(RecordedCoRunners { attempts: corunners, near, other_runs: other_attempts, unwatched }),
     }
 }
 

@@ -96,7 +96,7 @@ pub(crate) struct AttemptEnd {
     /// An outcome that replaces the program's own.
     pub(crate) instead: Option<OutcomeOverride>,
     /// The attempts beside it, if only its supervisor knows them.
-    pub(crate) beside: Option<RecordedCoRunners>,
+    pub(crate) corunners: Option<RecordedCoRunners>,
 }
 
 /// The attempts that ran beside one that survived its run.
@@ -162,7 +162,7 @@ impl OutcomeOverride {
 impl AttemptEnd {
     /// The end of a program on this machine.
     pub(crate) fn here(exit: Exit, seen: LocalObservation) -> AttemptEnd {
-        AttemptEnd { exit, seen, there: None, instead: None, beside: None }
+        AttemptEnd { exit, seen, there: None, instead: None, corunners: None }
     }
 }
 

@@ -103,7 +103,7 @@ impl<X: Executor> EventLoop<'_, X> {
             self.background.end_jobs(None);
         }
         self.out.report(RunEvent::Interrupted { grace: Some(grace).filter(|grace| grace.0 > 0), again });
-        self.out.tell(Event::Cancel { grace });
+        self.out.push(Event::Cancel { grace });
         let up = self.clock.now() + grace + LAST;
         self.gives_up_at = Some(self.gives_up_at.map_or(up, |at| at.min(up)));
     }

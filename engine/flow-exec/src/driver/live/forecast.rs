@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn times_count_from_the_forecast_and_progress_counts_more_than_an_estimate() {
-        let gpus = vec![GpuState { memory: 1 << 30, strangers: 0, alive: true }];
+        let gpus = vec![GpuState { memory: 1 << 30, foreign: 0, alive: true }];
         let capacity = Capacity { gpus, cpus: 4, memory: 1 << 40, ..Capacity::default() };
         let mut scheduler = Scheduler::new(capacity, policy::named("fifo").unwrap(), Limits::default());
         let task = |n: u32| Task {
@@ -77,7 +77,7 @@ mod tests {
             job: None,
             node: None,
             gpus: Vec::new(),
-            gpus_asked: 0,
+            gpus_requested: 0,
             cpus: 1,
         };
         let told = |fraction| {

@@ -152,7 +152,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             let locks = self.gpus.lent();
             self.attempts.executor.lend_locks(locks);
         }
-        self.out.tell(first);
+        self.out.push(first);
         while !self.finished {
             self.turn()?;
             if self.finished {
@@ -287,7 +287,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let (opened, say) = self.peers.open(now, &self.scheduler, &self.gpus.holders(ours));
         say.into_iter().for_each(|text| self.out.notice(None, text));
         let LedgerAccess::Decide(others) = opened else { return };
-        self.attempts.beside(self.peers.others());
+        self.attempts.note_other_runs(self.peers.others());
         self.scheduler.handle(now, Event::Others(others), actions);
         self.scheduler.handle(now, Event::Tick, actions);
         let context = &self.context;
@@ -303,7 +303,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     fn watch(&mut self, at_once: bool) {
         if self.attempts.are_measured() {
             self.peers.watch(self.clock.now(), at_once);
-            self.attempts.beside(self.peers.others());
+            self.attempts.note_other_runs(self.peers.others());
         }
     }
 
@@ -317,7 +317,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             Action::Kill { attempt, grace, outcome } => self.attempts.kill(attempt, grace, outcome),
             Action::Record { instance, attempt } => {
                 let to_record = ToRecord { instance, attempt, closed_by: self.attempts.closed_by(instance) };
-                match self.outcomes.spoiled_unit(instance, attempt) {
+                match self.outcomes.disturbed_unit(instance, attempt) {
                     Some(unit) => self.background.look_for_earlier(unit, to_record),
                     None => self.record(to_record, None)?,
                 }
@@ -365,7 +365,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         for instance in written.recorded {
             self.attempts.recorded(instance);
             self.deferred.settled(&self.context.claimed, instance)?;
-            self.out.tell(Event::Recorded { instance });
+            self.out.push(Event::Recorded { instance });
         }
         if let Some(trouble) = written.trouble {
             self.screen.notice(trouble);
@@ -426,7 +426,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// Reports the GPU memory of running attempts to the scheduler.
     fn report_gpu_memory(&mut self) {
         for (attempt, gpu_memory) in self.gpus.used_now(self.attempts.ids()) {
-            self.out.tell(Event::Sampled { attempt, gpu_memory });
+            self.out.push(Event::Sampled { attempt, gpu_memory });
         }
     }
 

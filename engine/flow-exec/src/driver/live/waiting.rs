@@ -84,11 +84,11 @@ impl Asker<'_> {
             available: shortage.available,
             held_by: Labels::of(shortage.held_by.iter().map(|holder| self.label(holder.instance))),
             until: until.map(|until| self.unix(until)),
-            strangers: shortage.foreign,
+            foreign: shortage.foreign,
             occupant,
-            elsewhere: shortage.elsewhere,
+            other_runs: shortage.other_runs,
             ahead: shortage.ahead,
-            runs: self.peers.holders().filter(|_| shortage.elsewhere > 0 || shortage.ahead > 0),
+            runs: self.peers.holders().filter(|_| shortage.other_runs > 0 || shortage.ahead > 0),
         }
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct OtherRuns {
 impl OtherRuns {
     /// That they are there is a circumstance of an attempt.
     pub(crate) fn note(&self, circumstances: &mut Circumstances, measured: bool) {
-        circumstances.elsewhere = circumstances.elsewhere.max(self.attempts);
+        circumstances.other_attempts = circumstances.other_attempts.max(self.attempts);
         circumstances.unwatched |= self.unwatched && measured;
     }
 }
@@ -231,13 +231,13 @@ impl PeerRuns {
                 now - at < STALE
             });
             let ours = |waits: &Waiter| {
-                let named = (0..).map(GpuId).zip(&self.gpu_names).filter(|(_, name)| waits.cards.contains(name));
+                let named = (0..).map(GpuId).zip(&self.gpu_names).filter(|(_, name)| waits.gpus.contains(name));
                 named.map(|(id, _)| id).collect()
             };
             let head = head.map(|waits| Head {
                 since: waits.since,
                 priority: waits.priority,
-                request: waits.asks,
+                request: waits.request,
                 gpus: ours(waits),
             });
             peers.push(PeerRun { run: *run, holds: slot.holds, head });
@@ -272,8 +272,8 @@ impl PeerRuns {
             label: label(held_up.unit),
             since: self.unix(held_up.since),
             priority: held_up.priority,
-            asks: held_up.request,
-            cards: if held_up.request.gpus > 0 { self.gpu_names.clone() } else { Vec::new() },
+            request: held_up.request,
+            gpus: if held_up.request.gpus > 0 { self.gpu_names.clone() } else { Vec::new() },
             beat,
         });
         let holds = scheduler.holding();

@@ -34,7 +34,7 @@ pub(crate) struct RunGpus {
     /// The other flow that holds a GPU, if one does.
     held: Vec<Option<String>>,
     /// Whether another flow had a GPU when it was last asked for.
-    beside: Vec<bool>,
+    shared: Vec<bool>,
     status: Vec<GpuStatus>,
     /// Pending checks: of GPUs on which nothing may start before, and of the GPUs of failed attempts.
     looking: Option<SampleRequest>,
@@ -54,14 +54,14 @@ impl RunGpus {
         let facts = if machine.fake_gpus { Vec::new() } else { machine.gpus.clone() };
         let count = facts.len();
         RunGpus {
-            reported: facts.iter().map(|gpu| GpuState { memory: gpu.memory, strangers: 0, alive: true }).collect(),
+            reported: facts.iter().map(|gpu| GpuState { memory: gpu.memory, foreign: 0, alive: true }).collect(),
             facts,
             capacity,
             sampler: None,
             begun: false,
             locks: Vec::new(),
             held: vec![None; count],
-            beside: vec![false; count],
+            shared: vec![false; count],
             status: vec![GpuStatus { alive: true, ..GpuStatus::default() }; count],
             looking: None,
             unsure: BTreeMap::new(),
@@ -105,7 +105,7 @@ impl RunGpus {
                     None | Some(Ok(())) => None,
                 };
                 let beside = held.is_some();
-                let is_new = std::mem::replace(&mut self.beside[card], beside) && !beside;
+                let is_new = std::mem::replace(&mut self.shared[card], beside) && !beside;
                 // Also while a check is pending: another flow may have held the GPU in between.
                 if is_new {
                     self.given_back.insert(card);
@@ -156,13 +156,13 @@ impl RunGpus {
         let state = |(card, ((gpu, standing), held)): (usize, ((&GpuFacts, &GpuStatus), &Option<String>))| {
             let memory = if standing.usable > 0 { standing.usable } else { gpu.memory };
             let is_taken = held.is_some() || standing.silent || self.is_unseen(card);
-            let strangers = if is_taken { memory } else { standing.others.min(memory) };
-            GpuState { memory, strangers, alive: standing.alive }
+            let foreign = if is_taken { memory } else { standing.others.min(memory) };
+            GpuState { memory, foreign, alive: standing.alive }
         };
         let cards = self.facts.iter().zip(&self.status).zip(&self.held).enumerate();
         let states: Vec<GpuState> = cards.map(state).collect();
         let alike = |(a, b): (&GpuState, &GpuState)| {
-            a.alive == b.alive && a.memory == b.memory && a.strangers.abs_diff(b.strangers) <= NOISE
+            a.alive == b.alive && a.memory == b.memory && a.foreign.abs_diff(b.foreign) <= NOISE
         };
         if states.iter().zip(&self.reported).all(alike) {
             return None;

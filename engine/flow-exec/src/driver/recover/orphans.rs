@@ -51,7 +51,7 @@ impl OrphanedWork {
     pub(crate) fn look(store: &Store, own: &RunId) -> OrphanedWork {
         let (dir, news) = (store.dir(), store.dir().jobs_changed_at());
         // First, so that every death from here on is noticed.
-        let mut living = LivingRuns::beside(dir, own);
+        let mut living = LivingRuns::other_than(dir, own);
         let _ = living.ended(clock::system(), |_| false);
         let (marked, intents): (Vec<Intent>, Vec<Intent>) =
             follow::still_needed(store, follow::all(dir)).into_iter().partition(Intent::is_marked);

@@ -87,8 +87,9 @@ fn read(from: &Path, written: &str) -> Result<Vec<u8>, BuiltinFault> {
 pub(crate) fn series(objects: &Objects, result: &StepResult) -> Result<Option<Series>, Fault> {
     let Some(digest) = &result.series else { return Ok(None) };
     let Some(bytes) = objects.whole(digest)? else { return Ok(None) };
-    let unread =
-        |e: serde_json::Error| BuiltinFault::SeriesUnread { label: result.label.clone(), said: e.to_string() }.into();
+    let unread = |e: serde_json::Error| {
+        BuiltinFault::SeriesUnread { label: result.label.clone(), message: e.to_string() }.into()
+    };
     serde_json::from_slice(&bytes).map(Some).map_err(unread)
 }
 

@@ -77,7 +77,7 @@ impl PublishRequest {
         let set = &session.expansion.set;
         match self {
             PublishRequest::Always => Replace::Always,
-            PublishRequest::Never => Replace::Nothing(WithheldReason::Asked),
+            PublishRequest::Never => Replace::Nothing(WithheldReason::Requested),
             PublishRequest::Whole if !set.is_empty() => {
                 Replace::Nothing(WithheldReason::Set { params: set.keys().cloned().collect() })
             }
@@ -128,12 +128,12 @@ pub(crate) fn publish(
         let report = report.map(|report| relative(target.parent().unwrap_or(Path::new("/")), &report));
         let done = files(objects, artifact).map_err(|e| e.to_string()).and_then(|files| {
             let existing = present(&target)?;
-            let mut beside = BTreeMap::new();
+            let mut whats_new = BTreeMap::new();
             for name in WHATS_NEW.iter().filter(|_| what == PublishWhat::WhatsNew) {
-                beside.extend(present(&target.with_file_name(name))?.map(|text| ((*name).to_owned(), text)));
+                whats_new.extend(present(&target.with_file_name(name))?.map(|text| ((*name).to_owned(), text)));
             }
             let target = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            builtins.publish(&PublishJob { files, what, target, existing, beside, report, replace: replace.clone() })
+            builtins.publish(&PublishJob { files, what, target, existing, whats_new, report, replace: replace.clone() })
         });
         let write_all = |target: &Path, files: &[FileToWrite]| {
             let folder = target.parent().unwrap_or(Path::new("/"));

@@ -31,7 +31,7 @@ pub(crate) struct Checkpoint(PathBuf);
 #[derive(Serialize, Deserialize)]
 struct CheckpointNote {
     /// The digest of the folder's content at that time.
-    left: Digest,
+    content: Digest,
     earlier: EarlierUsage,
 }
 
@@ -105,11 +105,12 @@ impl Checkpoint {
     /// # Errors
     /// The reason why no attempt continues. An unreadable folder is no checkpoint.
     pub(crate) fn continues(&self, used: &Usage, log: &Path) -> Result<(), NoResumeReason> {
-        let left = self.content().map_err(|_| NoResumeReason::NoCheckpoint)?.ok_or(NoResumeReason::NoCheckpoint)?;
-        if self.noted().is_some_and(|noted| noted.left == left) {
+        let content = self.content().map_err(|_| NoResumeReason::NoCheckpoint)?.ok_or(NoResumeReason::NoCheckpoint)?;
+        if self.noted().is_some_and(|noted| noted.content == content) {
             return Err(NoResumeReason::NoProgress);
         }
-        let noted = serde_json::to_vec(&CheckpointNote { left, earlier: EarlierUsage::and(used) }).unwrap_or_default();
+        let noted =
+            serde_json::to_vec(&CheckpointNote { content, earlier: EarlierUsage::and(used) }).unwrap_or_default();
         self.take_in(log);
         // Without the note, a later attempt could not tell whether there was progress.
         write_atomically(&self.note(), &noted).map_err(|_| NoResumeReason::NoCheckpoint)
@@ -118,12 +119,12 @@ impl Checkpoint {
     /// Called before an attempt starts: true if it has something to continue from. A state without a note comes from an
     /// attempt that was killed together with flow: its time is unknown.
     pub(crate) fn found(&self) -> bool {
-        let Ok(Some(left)) = self.content() else {
+        let Ok(Some(content)) = self.content() else {
             let _ = fs::remove_file(self.environments_file());
             return false;
         };
         let noted = self.noted();
-        if noted.as_ref().is_some_and(|noted| noted.left == left) {
+        if noted.as_ref().is_some_and(|noted| noted.content == content) {
             return true;
         }
         self.take_in(&Folder::at(self.attempt()).log());
@@ -131,7 +132,7 @@ impl Checkpoint {
         earlier.jobs += 1;
         earlier.unmeasured += 1;
         earlier.energy_j = None;
-        let noted = serde_json::to_vec(&CheckpointNote { left, earlier }).unwrap_or_default();
+        let noted = serde_json::to_vec(&CheckpointNote { content, earlier }).unwrap_or_default();
         let _ = write_atomically(&self.note(), &noted);
         true
     }

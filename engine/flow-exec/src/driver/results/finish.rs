@@ -48,7 +48,7 @@ pub(crate) struct EndedAttempt<'a> {
     pub(crate) secrets: &'a Secrets,
     pub(crate) folder: &'a Folder,
     /// The folder of the workflow.
-    pub(crate) beside: &'a Path,
+    pub(crate) workflow_folder: &'a Path,
     pub(crate) root: &'a Path,
     /// The folder with the run's copies of inputs, laid out like the originals.
     pub(crate) captured: &'a Path,
@@ -93,7 +93,7 @@ pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepRes
         let near = |text: &str| text.replace(&inside, "").replace(&captured, "");
         cause.texts(&mut |text| *text = near(text));
         let tail: Vec<String> = tail.iter().map(|line| near(line)).collect();
-        if let Some(path) = unlisted(&tail, &work, end.beside, end.root) {
+        if let Some(path) = unlisted(&tail, &work, end.workflow_folder, end.root) {
             cause = Some(Cause::NotListed { path, because: cause.map(Box::new) });
         }
     }
@@ -101,7 +101,7 @@ pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepRes
     let no_metrics = listener.read_files(&end.folder.work(), outcome == Outcome::Ok, end.objects.activity());
     if outcome == Outcome::Ok {
         let work = end.folder.work();
-        let absent = |output| absent(output, instance, end.resolved, end.folder, end.beside);
+        let absent = |output| absent(output, instance, end.resolved, end.folder, end.workflow_folder);
         if let Some(why) = instance.outputs.iter().find_map(absent) {
             (outcome, cause) = (Outcome::Failed, Some(why));
         }
@@ -152,7 +152,7 @@ pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepRes
         repetition: instance.repetition,
         outcome,
         cause,
-        spoiled: Vec::new(),
+        disturbances: Vec::new(),
         run: end.run.clone(),
         started_at: (exit.started_at * 1e3) as u64,
         ended_at: (exit.ended_at * 1e3) as u64,
@@ -179,7 +179,7 @@ pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepRes
         }
         Err(_) => {}
     }
-    result.spoiled = spoiled(end.machine, instance, &result.circumstances, &seen.gpus.holes());
+    result.disturbances = disturbed(end.machine, instance, &result.circumstances, &seen.gpus.holes());
     let mut unkept = None;
     if let Some(attempt) = end.attempt.filter(|_| done && !listener.sent_numbers) {
         let record = Record {
@@ -232,7 +232,7 @@ pub(super) fn mend_and_ingest(
 }
 
 fn not_kept(error: &StoreError) -> Cause {
-    Cause::NotKept { error: error.into() }
+    Cause::NotStored { error: error.into() }
 }
 
 /// The reason, if any, why an output cannot be read from the work folder.
@@ -241,7 +241,7 @@ fn absent(
     instance: &Instance,
     resolved: &ResolvedInstance,
     folder: &Folder,
-    beside: &Path,
+    workflow_folder: &Path,
 ) -> Option<Cause> {
     /// How many new files are named.
     const NAMED: usize = 3;
@@ -259,8 +259,8 @@ fn absent(
     new.truncate(NAMED);
     // Short, and without the name of the user, because reports show it.
     let work = folder.work_in_store();
-    let shown = work.strip_prefix(beside).unwrap_or(&work).display().to_string();
-    Some(Cause::NoOutput { output: name, path, new, more, work: Some(shown) })
+    let shown = work.strip_prefix(workflow_folder).unwrap_or(&work).display().to_string();
+    Some(Cause::NoOutput { output: name, path, new, more, work: shown })
 }
 
 /// The circumstances that are known before the start.
@@ -296,19 +296,25 @@ pub(crate) fn circumstances(expansion: &Expansion, instance: &Instance, placemen
 
 /// Reasons why a measurement is disturbed: foreign processes on its GPUs, no view of its GPUs, or steps of another run
 /// on a machine that it wanted for itself.
-fn spoiled(machine: &Machine, instance: &Instance, seen: &Circumstances, holes: &[(String, f64)]) -> Vec<Disturbance> {
+fn disturbed(
+    machine: &Machine,
+    instance: &Instance,
+    seen: &Circumstances,
+    holes: &[(String, f64)],
+) -> Vec<Disturbance> {
     if !instance.measured {
         return Vec::new();
     }
     let gpu =
         |uuid: &str| machine.gpus.iter().find(|gpu| gpu.uuid == uuid).map_or(uuid.to_owned(), |g| g.index.to_string());
-    let stranger = |s: &ForeignProcess| Disturbance::Stranger { pid: s.pid, name: s.name.clone(), gpu: gpu(&s.gpu) };
+    let stranger =
+        |s: &ForeignProcess| Disturbance::ForeignProcess { pid: s.pid, name: s.name.clone(), gpu: gpu(&s.gpu) };
     let hole =
         |(uuid, seconds): &(String, f64)| Disturbance::GpuSilent { gpu: gpu(uuid), seconds: seconds.round() as u32 };
     let alone = instance.exclusive == Exclusive::Machine || instance.corun.is_some();
-    let others = (alone && seen.elsewhere > 0).then_some(Disturbance::OtherRuns { attempts: seen.elsewhere });
+    let others = (alone && seen.other_attempts > 0).then_some(Disturbance::OtherRuns { attempts: seen.other_attempts });
     let other = other_hardware(instance, seen);
-    seen.strangers.iter().map(stranger).chain(holes.iter().map(hole)).chain(others).chain(other).collect()
+    seen.foreign_processes.iter().map(stranger).chain(holes.iter().map(hole)).chain(others).chain(other).collect()
 }
 
 /// Disturbed if Slurm allocated other GPUs than declared. Without information from the node, the declared ones count.

@@ -81,7 +81,7 @@ pub(crate) fn collect_again(
     inputs: &Inputs,
     objects: Option<&Objects>,
 ) -> Result<bool, StoreError> {
-    let Some(Cause::NoOutput { work: Some(work), .. }) = &result.cause else { return Ok(false) };
+    let Some(Cause::NoOutput { work, .. }) = &result.cause else { return Ok(false) };
     let work = root.join(work);
     let work = work.parent().map_or(work.clone(), |attempt| Folder::at(attempt.to_owned()).work());
     let ended = UNIX_EPOCH + Duration::from_millis(result.ended_at) + CLOCK_STEP;

@@ -34,7 +34,7 @@ pub fn named(dir: &StoreDir, name: &str) -> Result<Vec<Import>, ExecError> {
 ///
 /// # Errors
 /// The store cannot be read.
-pub fn beside(dir: &StoreDir, workflow: &str, host: &str) -> Result<Vec<Foreign>, ExecError> {
+pub fn foreign_results(dir: &StoreDir, workflow: &str, host: &str) -> Result<Vec<Foreign>, ExecError> {
     let mut found = of_workflow(dir, workflow)?;
     found.retain(|foreign| foreign.host != host);
     Ok(found)

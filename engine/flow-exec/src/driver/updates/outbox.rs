@@ -32,7 +32,7 @@ impl Outbox {
         self.report(RunEvent::Notice { instance, text });
     }
 
-    pub(crate) fn tell(&mut self, event: Event) {
+    pub(crate) fn push(&mut self, event: Event) {
         self.events.push_back(event);
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn result(step: &str, axes: &[(&str, Value)], gpus: usize) -> StepRes
         repetition: None,
         outcome: Outcome::Ok,
         cause: None,
-        spoiled: vec![],
+        disturbances: vec![],
         run: RunId("20260208-153012-3f2a".into()),
         started_at: 1_770_560_000_000,
         ended_at: 1_770_564_600_000,
@@ -137,7 +137,7 @@ impl ResultExt for StepResult {
     fn outcome(mut self, outcome: Outcome) -> Self {
         self.outcome = outcome;
         let memory = if self.usage.gpus.is_empty() { Memory::Host } else { Memory::Gpu };
-        self.cause = (outcome == Outcome::OutOfMemory).then_some(Cause::OutOfMemory { memory, said: None });
+        self.cause = (outcome == Outcome::OutOfMemory).then_some(Cause::OutOfMemory { memory, message: None });
         self
     }
     fn corun(mut self, group: &str, gpus: CorunGpus, members: u32, epochs: u32) -> Self {

@@ -4,7 +4,7 @@ use flow_core::sched::MachineShare;
 use serde::{Deserialize, Serialize};
 
 /// The format of a slot. A flow ignores slots with another number.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Texts are cut to so many characters: they are for people.
 const TEXT: usize = 80;
 /// The same where there is no room for that.
@@ -77,10 +77,10 @@ pub struct Waiter {
     /// Higher goes first.
     pub priority: i64,
     /// Its request.
-    pub asks: MachineShare,
+    pub request: MachineShare,
     /// Where it asks for GPUs, those that it may have, by their [`ledger_name`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cards: Vec<String>,
+    pub gpus: Vec<String>,
     /// Counts up as long as its run looks whether there is room: one that was stopped keeps nothing from others.
     pub beat: u32,
 }
@@ -114,7 +114,7 @@ impl Slot {
         let sound = |holds: &MachineShare| {
             holds.cpu_milli <= MOST_CPU_MILLI && holds.memory <= MOST_MEMORY && holds.attempts <= MOST_ATTEMPTS
         };
-        let asks = slot.waits.as_ref().is_none_or(|waits| sound(&waits.asks));
+        let asks = slot.waits.as_ref().is_none_or(|waits| sound(&waits.request));
         if slot.format != FORMAT || !sound(&slot.holds) || !asks {
             return None;
         }
@@ -124,8 +124,8 @@ impl Slot {
 
     fn cut(&mut self, most: usize) {
         if let Some(waits) = &mut self.waits {
-            waits.cards.truncate(MAX_GPUS);
-            waits.cards.iter_mut().for_each(|name| *name = ledger_name(name));
+            waits.gpus.truncate(MAX_GPUS);
+            waits.gpus.iter_mut().for_each(|name| *name = ledger_name(name));
         }
         let label = self.waits.iter_mut().map(|waits| &mut waits.label);
         let follows =
@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn whatever_a_run_says_has_room() {
-        let cards = vec!["GPU-1a2b3c4d".to_owned(); 2 * MAX_GPUS];
-        let waits = Waiter { label: "\u{1}é".repeat(500), priority: i64::MIN, cards, ..Waiter::default() };
+        let gpus = vec!["GPU-1a2b3c4d".to_owned(); 2 * MAX_GPUS];
+        let waits = Waiter { label: "\u{1}é".repeat(500), priority: i64::MIN, gpus, ..Waiter::default() };
         let slot = Slot {
             run: "\"".repeat(300),
             person: "\u{7}".repeat(300),

@@ -54,7 +54,7 @@ struct RecordedJob {
     /// Number of its attempts whose results are not recorded yet.
     left: usize,
     /// It stays in the queue for the next run.
-    stays_queued: bool,
+    remains_queued: bool,
 }
 
 impl Book {
@@ -151,7 +151,7 @@ impl Book {
             if let Some((_, whom)) = self.wake_ups.get_mut(&job.intent.run) {
                 job.intent.members.iter().for_each(|member| _ = whom.remove(&member.attempt));
             }
-            if self.written.get(&first).is_none_or(|written| !written.stays_queued) {
+            if self.written.get(&first).is_none_or(|written| !written.remains_queued) {
                 job.intent.forget_programs();
             }
             self.jobs.remove(&first);
@@ -249,7 +249,7 @@ impl Book {
     pub(super) fn leave(&mut self, first: AttemptId) -> Vec<Event> {
         let Some(job) = self.jobs.get_mut(&first) else { return Vec::new() };
         let events = job.leave();
-        self.written.get_mut(&first).into_iter().for_each(|written| written.stays_queued = true);
+        self.written.get_mut(&first).into_iter().for_each(|written| written.remains_queued = true);
         self.see(first);
         events
     }
@@ -259,7 +259,7 @@ impl Book {
         let Some(first) = self.first_of.remove(&attempt) else { return };
         let Some(written) = self.written.get_mut(&first) else { return };
         written.left -= 1;
-        if written.left > 0 || written.stays_queued {
+        if written.left > 0 || written.remains_queued {
             return;
         }
         let Some(RecordedJob { run, key, task, .. }) = self.written.remove(&first) else { return };
@@ -302,7 +302,7 @@ impl RecordedJob {
             task,
             job: intent.job,
             left,
-            stays_queued: false,
+            remains_queued: false,
         }
     }
 }

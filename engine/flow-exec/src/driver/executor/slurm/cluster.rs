@@ -316,9 +316,9 @@ mod tests {
     use super::*;
 
     const NODES: &str = "\
-        cpu*|c1|idle|0/64/0/64|500000|0|(null)|gpu:0|infinite|up\n\
-        gpu|g1|mixed|8/24/0/32|250000|0|gpu:a100:4(S:0-1)|gpu:a100:1(IDX:0)|1-00:00:00|up\n\
-        gpu|g2|idle|0/96/0/96|900000|0|gpu:h100:8|gpu:h100:0|1-00:00:00|up\n";
+        cpu*|c1|idle|0/64/0/64|500000|0|(null)|gpu:0|infinite|up|n/a\n\
+        gpu|g1|mixed|8/24/0/32|250000|0|gpu:a100:4(S:0-1)|gpu:a100:1(IDX:0)|1-00:00:00|up|n/a\n\
+        gpu|g2|idle|0/96/0/96|900000|0|gpu:h100:8|gpu:h100:0|1-00:00:00|up|n/a\n";
 
     fn of(partition: Option<&str>, gpu_type: Option<&str>) -> Result<(usize, u32, String), String> {
         let nodes = flow_slurm::parse_nodes(NODES).unwrap();

@@ -245,7 +245,7 @@ impl BatchJob {
             seen,
             there: Some(RemoteObservation { looks, released, closed: None }),
             instead,
-            beside: None,
+            corunners: None,
         };
         Some(Event::Ended { attempt: member.attempt, end: Box::new(end) })
     }
@@ -454,7 +454,7 @@ impl BatchJob {
                 JobResult::Completed | JobResult::Signal(_) => return self.unrecorded(None, None),
             },
             JobEnd::Never(PermanentReason::Launch, _) => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
-            JobEnd::Never(_, reason) => (failed, BatchEnd::Never { reason }, RetryAdvice::Hopeless),
+            JobEnd::Never(_, reason) => (failed, BatchEnd::Unsatisfiable { reason }, RetryAdvice::Hopeless),
             JobEnd::Vanished => (failed, BatchEnd::Vanished, RetryAdvice::Lost),
             JobEnd::Refused(error) => (failed, BatchEnd::Refused { error }, RetryAdvice::Hopeless),
         };
@@ -471,7 +471,7 @@ impl BatchJob {
             _ => RetryAdvice::Lost,
         };
         let last = |log: String| log.trim_end().lines().last().unwrap_or_default().chars().take(LONGEST).collect();
-        let end = BatchEnd::Failed { code: code.map(i32::from), begun, said: log.map(last) };
+        let end = BatchEnd::Failed { code: code.map(i32::from), begun, last_line: log.map(last) };
         self.batch(Outcome::Failed, end, again)
     }
 

@@ -62,8 +62,8 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
     // Only Slurm knows a limit that the partition sets.
     request.warning = request.time.is_none_or(|time| time >= WORTH_WARNING).then_some(WARNING);
     let beat = settings.poll.clamp(Duration::from_secs(1), Duration::from_secs(10));
-    let bells = Notifier::of(&settings.dir.run(&intent.run));
-    let for_node = Job { programs, shares_gpus: shares, beat, bells };
+    let notifier = Notifier::of(&settings.dir.run(&intent.run));
+    let for_node = Job { programs, shares_gpus: shares, beat, notifier };
     let mut job = BatchJob::new(intent, (request, comment), attempts.into_iter(), joined);
     if !joined {
         job.for_node = serde_json::to_vec(&for_node)?;
