@@ -51,6 +51,9 @@ fn published_pages_are_made_from_their_runs() {
         let (now, published) = (page(&here.path(""), &name), page(&examples().join("reports"), &name));
         let old = now.keys().chain(published.keys()).find(|file| now.get(*file) != published.get(*file));
         assert_eq!(old, None, "{name}: `examples/reports/make.sh` makes it again");
+        let has_gap = |text: &String| text.contains('⟨') || text.contains("{$");
+        let gap = published.iter().find(|(_, text)| has_gap(text)).map(|(file, _)| file);
+        assert_eq!(gap, None, "{name}: a message or one of its variables is missing");
     }
     assert!(all <= ALL, "{all} bytes");
 }
