@@ -5,6 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -20,6 +21,9 @@ pub const CONTROLLER: &str = "controller";
 
 /// For `slurm.conf`: where the controller is away, Slurm's commands give up after four seconds, and not after nine.
 pub const FOUR_SECONDS: &str = "MessageTimeout=5";
+
+/// How long a daemon may take to start before it is started again.
+const RESTART: Duration = Duration::from_secs(3);
 
 /// A cluster of its own. Ended when dropped, with all its jobs; also if the process of the test is killed.
 ///
@@ -125,10 +129,26 @@ impl Cluster {
     /// It does not start.
     pub fn start_again(&self, daemon: &str) {
         succeed(self.script("start").arg(daemon));
+        let mut started = Instant::now();
         until("the controller answers", || {
             let ping = self.command("scontrol").arg("ping").output();
-            ping.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("is UP"))
+            let answers = ping.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("is UP"));
+            // A daemon whose port is taken ends at once.
+            if !answers && started.elapsed() > RESTART && !self.is_alive(daemon) {
+                succeed(self.script("start").arg(daemon));
+                started = Instant::now();
+            }
+            answers
         });
+    }
+
+    fn is_alive(&self, daemon: &str) -> bool {
+        let pid = fs::read_to_string(self.pid_file(daemon)).unwrap_or_default();
+        !pid.is_empty() && fs::read_link(format!("/proc/{}/exe", pid.trim())).is_ok()
+    }
+
+    fn pid_file(&self, daemon: &str) -> PathBuf {
+        self.dir.path().join("run").join(format!("{daemon}.pid"))
     }
 
     /// Has its nodes tell a controller that was started again that they are there: it asks after four seconds, and gives them no job
@@ -143,7 +163,7 @@ impl Cluster {
     }
 
     fn signal(&self, daemon: &str, signal: Signal) {
-        let file = self.dir.path().join("run").join(format!("{daemon}.pid"));
+        let file = self.pid_file(daemon);
         let pid = fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());
         let pid = Pid::from_raw(pid.unwrap_or_else(|| panic!("{} does not run", file.display())));
         kill(pid, signal).expect("a signal");
