@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     sync::mpsc::{Receiver, Sender, channel},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use flow_core::Link;
@@ -18,6 +19,9 @@ use nix::{
 
 /// A folder larger than this is removed at once.
 const SMALL: u64 = 1 << 20;
+
+/// How long the thread lets folders gather: to wake it for each takes longer than to look at one.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A folder or file to be removed.
 #[derive(Debug)]
@@ -62,6 +66,7 @@ impl FolderRemover {
     pub(crate) fn clear(&mut self) {
         if let Some((to, thread)) = self.0.take() {
             drop(to);
+            thread.thread().unpark();
             let _ = thread.join();
         }
     }
@@ -70,7 +75,13 @@ impl FolderRemover {
 /// The main function of the thread.
 fn sweep(leftovers: &Receiver<Leftover>) {
     let mut small = Vec::new();
-    for Leftover { path: folder, placed } in leftovers {
+    let all = iter::from_fn(|| {
+        leftovers.try_recv().ok().or_else(|| {
+            thread::park_timeout(PAUSE);
+            leftovers.recv().ok()
+        })
+    });
+    for Leftover { path: folder, placed } in all {
         if let Some((work, places)) = placed {
             remove_placed(&work, &places);
         }
