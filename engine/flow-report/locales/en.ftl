@@ -337,7 +337,7 @@ computed-intercept = Intercept of { $column } over { $axis }
 computed-slope = Slope of { $column } over { $axis }
 computed-r2 = R² of { $column } over { $axis }
 computed-min = Minimum of { $column }
-computed-most = Maximum of { $column }
+computed-max = Maximum of { $column }
 computed-of = { $column } of { $label }
 computed-mean-change = Mean change of { $column }
 computed-low-change = Change of { $column }, lower end of the 95% confidence interval
@@ -368,7 +368,7 @@ computed-off = Largest difference of { $column } from the earlier figures
 computed-as-given = Earlier figures of { $column } that are reproduced to their last digit
 computed-given = Earlier figures of { $column }
 computed-min-off = { $column } against { $of }, minimum
-computed-most-off = { $column } against { $of }, maximum
+computed-max-off = { $column } against { $of }, maximum
 computed-typical-off = { $column } against { $of }, median of the absolute differences
 computed-apart = { $column } at { $axis } { $at }, highest divided by lowest, minus 1
 computed-interval = { $value } ({ $range })
@@ -970,8 +970,8 @@ jumps-difference = The difference of { $column } between { $a } and { $b } { $ju
     [one] jumps at 1 place along { $axis }.
    *[other] jumps at { $jumps } places along { $axis }.
 }
-jumps-fluctuate = The relative fluctuation of { $column } about its curve differs (Brown–Forsythe test, p { $p }): from { $low } ({ $min }) to { $high } ({ $most }).
-jumps-fluctuate-alike = The relative fluctuation of { $column } about its curve does not differ significantly (Brown–Forsythe test, p { $p }): { $low } ({ $min }) to { $high } ({ $most }).
+jumps-fluctuate = The relative fluctuation of { $column } about its curve differs (Brown–Forsythe test, p { $p }): from { $low } ({ $min }) to { $high } ({ $max }).
+jumps-fluctuate-alike = The relative fluctuation of { $column } about its curve does not differ significantly (Brown–Forsythe test, p { $p }): { $low } ({ $min }) to { $high } ({ $max }).
 jumps-alike = Whether fluctuations of { $column } differ, relative to the level
 jumps-lowest = Lowest
 jumps-highest = Highest

@@ -333,7 +333,7 @@ computed-intercept = { $column }对{ $axis }的截距
 computed-slope = { $column }对{ $axis }的斜率
 computed-r2 = { $column }对{ $axis }的 R²
 computed-min = { $column }最小值
-computed-most = { $column }最大值
+computed-max = { $column }最大值
 computed-of = { $label } 的{ $column }
 computed-mean-change = { $column }的平均变化
 computed-low-change = { $column }变化的 95% 置信区间下限
@@ -364,7 +364,7 @@ computed-off = { $column }与先前数值的最大差异
 computed-as-given = { $column }在给出的位数内与先前数值相同的个数
 computed-given = { $column }先前数值的个数
 computed-min-off = { $column }相对{ $of }的误差，最小值
-computed-most-off = { $column }相对{ $of }的误差，最大值
+computed-max-off = { $column }相对{ $of }的误差，最大值
 computed-typical-off = { $column }相对{ $of }的绝对误差，中位数
 computed-apart = { $axis }为 { $at } 时{ $column }的最高值与最低值之比减 1
 computed-interval = { $value }（{ $range }）
@@ -1236,8 +1236,8 @@ jumps-difference = { $column }在 { $a } 与 { $b } 之间的差值随{ $axis }{
     [0] 没有跳变：{ $b } 未带来额外跳变。
    *[other] 有 { $jumps } 处跳变。
 }
-jumps-fluctuate = { $column }的相对波动存在显著差异（Brown–Forsythe 检验，p { $p }）：从 { $low }（{ $min }）到 { $high }（{ $most }）。
-jumps-fluctuate-alike = { $column }的相对波动没有显著差异（Brown–Forsythe 检验，p { $p }）：{ $low }（{ $min }）至 { $high }（{ $most }）。
+jumps-fluctuate = { $column }的相对波动存在显著差异（Brown–Forsythe 检验，p { $p }）：从 { $low }（{ $min }）到 { $high }（{ $max }）。
+jumps-fluctuate-alike = { $column }的相对波动没有显著差异（Brown–Forsythe 检验，p { $p }）：{ $low }（{ $min }）至 { $high }（{ $max }）。
 jumps-alike = { $column }的相对波动是否有差异
 jumps-lowest = 最小
 jumps-highest = 最大

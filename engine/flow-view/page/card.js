@@ -32,8 +32,8 @@ export function place(attempt, start) {
   const index = new Map((start ? start.gpus : []).map((gpu) => [gpu.uuid, gpu.index]));
   const gpus = attempt.gpus.map((gpu) => index.get(gpu) ?? gpu);
   const cpus = attempt.cpus === 1 ? w("cpu-1") : w("cpus-n", attempt.cpus);
-  const asked = attempt.asked ? [`${attempt.asked} GPU`] : [];
-  return [...(gpus.length ? [w("gpu", gpus.join(", "))] : asked), cpus].join(", ");
+  const requested = attempt.requested ? [`${attempt.requested} GPU`] : [];
+  return [...(gpus.length ? [w("gpu", gpus.join(", "))] : requested), cpus].join(", ");
 }
 
 // Why an instance is as it is: why it waits, ended so, or ran.

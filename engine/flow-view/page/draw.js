@@ -64,7 +64,7 @@ function lanes(fold, whole, to, ahead, progress) {
   const on = (gpus) => (gpus.length ? [...new Set(gpus.map((gpu) => all.get(gpu) || others))] : [cpus]);
   for (const attempt of whole.attempts.values()) {
     const shown = fold.attempts.get(attempt.a);
-    const gpus = attempt.asked && !attempt.gpus.length ? [null] : attempt.gpus;
+    const gpus = attempt.requested && !attempt.gpus.length ? [null] : attempt.gpus;
     const rest = progress.get(attempt.a)?.ends_at || 0;
     for (const of of on(gpus)) of.bars.push({ attempt: shown || attempt, ghost: !shown, rest: rest > to, from: attempt.began, to: attempt.ended ?? Math.max(rest, to) });
   }

@@ -43,8 +43,8 @@ const APPLY = {
     i, label, step, state: "waiting", why, after, cause, attempts: [], result: null, from: null, disturbances: [],
   }),
   cached: (fold, { outcome, from, result }, one) => one && Object.assign(one, { state: outcome === "ok" ? "cached" : outcome, from, result }),
-  started(fold, { a, i, t, gpus, asked, cpus, queued, why }, one) {
-    fold.attempts.set(a, { a, i, gpus, asked, cpus, queued, began: t, ended: null, outcome: null, ready: null, released: null, epochs: [] });
+  started(fold, { a, i, t, gpus, requested, cpus, queued, why }, one) {
+    fold.attempts.set(a, { a, i, gpus, requested, cpus, queued, began: t, ended: null, outcome: null, ready: null, released: null, epochs: [] });
     if (!one) return;
     Object.assign(one, { state: queued ? "queued" : "running", why, cause: null, disturbances: [] });
     one.attempts.push(a);

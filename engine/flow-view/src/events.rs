@@ -189,3 +189,27 @@ fn remarked(remark: &Remark, words: &Words) -> [String; 2] {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use flow_core::{AttemptId, InstanceId, Outcome};
+
+    use super::*;
+
+    #[test]
+    fn the_page_reads_fields_that_are_sent() {
+        let (instance, attempt, outcome) = (InstanceId(0), AttemptId(0), Outcome::Ok);
+        let (why, folder, gpus, gpus_requested, cpus, queued) =
+            (RunReasons::default(), String::new(), vec![], 2, 1, true);
+        let started = RunEvent::Started { instance, attempt, folder, why, gpus, gpus_requested, cpus, queued };
+        let ended = RunEvent::Ended { instance, attempt, outcome, cause: None, disturbances: vec![] };
+        for sent in [started, ended] {
+            let sent = event(&JournalLine { at: 1, event: sent }, &Words::new(), None).unwrap();
+            let handler = format!("  {}(fold, {{", sent["e"].as_str().unwrap());
+            let (_, rest) = include_str!("../page/fold.js").split_once(&handler).unwrap();
+            for field in rest.split_once('}').unwrap().0.split(',') {
+                assert!(sent.get(field.trim()).is_some(), "`{}` is not in {sent}", field.trim());
+            }
+        }
+    }
+}

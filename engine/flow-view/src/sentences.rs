@@ -105,4 +105,20 @@ mod tests {
         assert_eq!(waits(&json!({"kind": "turn", "label": "table"}))[0], "table goes first");
         assert_eq!(waits(&json!({"kind": "of_a_later_flow"}))[0], "wait-of a later flow");
     }
+    #[test]
+    fn every_resource_has_words() {
+        use flow_core::reason::Resource;
+        let of_gpus = [
+            Resource::GpuMemory(1),
+            Resource::GpuBusy(1),
+            Resource::GpuMeasured(1),
+            Resource::GpuLost(1),
+            Resource::GpuReserved(1),
+        ];
+        let others = [Resource::Jobs, Resource::Queue, Resource::Cpus, Resource::Memory, Resource::Gpus];
+        for resource in others.into_iter().chain(of_gpus) {
+            let [en, zh] = scarce(&json!({"resource": resource}));
+            assert!(!en.starts_with("r-") && !zh.starts_with("r-"), "{en} {zh}");
+        }
+    }
 }

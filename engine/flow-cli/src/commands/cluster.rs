@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn the_nodes_of_a_partition_stand_together_and_the_default_is_the_first() {
         let node = |partition: &str, name: &str, gpus: &str| {
-            format!("{partition}|{name}|idle|0/8/0/8|4000|0|gpu:{gpus}:2|gpu:{gpus}:0(IDX:N/A)|infinite|up\n")
+            format!("{partition}|{name}|idle|0/8/0/8|4000|0|gpu:{gpus}:2|gpu:{gpus}:0(IDX:N/A)|infinite|up|n/a\n")
         };
         let told = |partitions: [&str; 2]| {
             let both = |name, gpus| partitions.map(|partition| node(partition, name, gpus)).concat();

@@ -42,7 +42,7 @@ struct HardwareJson<'a> {
     machine: &'a Machine,
     #[serde(skip_serializing_if = "Option::is_none")]
     cuda: Option<&'a String>,
-    gpus: &'a [GpuSurvey],
+    devices: &'a [GpuSurvey],
 }
 
 impl Hw {
@@ -53,7 +53,7 @@ impl Hw {
         let examined = hardware::examine(self.gpus.as_deref());
         let (machine, survey) = examined.map_err(|e| CliError::from(ExecError::Usage(e)))?;
         if self.json {
-            output.json(&HardwareJson { machine: &machine, cuda: survey.cuda.as_ref(), gpus: &survey.gpus })?;
+            output.json(&HardwareJson { machine: &machine, cuda: survey.cuda.as_ref(), devices: &survey.gpus })?;
         } else {
             for line in render(&machine, &survey) {
                 output.line(line)?;

@@ -134,12 +134,10 @@ pub(crate) fn whole_reason(reason: &Reason) -> String {
         Reason::Measurement(true) => "it is now a measurement".to_owned(),
         Reason::Measurement(false) => "it is no longer a measurement".to_owned(),
         Reason::Results { of, change, count } => results_in_words(of, *change, *count),
-        Reason::Seen(PartKind::Result, label) => format!("the result of {label} changed"),
         Reason::Set(FileChange::Added) => "values of parameters differ from the file's".to_owned(),
         Reason::Set(FileChange::Changed) => "other values of parameters differ from the file's".to_owned(),
         Reason::Set(FileChange::Removed) => "all values of parameters are the file's again".to_owned(),
         Reason::Seen(_, what) if what == "profile" => "the profile changed".to_owned(),
-        Reason::Seen(_, what) if what == "set" => "the parameters with values other than the file's changed".to_owned(),
         Reason::Seen(_, what) => match what.strip_prefix("step.") {
             Some(step) => format!("the steps that the workflow has for {step} changed"),
             None => format!("`{what}` changed"),

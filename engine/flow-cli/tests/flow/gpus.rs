@@ -86,8 +86,8 @@ fn hw_shows_what_the_driver_tells() {
     let stranger = ForeignProcess::new();
     gpus.add(&stranger.on(0, 50));
     let told = hw(&space);
-    assert_eq!(told["gpus"].as_array().unwrap().len(), 2, "{told}");
-    let first = &told["gpus"][0];
+    assert_eq!(told["devices"].as_array().unwrap().len(), 2, "{told}");
+    let first = &told["devices"][0];
     assert_eq!(first["now"]["memory"]["used"], 246 << 20, "the older call counts what the driver keeps: {first}");
     assert_eq!(
         (&first["now"]["processes"][0]["memory"], &first["now"]["load"]),

@@ -101,7 +101,7 @@ fn exclusive_steps_of_two_runs_never_overlap_with_anything() {
         !fs::read_dir(first.path(".flow/runs"))
             .unwrap()
             .flatten()
-            .any(|run| { fs::read_to_string(run.path().join("journal.jsonl")).unwrap().contains("shared_work") }),
+            .any(|run| { fs::read_to_string(run.path().join("journal.jsonl")).unwrap().contains("other_attempts") }),
         "nobody ran beside it"
     );
 }

@@ -235,7 +235,7 @@ impl Sweeps {
             let args = Args::new().with("column", names.inline(&self.y, lang));
             let args = args.with("p", Format::p_value(p).relation(p));
             let args = args.with("low", figure(low.0)).with("min", safe::text(low.1));
-            let args = args.with("high", figure(high.0)).with("most", safe::text(high.1));
+            let args = args.with("high", figure(high.0)).with("max", safe::text(high.1));
             let key = if p < SIGNIFICANT { "jumps-fluctuate" } else { "jumps-fluctuate-alike" };
             told.push(names.capital(names.words.text(lang, key, &args), lang));
         }

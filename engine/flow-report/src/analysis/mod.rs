@@ -127,14 +127,14 @@ impl Analysis {
     /// Its findings, one sentence each. `beside` holds all analyses of the table.
     pub(crate) fn sentences(
         &self,
-        beside: &[(String, Analysis)],
+        others: &[(String, Analysis)],
         table: &Table,
         words: &Words,
         lang: &str,
     ) -> Vec<String> {
         let names = Names { table, words };
         match &self.found {
-            AnalysisResult::Fit(fits) => fits.sentences(&jumps_of(beside), &names, lang),
+            AnalysisResult::Fit(fits) => fits.sentences(&jumps_of(others), &names, lang),
             AnalysisResult::Jumps(sweeps) => sweeps.sentences(&names, lang),
             AnalysisResult::Best(ranking) => ranking.sentences(&names, lang),
         }
@@ -143,14 +143,14 @@ impl Analysis {
     /// Its findings in short: the shape or the jumps, without the quality of the fit or the deviations.
     pub(crate) fn in_short(
         &self,
-        beside: &[(String, Analysis)],
+        others: &[(String, Analysis)],
         table: &Table,
         words: &Words,
         lang: &str,
     ) -> Vec<String> {
         let names = Names { table, words };
         match &self.found {
-            AnalysisResult::Fit(fits) => fits.in_short(&jumps_of(beside), &names, lang),
+            AnalysisResult::Fit(fits) => fits.in_short(&jumps_of(others), &names, lang),
             AnalysisResult::Jumps(sweeps) => sweeps.in_short(&names, lang),
             AnalysisResult::Best(ranking) => ranking.sentences(&names, lang),
         }
@@ -159,14 +159,14 @@ impl Analysis {
     /// Its tables. `beside` holds all analyses of the table.
     pub(crate) fn tables(
         &self,
-        beside: &[(String, Analysis)],
+        others: &[(String, Analysis)],
         table: &Table,
         words: &Words,
         lang: &str,
     ) -> Vec<TextTable> {
         let names = Names { table, words };
         match &self.found {
-            AnalysisResult::Fit(fits) => fits.tables(&jumps_of(beside), &names, lang),
+            AnalysisResult::Fit(fits) => fits.tables(&jumps_of(others), &names, lang),
             AnalysisResult::Jumps(sweeps) => sweeps.tables(&names, lang),
             AnalysisResult::Best(ranking) => ranking.tables(&names, lang),
         }

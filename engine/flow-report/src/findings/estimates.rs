@@ -41,7 +41,7 @@ pub(crate) fn estimates(ledger: &mut SectionFigures<'_>, of: &IndexMap<String, S
                     show.clone(),
                 )
             };
-            let most = figure("most_off", most, &signed);
+            let most = figure("max_off", most, &signed);
             let more = (off.len() > 1).then(|| {
                 let least = figure("min_off", least, &signed);
                 (least, figure("typical_off", typical, &size))

@@ -91,7 +91,7 @@ fn bound(
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
             let most = values.iter().copied().fold(0.0, f64::max);
             each.push(ledger.computed(scope, FigureMeaning::of("min", column), least, show.clone()));
-            each.push(ledger.computed(scope, FigureMeaning::of("most", column), most, show));
+            each.push(ledger.computed(scope, FigureMeaning::of("max", column), most, show));
         }
         let by = |a: &&Figure, b: &&Figure| a.value.total_cmp(&b.value);
         let (min, max) = (each.iter().min_by(by)?.clone(), each.iter().max_by(by)?.clone());

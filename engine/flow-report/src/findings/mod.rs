@@ -46,7 +46,7 @@ pub(crate) use repetitions::{is_noise, repeated};
 pub(crate) use reproduction::{FindingMatch, Reproduction, held, topic};
 pub(crate) use schedule::schedules;
 pub(crate) use trainings::Trainings;
-pub(crate) use trends::goes;
+pub(crate) use trends::trends;
 pub(crate) use winner::winner;
 
 /// A number in a sentence, and the place where the reader finds it.
@@ -107,7 +107,7 @@ pub(crate) enum Finding {
     MemoryFaster { memory: String, time: String, axis: String, from: String, to: String, grows: Figure, falls: Figure },
     /// Memory hardly depends on the axis up to `at`, and is within this range there.
     MemoryFlat { memory: String, axis: String, at: String, min: Figure, max: Figure },
-    /// Memory depends on the axis from its smallest values on: it grows from `least` to `most`.
+    /// Memory depends on the axis from its smallest values on: it grows from `min` to `max`.
     MemoryNotFlat { memory: String, axis: String, from: String, to: String, min: Figure, max: Figure },
     /// A load rises or falls along the axis, from its first to its last point.
     LoadTrend { load: String, axis: String, rises: bool, from: (String, Figure), to: (String, Figure) },

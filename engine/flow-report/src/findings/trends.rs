@@ -11,7 +11,11 @@ use crate::table::{Column, Content, Curve};
 const SIDE_COLUMNS: [&str; 6] = ["foreign_cpu", "sampler_cpu", "cpu_saturated", "gpu_shared", "gpus", "cpus"];
 
 /// A sentence for each column of each curve that neither `found` nor an analysis covers.
-pub(crate) fn goes(ledger: &SectionFigures<'_>, besides: &RowFacts<'_>, found: &[ScopedFinding]) -> Vec<ScopedFinding> {
+pub(crate) fn trends(
+    ledger: &SectionFigures<'_>,
+    besides: &RowFacts<'_>,
+    found: &[ScopedFinding],
+) -> Vec<ScopedFinding> {
     let table = ledger.table;
     let Some(axis) = table.rows.last().filter(|axis| *axis != "epoch" && *axis != "step") else { return Vec::new() };
     let mut all = Vec::new();

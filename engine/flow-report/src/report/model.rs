@@ -349,7 +349,7 @@ fn section<'a>(
     of_rows.extend(repeated);
     if with.compare.is_none() || by_machine.is_some() {
         let all = [&*findings, &*of_rows].concat();
-        findings.extend(findings::goes(&ledger, &besides, &all));
+        findings.extend(findings::trends(&ledger, &besides, &all));
         // Points of another program are not points of this sweep.
         let alone = analyses.is_empty() && with.corun.is_none() && !table.mixes_programs();
         if let Some(winner) = alone.then(|| findings::winner(&mut ledger, source.uses.is_none(), &all)).flatten() {
