@@ -6,7 +6,7 @@
 //! finds its neighbours. An input that would be inside another one goes into the next number.
 
 mod attempt_copy;
-mod left_copy;
+mod orphaned_copy;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ use std::{
 
 use flow_core::{ArtifactKind, Digest, reason::StoreAction};
 
-pub use left_copy::LeftCopy;
+pub use orphaned_copy::OrphanedCopy;
 
 use crate::{
     Activity, Inputs, hash,

@@ -46,7 +46,7 @@ mod stamp;
 mod store;
 
 pub use activity::{Activity, ShownWork, WorkProgress};
-pub use capture::{CapturedInput, Captures, InputToCapture, LeftCopy};
+pub use capture::{CapturedInput, Captures, InputToCapture, OrphanedCopy};
 pub use commit::{Commit, CommitError};
 pub use db::free_space;
 pub use doctor::{Diagnosis, doctor};

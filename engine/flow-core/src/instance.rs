@@ -293,7 +293,7 @@ impl Input {
     }
 
     /// Whether it is also next to the work folder, as `../data/x`. Another folder `work` would be the work folder itself.
-    pub fn is_beside(&self) -> bool {
+    pub fn is_next_to_work(&self) -> bool {
         self.folders_above() == 1 && self.place().split('/').next() != Some("work")
     }
 
@@ -394,7 +394,7 @@ pub trait SettledResults {
 pub enum LateResult {
     /// `None` if there is none.
     Read(Option<Arc<StepResult>>),
-    Unread(InstanceId, AskedResults),
+    Unread(InstanceId, RequestedResults),
 }
 
 impl LateResult {
@@ -412,9 +412,9 @@ impl LateResult {
 
 /// Unread results that were requested.
 #[derive(Clone, Debug, Default)]
-pub struct AskedResults(Arc<Mutex<BTreeSet<InstanceId>>>);
+pub struct RequestedResults(Arc<Mutex<BTreeSet<InstanceId>>>);
 
-impl AskedResults {
+impl RequestedResults {
     pub fn request(&self, id: InstanceId) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
     }

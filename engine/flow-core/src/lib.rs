@@ -74,8 +74,8 @@ pub use expand::{
 pub use expr::{is_guarded, render as render_template};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{
-    AskedResults, Body, ConditionalRepetition, CorunMember, Exclusive, Input, Instance, LateResult, Link, Need, Output,
-    Place, Render, ResolvedInstance, ResourceRequest, SettledResults, Slurm, SlurmJob, axes_of, selects,
+    Body, ConditionalRepetition, CorunMember, Exclusive, Input, Instance, LateResult, Link, Need, Output, Place,
+    Render, RequestedResults, ResolvedInstance, ResourceRequest, SettledResults, Slurm, SlurmJob, axes_of, selects,
 };
 pub use interval::Interval;
 pub use likeness::{hardware, likeness, unlike};

@@ -187,7 +187,7 @@ impl StoreDir {
     }
 
     fn job_change_file(&self) -> PathBuf {
-        self.path.join("news")
+        self.path.join("job-changes")
     }
 
     /// The file with the batch system's last report about its nodes.

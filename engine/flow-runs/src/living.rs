@@ -259,7 +259,7 @@ impl Life {
     /// True if the process is dead, even if its run's file is still locked. The kernel frees file locks later than
     /// claims, and a sweep holds the lock for a moment. The next holder of its claim must not find it alive.
     fn has_ended(&self) -> bool {
-        self.process.standing() == Liveness::Dead
+        self.process.liveness() == Liveness::Dead
     }
 }
 

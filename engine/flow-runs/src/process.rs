@@ -178,7 +178,7 @@ impl ProcessWatch {
         ProcessWatch { process, stat }
     }
 
-    pub(crate) fn standing(&self) -> Liveness {
+    pub(crate) fn liveness(&self) -> Liveness {
         match self.stat.as_ref().map(read) {
             Some(Ok(now)) if !now.has_ended => Liveness::Alive,
             Some(Ok(_)) => Liveness::Dead,

@@ -173,7 +173,7 @@ const KEYS: &[(&str, &str)] = &[
 const GPUS: &str = "gpus: …, slurm: {gpu_type: …}";
 
 /// Values without a key in flow: all memory of a node, sharing a node with certain jobs, and resources other than GPUs.
-fn is_beside_keys(name: &str, value: &str) -> bool {
+fn has_no_key(name: &str, value: &str) -> bool {
     let gpus = |resource: &str| {
         let kind = resource.split([':', '=']).next().unwrap_or_default().trim();
         ["", "gpu", "gres/gpu", "shard", "gres/shard", "mps", "gres/mps", "none"].contains(&kind)
@@ -201,7 +201,7 @@ pub fn misused(option: &str) -> Option<OptionFault> {
     }
     let is_single = !body[..body.len() - value.len()].contains(' ');
     match KEYS.iter().find(|(known, _)| known.starts_with(name)) {
-        Some((_, key)) if !is_single || !is_beside_keys(name, value) => Some(OptionFault::Key(key)),
+        Some((_, key)) if !is_single || !has_no_key(name, value) => Some(OptionFault::Key(key)),
         _ => (!is_single).then_some(OptionFault::Form),
     }
 }

@@ -115,7 +115,7 @@ pub struct LocalAllocation {
 /// The state of an attempt of a dead run on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrphanState {
-    /// It still runs, or has ended by itself: the whole unit can be joined.
+    /// It still runs, or has ended by itself: the whole gang can be joined.
     Sound,
     /// It was told to end, or not all of it has started; it will be gone soon.
     Ends,

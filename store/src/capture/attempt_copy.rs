@@ -76,7 +76,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{Captures, InputToCapture, Inputs, LeftCopy};
+    use crate::{Captures, InputToCapture, Inputs, OrphanedCopy};
 
     struct Scratch {
         dir: tempfile::TempDir,
@@ -151,7 +151,9 @@ mod tests {
             // Another run knows the content, but not the times.
             let (known, other) = Scratch::new(&[3, 5], long_ago).inputs();
             let attempt = scratch.dir.path().join(format!("{n}/in"));
-            let LeftCopy::Copy(found) = LeftCopy::find(&known, &other, &attempt, &work) else { panic!("{what}") };
+            let OrphanedCopy::Copy(found) = OrphanedCopy::find(&known, &other, &attempt, &work) else {
+                panic!("{what}")
+            };
             assert_eq!(found.written().is_some(), is_written, "{what}");
             assert_eq!(shared.written(), None, "{what}");
         }

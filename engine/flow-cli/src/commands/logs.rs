@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flow_core::reason::Waits;
-use flow_exec::JobsLeft;
+use flow_exec::OrphanedJobs;
 use flow_runs::{Follow, RunDir, StoreDir};
 use flow_supervisor::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
 use nix::unistd::User;
@@ -262,7 +262,7 @@ impl OrphanedSteps<'_> {
         }
         // A job that was cancelled, or lost its node, records no end in its folder.
         if self.looks.is_multiple_of(READS_PER_QUERY) {
-            self.in_slurm = flow_exec::jobs_left(&[self.dir]).first() != Some(&Some(JobsLeft::default()));
+            self.in_slurm = flow_exec::orphaned_jobs(&[self.dir]).first() != Some(&Some(OrphanedJobs::default()));
         }
         self.looks += 1;
         self.in_slurm

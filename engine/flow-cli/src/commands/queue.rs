@@ -8,7 +8,7 @@ use flow_exec::ExecError;
 use flow_runs::ProcessIdentity;
 use flow_supervisor::{
     clock,
-    hardware::ledger::{self, FollowingUnit, Jobs},
+    hardware::ledger::{self, FollowingGang, Jobs},
 };
 use serde::Serialize;
 
@@ -51,7 +51,7 @@ struct QueuedRun {
     waits: Option<Waits>,
     /// Work that another run of its store does for both.
     #[serde(skip_serializing_if = "Option::is_none")]
-    follows: Option<FollowingUnit>,
+    follows: Option<FollowingGang>,
     /// Its steps that are jobs in Slurm and hold nothing of this machine.
     #[serde(skip_serializing_if = "Jobs::is_none")]
     jobs: Jobs,
@@ -142,7 +142,7 @@ fn render(lines: &[QueuedRun], now: u64) -> Vec<String> {
             row.push(waits.label.clone());
             row.push(amounts(&waits.request) + &priority);
             row.push(words::duration(now.saturating_sub(waits.since) as f64 / 1e3));
-        } else if let Some(FollowingUnit { label, run }) = &line.follows {
+        } else if let Some(FollowingGang { label, run }) = &line.follows {
             let run = run.as_ref().map_or_else(|| "another flow".to_owned(), |run| format!("run {run}"));
             row.extend([label.clone(), format!("{run}, which is doing it already")]);
         }
@@ -242,7 +242,7 @@ mod tests {
         );
         assert_eq!(render(&[], 0).len(), 1);
 
-        let follows = FollowingUnit { label: "train[n=1]".to_owned(), run: Some("busy".to_owned()) };
+        let follows = FollowingGang { label: "train[n=1]".to_owned(), run: Some("busy".to_owned()) };
         let follower = Slot { follows: Some(follows), ..slot("also", 0, None) };
         insta::assert_snapshot!(shown(&[follower, slot("busy", 3, None)], &|_| None), @r"
         run   of   workflow  runs                       waits       for                                  since

@@ -53,7 +53,7 @@ impl Show {
             // It may have ended after its journal was read.
             view = view.unread();
             dir.read_journal(|line| view.event(&line))?;
-            left = view.exit.is_none().then(|| LeftSteps::of(&place.store, &dir));
+            left = view.exit.is_none().then(|| OrphanedSteps::of(&place.store, &dir));
         }
         let found = find(&view, &self.step)?;
         let results = place::results(&place.store, output)?;
@@ -136,7 +136,7 @@ fn with_start(result: &StepResult, past: &mut PastRuns<'_>, shown: &InstanceView
 const MANY: usize = 4;
 
 /// Its outcome, first numbers and time; or why there is no result.
-fn line(shown: &InstanceView, result: Option<StepResult>, left: Option<&LeftSteps>) -> Vec<String> {
+fn line(shown: &InstanceView, result: Option<StepResult>, left: Option<&OrphanedSteps>) -> Vec<String> {
     let label = styled(STRONG, &shown.label);
     let Some(result) = result else { return vec![label, why_none(shown, left)] };
     let how = styled(style(&result), words::outcome(result.outcome));
@@ -150,15 +150,15 @@ fn line(shown: &InstanceView, result: Option<StepResult>, left: Option<&LeftStep
 }
 
 /// Steps that a killed run left, by label.
-struct LeftSteps {
+struct OrphanedSteps {
     here: BTreeSet<String>,
     in_slurm: BTreeSet<String>,
     ended: BTreeSet<String>,
 }
 
-impl LeftSteps {
-    fn of(store: &StoreDir, run: &RunDir) -> LeftSteps {
-        LeftSteps {
+impl OrphanedSteps {
+    fn of(store: &StoreDir, run: &RunDir) -> OrphanedSteps {
+        OrphanedSteps {
             here: flow_exec::going_on(store, run).into_iter().collect(),
             in_slurm: flow_exec::jobs_going_on(run).into_iter().collect(),
             ended: flow_exec::ended_since(store, run).into_iter().collect(),
@@ -179,7 +179,7 @@ impl LeftSteps {
     }
 }
 
-fn why_none(shown: &InstanceView, left: Option<&LeftSteps>) -> String {
+fn why_none(shown: &InstanceView, left: Option<&OrphanedSteps>) -> String {
     match shown.state {
         // The known reason is the one for which it runs.
         InstanceState::Running => {
@@ -395,12 +395,12 @@ fn circumstances(result: &StepResult, row: &mut impl FnMut(&str, String)) {
         row("window", format!("group {} of {}, {length}, {epochs} inside", window.group, window.members));
     }
     if !seen.corunners.is_empty() {
-        row("shared with", seen.corunners.join(", "));
+        row("alongside", seen.corunners.join(", "));
     }
     if let Some(shared) = seen.sharing.as_ref().filter(|shared| !shared.corunners.is_empty()) {
         let (others, epochs) =
             (shared.corunners.join(", "), words::count(shared.epochs.unwrap_or(0) as usize, "epoch"));
-        row("slowdown", format!("{:.2} beside {others} on its GPUs, in {epochs}", shared.slowdown));
+        row("slowdown", format!("{:.2} alongside {others} on its GPUs, in {epochs}", shared.slowdown));
     }
     for stranger in &seen.foreign_processes {
         let memory = words::bytes(stranger.memory);

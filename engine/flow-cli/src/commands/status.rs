@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::RunId;
-use flow_exec::{JobsLeft, LeftJob, ended_since};
+use flow_exec::{OrphanedJob, OrphanedJobs, ended_since};
 use flow_runs::{QueuedJob, RunningStep, Status as RunStatus};
 use flow_supervisor::{clock, hardware::ledger};
 
@@ -174,9 +174,9 @@ impl Status {
 }
 
 /// The jobs that a killed run has left, with the node of each or the reason why it waits.
-fn each_job(jobs: &[LeftJob]) -> Vec<String> {
+fn each_job(jobs: &[OrphanedJob]) -> Vec<String> {
     const SHOWN: usize = 20;
-    let line = |LeftJob { labels, job, place }: &LeftJob| {
+    let line = |OrphanedJob { labels, job, place }: &OrphanedJob| {
         let place = match place {
             Ok(node) => format!(" on {node}"),
             Err(reason) if reason.is_empty() => " waits".to_owned(),
@@ -190,7 +190,7 @@ fn each_job(jobs: &[LeftJob]) -> Vec<String> {
 }
 
 /// What a killed run has left in Slurm.
-fn in_slurm(run: &RunId, jobs: Option<&JobsLeft>) -> String {
+fn in_slurm(run: &RunId, jobs: Option<&OrphanedJobs>) -> String {
     let (they, them) = match jobs.map(|jobs| jobs.running + jobs.waiting) {
         Some(1) => ("1 job is".to_owned(), "it"),
         Some(all) => (format!("{} are", words::count(all, "job")), "them"),
@@ -198,7 +198,7 @@ fn in_slurm(run: &RunId, jobs: Option<&JobsLeft>) -> String {
     };
     let unsure = match jobs {
         None => ", which does not answer now".to_owned(),
-        Some(JobsLeft { running, waiting, .. }) => {
+        Some(OrphanedJobs { running, waiting, .. }) => {
             let parts = [(*running, "running"), (*waiting, "waiting")].into_iter().filter(|(n, _)| *n > 0);
             let parts: Vec<String> = parts.map(|(n, how)| format!("{} {how}", words::thousands(n))).collect();
             format!(" ({})", parts.join(", "))

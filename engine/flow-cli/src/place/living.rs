@@ -1,7 +1,7 @@
 //! Active runs of a store, and what ended runs left.
 
 use flow_core::RunId;
-use flow_exec::JobsLeft;
+use flow_exec::OrphanedJobs;
 use flow_runs::{Holder, RunDir, StoreDir};
 
 use super::StoreLocation;
@@ -68,9 +68,12 @@ pub(crate) fn kept(store: &StoreDir, runs: &[(RunId, RunDir)]) -> Vec<(RunId, Ve
 }
 
 /// Jobs in Slurm that this user's ended runs left, if Slurm answers.
-pub(crate) fn left_in_slurm(runs: &[(RunId, RunDir)]) -> Vec<(RunId, Option<JobsLeft>)> {
+pub(crate) fn left_in_slurm(runs: &[(RunId, RunDir)]) -> Vec<(RunId, Option<OrphanedJobs>)> {
     let may = |(_, dir): &&(RunId, RunDir)| dir.lives().is_none() && dir.others().is_none();
     let (runs, dirs): (Vec<&RunId>, Vec<&RunDir>) = runs.iter().filter(may).map(|(run, dir)| (run, dir)).unzip();
-    let left = runs.into_iter().zip(flow_exec::jobs_left(&dirs)).filter(|(_, jobs)| *jobs != Some(JobsLeft::default()));
+    let left = runs
+        .into_iter()
+        .zip(flow_exec::orphaned_jobs(&dirs))
+        .filter(|(_, jobs)| *jobs != Some(OrphanedJobs::default()));
     left.map(|(run, jobs)| (run.clone(), jobs)).collect()
 }

@@ -109,8 +109,8 @@ fn a_gpu_model_on_which_only_an_earlier_program_ran_is_expected_as_that_ran() {
 #[test]
 fn runs_of_now_count_even_if_only_those_of_before_were_alone() {
     let expansion = expansion_of(SWEEP);
-    let beside = |seen: Observation| Observation { shared: true, undisturbed: false, ..seen };
-    let alone = |seen: Observation| Observation { shared: false, ..seen };
+    let beside = |seen: Observation| Observation { others_ran: true, undisturbed: false, ..seen };
+    let alone = |seen: Observation| Observation { others_ran: false, ..seen };
     let before = of_program(&expansion, 1, 1.0).into_iter().map(alone);
     let after = of_program(&expansion, 2, 3.0).into_iter().take(2).map(beside);
     let asked = at(&expansion, 48);

@@ -63,7 +63,7 @@ pub struct Observation {
     pub lacks_a_part: bool,
     /// Others of flow's own ran meanwhile, or anybody on its GPUs.
     #[serde(default)]
-    pub shared: bool,
+    pub others_ran: bool,
     /// Nobody else was on its GPUs, and the CPUs of the host sufficed.
     #[serde(default)]
     pub undisturbed: bool,
@@ -107,7 +107,7 @@ impl Observation {
             images_per_s: metric("images_per_s"),
             energy_j: result.usage.energy_j,
             lacks_a_part: result.usage.lacks_a_part(),
-            shared: !seen.corunners.is_empty() || !seen.foreign_processes.is_empty(),
+            others_ran: !seen.corunners.is_empty() || !seen.foreign_processes.is_empty(),
             undisturbed: seen.neighbours.is_empty() && seen.foreign_processes.is_empty() && !seen.short_of_cpu(),
             sharing: seen.sharing.clone(),
         }
@@ -120,7 +120,7 @@ impl Observation {
 
     /// It ran alone or undisturbed, so its time and load are its own.
     pub(super) fn is_calm(&self) -> bool {
-        !self.shared || self.undisturbed
+        !self.others_ran || self.undisturbed
     }
 
     /// How busy its epochs keep its GPUs, of a program without any the whole of it; none where they were too short to tell.
@@ -138,6 +138,6 @@ impl Observation {
 /// The attempts of an instance that ran alone. If there are none, those that ran undisturbed, else all.
 pub(super) fn quietest<'o>(own: &[&'o Observation]) -> Vec<&'o Observation> {
     let only = |quiet: fn(&Observation) -> bool| own.iter().copied().filter(|seen| quiet(seen)).collect();
-    let sets: [Vec<&Observation>; 2] = [only(|seen| !seen.shared), only(Observation::is_calm)];
+    let sets: [Vec<&Observation>; 2] = [only(|seen| !seen.others_ran), only(Observation::is_calm)];
     sets.into_iter().find(|set| !set.is_empty()).unwrap_or_else(|| own.to_vec())
 }

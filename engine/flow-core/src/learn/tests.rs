@@ -94,7 +94,7 @@ fn observation(expansion: &Expansion, seen: ObservedInstance) -> (usize, Observa
         images_per_s: None,
         energy_j: None,
         lacks_a_part: false,
-        shared,
+        others_ran: shared,
         undisturbed,
         sharing: sharing.map(|(of, slowdown)| GpuSharing {
             busy: 1.8,
@@ -294,7 +294,7 @@ fn what_does_not_count_for_others_disturbed_it_is_told() {
     for (alone, counts, left_out) in [(1, 4, 0), (2, 2, 2), (3, 3, 1), (4, 4, 0)] {
         let mut seen = trained(&expansion, |batch| batch as f64);
         for (n, one) in seen.iter_mut().enumerate() {
-            (one.shared, one.undisturbed) = (n >= alone, false);
+            (one.others_ran, one.undisturbed) = (n >= alone, false);
         }
         let mut history = History::new(&expansion, &all);
         history.remember(StepId(0), seen);

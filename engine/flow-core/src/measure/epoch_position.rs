@@ -93,7 +93,7 @@ impl EpochPosition {
             // An empty line after `\r` means that the line ended with `\r\n`.
             let above = std::mem::take(&mut self.redrawable);
             if line.is_empty() {
-                reported.stay(above.into_iter());
+                reported.finish_line(above.into_iter());
             }
             let (line, redrawable) = match line.strip_suffix(b"\r") {
                 Some(line) => (line, true),

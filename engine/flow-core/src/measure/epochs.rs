@@ -111,7 +111,7 @@ impl ReportedNumbers {
     }
 
     /// The line that last held these metrics was not redrawn.
-    pub(super) fn stay(&mut self, names: impl Iterator<Item = String>) {
+    pub(super) fn finish_line(&mut self, names: impl Iterator<Item = String>) {
         for name in names {
             self.metrics.get_mut(&name).into_iter().for_each(Numbers::count_pending);
         }

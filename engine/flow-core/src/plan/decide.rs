@@ -73,10 +73,10 @@ pub fn decide(
     lookup: &mut dyn Lookup,
     force: &Force,
 ) -> Vec<Decision> {
-    match FingerprintedUnit::of(context, ids, settled, lookup, force) {
-        Ok(unit) => {
-            lookup.ahead(&unit.lookups().collect::<Vec<_>>());
-            unit.decide(lookup)
+    match FingerprintedGang::of(context, ids, settled, lookup, force) {
+        Ok(gang) => {
+            lookup.ahead(&gang.lookups().collect::<Vec<_>>());
+            gang.decide(lookup)
         }
         Err(MissingFingerprint::As(decisions)) => decisions,
         Err(MissingFingerprint::Gone(label)) => {
@@ -98,7 +98,7 @@ pub(super) enum MissingFingerprint {
 }
 
 /// One instance, or one co-run group, whose fingerprints are known, and nothing else yet.
-pub(super) struct FingerprintedUnit<'a> {
+pub(super) struct FingerprintedGang<'a> {
     context: &'a Context<'a>,
     members: Vec<Member<'a>>,
     forced: bool,
@@ -115,7 +115,7 @@ struct Member<'a> {
     accepted: BTreeSet<String>,
 }
 
-impl<'a> FingerprintedUnit<'a> {
+impl<'a> FingerprintedGang<'a> {
     /// Computes the fingerprints of instances as for [`decide`]. Results are read lazily: the first request for one
     /// loads all that the instances need, at once.
     pub(super) fn of(
@@ -124,13 +124,13 @@ impl<'a> FingerprintedUnit<'a> {
         settled: &dyn SettledResults,
         lookup: &mut dyn Lookup,
         force: &Force,
-    ) -> Result<FingerprintedUnit<'a>, MissingFingerprint> {
+    ) -> Result<FingerprintedGang<'a>, MissingFingerprint> {
         let instances = &context.expansion.instances;
         loop {
-            let unit = FingerprintedUnit::of_read(context, ids, settled, lookup, force);
+            let gang = FingerprintedGang::of_read(context, ids, settled, lookup, force);
             let asked = settled.requested();
             if asked.is_empty() {
-                return unit.map_err(MissingFingerprint::As);
+                return gang.map_err(MissingFingerprint::As);
             }
             let needs = ids.iter().flat_map(|id| &instances[id.index()].needs).map(|need| need.on);
             let unread: BTreeSet<InstanceId> = asked.into_iter().chain(needs).collect();
@@ -152,7 +152,7 @@ impl<'a> FingerprintedUnit<'a> {
         settled: &dyn SettledResults,
         lookup: &mut dyn Lookup,
         force: &Force,
-    ) -> Result<FingerprintedUnit<'a>, Vec<Decision>> {
+    ) -> Result<FingerprintedGang<'a>, Vec<Decision>> {
         let instances: Vec<&Instance> = ids.iter().map(|id| &context.expansion.instances[id.index()]).collect();
         let mut undecided = None;
         if let Some(planned) = instances.iter().find_map(|instance| instance.again.as_deref()) {
@@ -179,7 +179,7 @@ impl<'a> FingerprintedUnit<'a> {
             parts,
             accepted: accepted(context, instance, settled),
         });
-        Ok(FingerprintedUnit { context, members: members.collect(), forced, undecided })
+        Ok(FingerprintedGang { context, members: members.collect(), forced, undecided })
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = InstanceId> {
@@ -197,7 +197,7 @@ impl<'a> FingerprintedUnit<'a> {
 
     /// Looks for results and decides. The answers are in the order of the instances.
     pub(super) fn decide(self, lookup: &mut dyn Lookup) -> Vec<Decision> {
-        let FingerprintedUnit { context, members, forced, undecided } = self;
+        let FingerprintedGang { context, members, forced, undecided } = self;
         let instances: Vec<&Instance> = members.iter().map(|member| member.instance).collect();
         let mut found = Vec::with_capacity(members.len());
         for member in members {

@@ -8,14 +8,14 @@ use std::{
 
 use super::{
     Context, Decision, Force, Lookup, ReusableResult,
-    decide::{FingerprintedUnit, MissingFingerprint},
+    decide::{FingerprintedGang, MissingFingerprint},
     without_attempt,
 };
 use crate::fingerprint::Parts;
 use crate::reason::Cause;
 use crate::why::{Reason, RunReasons};
 use crate::{
-    AskedResults, Digest, Expansion, Instance, InstanceId, LateResult, Need, Outcome, PlannedAction, RunId,
+    Digest, Expansion, Instance, InstanceId, LateResult, Need, Outcome, PlannedAction, RequestedResults, RunId,
     SettledResults, StepId, StepResult, Uses,
 };
 
@@ -192,8 +192,8 @@ struct Fold<'a> {
     known: PlanResults,
     states: Vec<Option<State>>,
     programs: BTreeMap<StepId, Digest>,
-    /// The next units to look up. None of them needs another.
-    next: Vec<FingerprintedUnit<'a>>,
+    /// The next gangs to look up. None of them needs another.
+    next: Vec<FingerprintedGang<'a>>,
     /// Their instances.
     is_next: BTreeSet<InstanceId>,
 }
@@ -262,10 +262,10 @@ impl<'a> Fold<'a> {
             }
             return true;
         }
-        match FingerprintedUnit::of(self.context, &together, &self.known, lookup, self.force) {
-            Ok(unit) => {
+        match FingerprintedGang::of(self.context, &together, &self.known, lookup, self.force) {
+            Ok(gang) => {
                 self.is_next.extend(together);
-                self.next.push(unit);
+                self.next.push(gang);
             }
             Err(MissingFingerprint::As(decisions)) => self.take(&together, decisions, lookup, adjust),
             Err(MissingFingerprint::Gone(_)) => return false,
@@ -273,13 +273,13 @@ impl<'a> Fold<'a> {
         true
     }
 
-    /// Looks up the collected units.
+    /// Looks up the collected gangs.
     fn look_up(&mut self, lookup: &mut dyn Lookup, adjust: &mut Adjust<'_>) {
         let next = std::mem::take(&mut self.next);
-        lookup.ahead(&next.iter().flat_map(FingerprintedUnit::lookups).collect::<Vec<_>>());
-        for unit in next {
-            let ids: Vec<InstanceId> = unit.ids().collect();
-            let decisions = unit.decide(lookup);
+        lookup.ahead(&next.iter().flat_map(FingerprintedGang::lookups).collect::<Vec<_>>());
+        for gang in next {
+            let ids: Vec<InstanceId> = gang.ids().collect();
+            let decisions = gang.decide(lookup);
             self.take(&ids, decisions, lookup, adjust);
         }
         self.is_next.clear();
@@ -378,7 +378,7 @@ pub(super) struct PlanResults {
     read: Vec<bool>,
     results: Vec<OnceCell<Arc<StepResult>>>,
     reusable: Vec<Option<ReusableResult>>,
-    requested: AskedResults,
+    requested: RequestedResults,
 }
 
 impl PlanResults {
@@ -394,7 +394,7 @@ impl PlanResults {
             read,
             results: vec![OnceCell::new(); count],
             reusable: vec![None; count],
-            requested: AskedResults::default(),
+            requested: RequestedResults::default(),
         }
     }
 

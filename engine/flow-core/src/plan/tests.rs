@@ -10,8 +10,8 @@ use crate::plan::unfit;
 use crate::reason::{Cause, Disturbance, Fault};
 use crate::why::{FileChange, InputChange, ListContent, Reason, UnfitReason};
 use crate::{
-    AskedResults, Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, Expansion, ForeignProcess, Input, Instance,
-    InstanceId, LateResult, Machine, Metrics, Outcome, RunId, SettledResults, Span, StepResult, Usage,
+    Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, Expansion, ForeignProcess, Input, Instance, InstanceId,
+    LateResult, Machine, Metrics, Outcome, RequestedResults, RunId, SettledResults, Span, StepResult, Usage,
 };
 
 fn result(outcome: Outcome) -> StepResult {
@@ -263,7 +263,7 @@ fn many_are_looked_up_at_once_but_for_what_needs_another_of_them() {
 #[derive(Default)]
 struct UnreadResults {
     read: OnceCell<StepResult>,
-    asked: AskedResults,
+    asked: RequestedResults,
 }
 
 impl SettledResults for UnreadResults {

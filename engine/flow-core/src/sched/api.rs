@@ -226,7 +226,7 @@ pub enum Event {
     Started { attempt: AttemptId },
     /// It could not be started; counts as a failed attempt.
     SpawnFailed { attempt: AttemptId },
-    /// Nothing was started: another run does the same work, or finished it after the lookup. The unit frees its
+    /// Nothing was started: another run does the same work, or finished it after the lookup. The gang frees its
     /// placement and is looked up again; that answer may take until the other run is done.
     Elsewhere { attempt: AttemptId },
     /// It waits at the barrier.

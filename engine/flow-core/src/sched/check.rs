@@ -23,7 +23,7 @@ impl Scheduler {
         }
         core.feasibility.now.check()?;
         (0..core.nodes.len()).try_for_each(|i| core.check_instance(InstanceId(i as u32)))?;
-        core.groups.keys().try_for_each(|&unit| core.check_group(unit))?;
+        core.groups.keys().try_for_each(|&gang| core.check_group(gang))?;
         core.check_counts()
     }
 }
@@ -33,7 +33,7 @@ impl Core {
         let node = self.node(id);
         let state = node.state;
         let wrong = |what: &str| Err(format!("instance {} is {state:?}, but {what}", id.0));
-        let leads = node.unit == id;
+        let leads = node.gang == id;
         let waits = leads && matches!(state, TaskState::Waiting { .. });
         match node.key {
             Some(key) => {
@@ -63,7 +63,7 @@ impl Core {
                     return wrong("its attempt does not hold what it should");
                 }
             }
-            TaskState::Paused { until } if !self.timers.contains(&(until, Timer::Retry(node.unit))) => {
+            TaskState::Paused { until } if !self.timers.contains(&(until, Timer::Retry(node.gang))) => {
                 return wrong("no timer ends its pause");
             }
             _ => {}
@@ -73,7 +73,7 @@ impl Core {
 
     /// All or nothing: the members of a group are in the same state, except those whose attempts ended before the
     /// others'.
-    fn check_group(&self, unit: InstanceId) -> Result<(), String> {
+    fn check_group(&self, gang: InstanceId) -> Result<(), String> {
         let kind = |id: InstanceId| match self.node(id).state {
             TaskState::Pending => 0,
             TaskState::Asked => 1,
@@ -82,9 +82,9 @@ impl Core {
             TaskState::Running { .. } | TaskState::Ended { .. } => 4,
             TaskState::Recording { .. } | TaskState::Settled { .. } => 5,
         };
-        let members = self.members(unit);
-        if members.iter().any(|&m| kind(m) != kind(unit) || self.node(m).unit != unit) {
-            return Err(format!("the members of the co-run group of instance {} do not stand alike", unit.0));
+        let members = self.members(gang);
+        if members.iter().any(|&m| kind(m) != kind(gang) || self.node(m).gang != gang) {
+            return Err(format!("the members of the co-run group of instance {} do not stand alike", gang.0));
         }
         Ok(())
     }
@@ -105,9 +105,9 @@ impl Core {
         let classed: usize = self.queue.classes.values().map(|alike| alike.len()).sum();
         let placed = self.nodes.iter().filter(|node| node.key.is_some()).count();
         if classed != self.queue.order.len() || classed != placed {
-            return Err(format!("{placed} units wait, {classed} by class, {} in order", self.queue.order.len()));
+            return Err(format!("{placed} gangs wait, {classed} by class, {} in order", self.queue.order.len()));
         }
-        if self.queue.classes.keys().any(|class| matches!(class, Class::Group(unit) if self.group(*unit).is_none())) {
+        if self.queue.classes.keys().any(|class| matches!(class, Class::Group(gang) if self.group(*gang).is_none())) {
             return Err("a group waits that is none".to_owned());
         }
         let deadlines = self.live.values().filter(|live| live.deadline.is_some()).count();

@@ -1,37 +1,37 @@
-//! Decides after the attempts of a unit have ended: retry, or record the results. A unit is decided as a whole.
+//! Decides after the attempts of a gang have ended: retry, or record the results. A gang is decided as a whole.
 
 use super::api::Action;
 use super::demand::Demand;
 use super::state::{Core, EndReason, Node, TaskState};
 use crate::{AttemptId, InstanceId, Outcome, Span, Time};
 
-/// Maximum restarts of a unit after lost GPUs. A GPU that comes and goes would otherwise restart it forever.
+/// Maximum restarts of a gang after lost GPUs. A GPU that comes and goes would otherwise restart it forever.
 const MOST_LOSSES: u32 = 3;
 
 impl Core {
-    /// Handles the end of an attempt. Its unit is decided as a whole.
+    /// Handles the end of an attempt. Its gang is decided as a whole.
     pub(super) fn ended(&mut self, attempt: AttemptId, outcome: Outcome, disturbed: bool, out: &mut Vec<Action>) {
         let Some(live) = self.live.get(&attempt) else { return };
         let (instance, outcome, shared) = (live.instance, live.killed.unwrap_or(outcome), live.shared);
         let held = live.freed.unwrap_or_else(|| self.feasibility.now.held(attempt));
-        let unit = self.node(instance).unit;
-        self.node_mut(unit).lost |= outcome == Outcome::Failed && held.lost;
+        let gang = self.node(instance).gang;
+        self.node_mut(gang).lost |= outcome == Outcome::Failed && held.lost;
         if outcome == Outcome::OutOfMemory && shared {
             self.out_of_memory_beside_others(held.peak, instance);
         }
         self.set(instance, TaskState::Ended { attempt, outcome, disturbed });
-        if self.group(unit).is_some() {
-            self.member_ended(unit, outcome, out);
+        if self.group(gang).is_some() {
+            self.member_ended(gang, outcome, out);
         } else {
-            self.conclude(unit, out);
+            self.conclude(gang, out);
         }
     }
 
-    /// Marks the unit of a running attempt; read when the attempt is over.
+    /// Marks the gang of a running attempt; read when the attempt is over.
     pub(super) fn note(&mut self, attempt: AttemptId, note: impl FnOnce(&mut Node)) {
         if let Some(live) = self.live.get(&attempt) {
-            let unit = self.node(live.instance).unit;
-            note(self.node_mut(unit));
+            let gang = self.node(live.instance).gang;
+            note(self.node_mut(gang));
         }
     }
 
@@ -47,10 +47,10 @@ impl Core {
         node.demand = Demand { gpus_alone: true, ..Demand::of(&node.task, &self.limits.sharing) };
     }
 
-    /// All attempts of a unit are over: retries or records it.
-    pub(super) fn conclude(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
-        let ends: Vec<_> = self.members(unit).iter().map(|&m| (m, self.node(m).state)).collect();
-        let again = self.again(unit);
+    /// All attempts of a gang are over: retries or records it.
+    pub(super) fn conclude(&mut self, gang: InstanceId, out: &mut Vec<Action>) {
+        let ends: Vec<_> = self.members(gang).iter().map(|&m| (m, self.node(m).state)).collect();
+        let again = self.again(gang);
         for (instance, state) in ends {
             let TaskState::Ended { attempt, outcome, .. } = state else { continue };
             match again {
@@ -70,29 +70,29 @@ impl Core {
             }
         }
         match again {
-            Some(at) if at == self.now => self.wait(unit, out),
+            Some(at) if at == self.now => self.wait(gang, out),
             Some(_) => {}
-            None => self.fail_unit(unit),
+            None => self.fail_gang(gang),
         }
     }
 
-    /// When a unit is retried, if at all. At once if it left a checkpoint, or if it lost a GPU. With growing pauses
+    /// When a gang is retried, if at all. At once if it left a checkpoint, or if it lost a GPU. With growing pauses
     /// after a failure. At once, but only once, after a disturbed measurement or after running out of memory on a shared
     /// GPU.
-    fn again(&mut self, unit: InstanceId) -> Option<Time> {
+    fn again(&mut self, gang: InstanceId) -> Option<Time> {
         if self.ending != EndReason::No {
             return None;
         }
-        let lost = std::mem::take(&mut self.node_mut(unit).lost);
-        if std::mem::take(&mut self.node_mut(unit).continues) {
+        let lost = std::mem::take(&mut self.node_mut(gang).lost);
+        if std::mem::take(&mut self.node_mut(gang).continues) {
             return Some(self.now);
         }
-        if lost && self.node(unit).losses < MOST_LOSSES && self.never_fits(self.class(unit)).is_none() {
-            self.node_mut(unit).losses += 1;
+        if lost && self.node(gang).losses < MOST_LOSSES && self.never_fits(self.class(gang)).is_none() {
+            self.node_mut(gang).losses += 1;
             return Some(self.now);
         }
         let (mut failed, mut disturbed) = (false, false);
-        for &m in self.members(unit) {
+        for &m in self.members(gang) {
             let node = self.node(m);
             if let TaskState::Ended { outcome, disturbed: bad, .. } = node.state {
                 failed |= outcome == Outcome::Failed;
@@ -100,11 +100,11 @@ impl Core {
                 disturbed |= bad && measurement && node.task.measured;
             }
         }
-        let retry = failed && self.retries_left(unit);
-        let node = self.node_mut(unit);
+        let retry = failed && self.retries_left(gang);
+        let node = self.node_mut(gang);
         if retry {
             node.failures += 1;
-            Some(self.now + pause_after(self.node(unit).failures))
+            Some(self.now + pause_after(self.node(gang).failures))
         } else if disturbed && !failed && !node.repeated {
             node.repeated = true;
             Some(self.now)
@@ -116,10 +116,10 @@ impl Core {
         }
     }
 
-    /// Whether retries are left. A unit has the largest retry count of its members.
-    pub(super) fn retries_left(&self, unit: InstanceId) -> bool {
-        let retries = self.members(unit).iter().map(|&m| self.node(m).task.retries).max().unwrap_or(0);
-        self.node(unit).failures < retries
+    /// Whether retries are left. A gang has the largest retry count of its members.
+    pub(super) fn retries_left(&self, gang: InstanceId) -> bool {
+        let retries = self.members(gang).iter().map(|&m| self.node(m).task.retries).max().unwrap_or(0);
+        self.node(gang).failures < retries
     }
 
     pub(super) fn recorded(&mut self, instance: InstanceId, out: &mut Vec<Action>) {

@@ -24,9 +24,9 @@ pub enum WaitState {
     Exclusive(Vec<InstanceId>),
     /// It waits for other runs on the machine.
     OtherRuns(PeerConflict),
-    /// There is room, but it would delay this unit, which has a reservation.
+    /// There is room, but it would delay this gang, which has a reservation.
     Reserved(InstanceId),
-    /// There is room, but the policy prefers this unit, the first in its order. `None`: the next decision starts it.
+    /// There is room, but the policy prefers this gang, the first in its order. `None`: the next decision starts it.
     Turn(Option<InstanceId>),
     /// It failed, and is retried.
     Retry {
@@ -105,14 +105,14 @@ impl Scheduler {
         let core = self.core();
         let Some(node) = core.nodes.get(id.index()) else { return WaitState::Arrival };
         match node.state {
-            TaskState::Pending => WaitState::Needs(core.unmet_needs(node.unit)),
+            TaskState::Pending => WaitState::Needs(core.unmet_needs(node.gang)),
             TaskState::Asked => WaitState::LookUp,
-            TaskState::Waiting { .. } => core.explain_queue(now, node.unit),
-            TaskState::Paused { until } => WaitState::Retry { at: until, failures: core.node(node.unit).failures },
+            TaskState::Waiting { .. } => core.explain_queue(now, node.gang),
+            TaskState::Paused { until } => WaitState::Retry { at: until, failures: core.node(node.gang).failures },
             TaskState::Running { attempt } => core.explain_running(now, id, attempt),
             TaskState::Ended { .. } => {
                 let runs = |m: &InstanceId| matches!(core.node(*m).state, TaskState::Running { .. });
-                WaitState::Group(core.members(node.unit).iter().copied().filter(runs).collect())
+                WaitState::Group(core.members(node.gang).iter().copied().filter(runs).collect())
             }
             TaskState::Recording { .. } => WaitState::Recording,
             TaskState::Settled { outcome, blame, .. } => WaitState::Settled { outcome, because: blame },
@@ -121,8 +121,8 @@ impl Scheduler {
 }
 
 impl Core {
-    fn unmet_needs(&self, unit: InstanceId) -> Vec<InstanceId> {
-        let needs = self.members(unit).iter().flat_map(|&m| &self.node(m).task.needs).map(|need| need.on);
+    fn unmet_needs(&self, gang: InstanceId) -> Vec<InstanceId> {
+        let needs = self.members(gang).iter().flat_map(|&m| &self.node(m).task.needs).map(|need| need.on);
         let mut unmet: Vec<_> = needs.filter(|&on| !self.is_settled(on)).collect();
         unmet.sort();
         unmet.dedup();
@@ -134,7 +134,7 @@ impl Core {
         if let Some(outcome) = live.killed {
             return WaitState::Killed { attempt, outcome };
         }
-        match self.group(self.node(id).unit) {
+        match self.group(self.node(id).gang) {
             Some(group) if group.window == Window::Ahead => {
                 let late = |m: &InstanceId| match self.node(*m).state {
                     TaskState::Running { attempt } => !self.live[&attempt].ready,
@@ -147,23 +147,23 @@ impl Core {
         }
     }
 
-    fn explain_queue(&self, now: Time, unit: InstanceId) -> WaitState {
+    fn explain_queue(&self, now: Time, gang: InstanceId) -> WaitState {
         let ledger = &self.feasibility.now;
         let running: Vec<InstanceId> = ledger.holders.values().map(|held| held.instance).collect();
-        let class = self.class(unit);
-        let batch = self.node(unit).demand.batch;
+        let class = self.class(gang);
+        let batch = self.node(gang).demand.batch;
         if ledger.closed() && !batch {
             return WaitState::Exclusive(running);
         }
-        if !running.is_empty() && !batch && (matches!(class, Class::Group(_)) || self.node(unit).demand.machine_alone) {
+        if !running.is_empty() && !batch && (matches!(class, Class::Group(_)) || self.node(gang).demand.machine_alone) {
             return WaitState::Others(running);
         }
         if let Some(elsewhere) = self.blocked_by_peers(class) {
             return WaitState::OtherRuns(elsewhere);
         }
         if !self.class_fits(ledger, class) {
-            let demands: Vec<Demand> = self.members(unit).iter().map(|&m| self.node(m).demand).collect();
-            let own = self.group(unit).is_some_and(|group| group.mode == CorunGpus::Own);
+            let demands: Vec<Demand> = self.members(gang).iter().map(|&m| self.node(m).demand).collect();
+            let own = self.group(gang).is_some_and(|group| group.mode == CorunGpus::Own);
             let all = demands.iter().map(|demand| demand.gpus).sum();
             let mut short = Vec::new();
             // The run holds nothing here, so a group lacks what foreign processes hold. Most of its members lack the
@@ -176,9 +176,9 @@ impl Core {
             return WaitState::Resources(short);
         }
         match &self.reservation {
-            Some(reserved) if self.admit(unit).is_none() => WaitState::Reserved(reserved.unit),
+            Some(reserved) if self.admit(gang).is_none() => WaitState::Reserved(reserved.gang),
             _ => {
-                let first = self.queue.order.first().map(|key| key.2).filter(|&first| first != unit);
+                let first = self.queue.order.first().map(|key| key.2).filter(|&first| first != gang);
                 WaitState::Turn(first.filter(|_| self.ending == EndReason::No))
             }
         }
@@ -253,7 +253,7 @@ impl Core {
             let held_by: Vec<_> =
                 held.map(|(a, held)| holder(&a, held.instance, held.alone_load.gpu_milli.into())).collect();
             let busy = held_by.iter().map(|holder| holder.amount).sum::<u64>();
-            let (resource, requested, available) = match ledger.measured_beside(demand, id) {
+            let (resource, requested, available) = match ledger.measured_slowdown(demand, id) {
                 Some(slowdown) => (Resource::GpuMeasured(id), (slowdown * 1e3).round() as u64, 1_000),
                 None => (Resource::GpuBusy(id), demand.alone_load.gpu_milli.into(), 1_000u64.saturating_sub(busy)),
             };

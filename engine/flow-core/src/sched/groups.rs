@@ -6,21 +6,21 @@ use super::state::{Core, EndReason, Group, TaskState, Window};
 use crate::{AttemptId, InstanceId, Outcome};
 
 impl Core {
-    /// The unit of an arriving task: its group's first member, or itself.
+    /// The gang of an arriving task: its group's first member, or itself.
     pub(super) fn join_group(&mut self, task: &Task) -> InstanceId {
         let id = task.instance;
         let Some((group, mode)) = task.corun.filter(|_| task.settled.is_none()) else { return id };
-        if let Some(&unit) = self.group_units.get(&group) {
-            if self.nodes[unit.index()].state == TaskState::Pending
-                && let Some(known) = self.groups.get_mut(&unit)
+        if let Some(&gang) = self.group_gangs.get(&group) {
+            if self.nodes[gang.index()].state == TaskState::Pending
+                && let Some(known) = self.groups.get_mut(&gang)
             {
                 known.members.push(id);
-                return unit;
+                return gang;
             }
             self.faults.push(format!("instance {} is late for its co-run group", id.0));
         }
         let window = Window::Ahead;
-        self.group_units.insert(group, id);
+        self.group_gangs.insert(group, id);
         self.groups.insert(id, Group { mode, members: vec![id], answers: Default::default(), window });
         id
     }
@@ -30,9 +30,9 @@ impl Core {
         for index in first..self.nodes.len() {
             let task = &self.nodes[index].task;
             let Some((group, _)) = task.corun.filter(|_| task.settled == Some(Outcome::DoesNotFit)) else { continue };
-            let Some(&unit) = self.group_units.get(&group) else { continue };
-            if self.node(unit).state == TaskState::Pending {
-                let members = self.members(unit).to_vec();
+            let Some(&gang) = self.group_gangs.get(&group) else { continue };
+            if self.node(gang).state == TaskState::Pending {
+                let members = self.members(gang).to_vec();
                 self.give_up(&members, Outcome::DoesNotFit, None, out);
             }
         }
@@ -41,12 +41,12 @@ impl Core {
     /// Handles a lookup of a group: all members hit, or all run. If one cannot run, none does.
     pub(super) fn group_answered(
         &mut self,
-        unit: InstanceId,
+        gang: InstanceId,
         instance: InstanceId,
         answer: Answer,
         out: &mut Vec<Action>,
     ) {
-        let Some(group) = self.groups.get_mut(&unit) else { return };
+        let Some(group) = self.groups.get_mut(&gang) else { return };
         group.answers.insert(instance, answer);
         if group.answers.len() < group.members.len() {
             return;
@@ -63,9 +63,9 @@ impl Core {
                 }
             }
         } else if answers.values().all(|answer| *answer == Answer::GoesOn) {
-            self.go_on(unit, out);
+            self.go_on(gang, out);
         } else if answers.values().any(|answer| matches!(answer, Answer::Miss | Answer::GoesOn)) {
-            self.wait(unit, out);
+            self.wait(gang, out);
         } else {
             for (member, answer) in answers {
                 match answer {
@@ -82,7 +82,7 @@ impl Core {
         let Some(live) = self.live.get_mut(&attempt) else { return };
         live.ready = true;
         let instance = live.instance;
-        self.release(self.node(instance).unit, out);
+        self.release(self.node(instance).gang, out);
     }
 
     /// A member has its own epochs and keeps running for the others.
@@ -90,34 +90,34 @@ impl Core {
         let Some(live) = self.live.get_mut(&attempt) else { return };
         live.sufficed = true;
         let instance = live.instance;
-        self.stop_sufficed(self.node(instance).unit, out);
+        self.stop_sufficed(self.node(instance).gang, out);
     }
 
     /// A member ended. Before the release this ends the group; afterwards it ends the co-run window.
-    pub(super) fn member_ended(&mut self, unit: InstanceId, outcome: Outcome, out: &mut Vec<Action>) {
-        if self.members(unit).iter().all(|&m| matches!(self.node(m).state, TaskState::Ended { .. })) {
-            return self.conclude(unit, out);
+    pub(super) fn member_ended(&mut self, gang: InstanceId, outcome: Outcome, out: &mut Vec<Action>) {
+        if self.members(gang).iter().all(|&m| matches!(self.node(m).state, TaskState::Ended { .. })) {
+            return self.conclude(gang, out);
         }
-        let before_release = self.group(unit).is_some_and(|group| group.window == Window::Ahead);
+        let before_release = self.group(gang).is_some_and(|group| group.window == Window::Ahead);
         if before_release && outcome == Outcome::Ok {
             // It did all its work without the barrier. The others need not wait for it, and no epoch will overlap.
-            return self.release(unit, out);
+            return self.release(gang, out);
         }
-        let once_more = self.retries_left(unit) || self.node(unit).lost;
+        let once_more = self.retries_left(gang) || self.node(gang).lost;
         let again = outcome == Outcome::Failed && self.ending == EndReason::No && once_more;
         if before_release || again {
             // Its outcome is its own; the others did nothing wrong.
-            return self.kill_unit(unit, Outcome::Cancelled, out);
+            return self.kill_gang(gang, Outcome::Cancelled, out);
         }
-        if let Some(group) = self.groups.get_mut(&unit) {
+        if let Some(group) = self.groups.get_mut(&gang) {
             group.window = Window::Over;
         }
-        self.stop_sufficed(unit, out);
+        self.stop_sufficed(gang, out);
     }
 
     /// Releases the barrier once every member is there.
-    fn release(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
-        let Some(group) = self.group(unit).filter(|group| group.window == Window::Ahead) else { return };
+    fn release(&mut self, gang: InstanceId, out: &mut Vec<Action>) {
+        let Some(group) = self.group(gang).filter(|group| group.window == Window::Ahead) else { return };
         let mut attempts = Vec::new();
         let mut window = Window::Open;
         for &member in &group.members {
@@ -127,16 +127,16 @@ impl Core {
                 _ => return,
             }
         }
-        if let Some(group) = self.groups.get_mut(&unit) {
+        if let Some(group) = self.groups.get_mut(&gang) {
             group.window = window;
         }
         out.push(Action::Release { attempts });
-        self.stop_sufficed(unit, out);
+        self.stop_sufficed(gang, out);
     }
 
     /// Stops members that keep running although no other needs it: all have their epochs, or the window is over.
-    fn stop_sufficed(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
-        let Some(group) = self.group(unit) else { return };
+    fn stop_sufficed(&mut self, gang: InstanceId, out: &mut Vec<Action>) {
+        let Some(group) = self.group(gang) else { return };
         let mut going_on = Vec::new();
         let mut all = true;
         for &member in &group.members {

@@ -43,11 +43,11 @@ impl Scheduler {
             Event::Collecting { attempt } => core.collecting(attempt),
             Event::Freed { attempt } => core.freed(attempt),
             // A restart after a loss does not use up a retry.
-            Event::Lost { attempt } => core.note(attempt, |unit| unit.lost = true),
+            Event::Lost { attempt } => core.note(attempt, |gang| gang.lost = true),
             // It resumes the same attempt.
-            Event::Continues { attempt } => core.note(attempt, |unit| unit.continues = true),
+            Event::Continues { attempt } => core.note(attempt, |gang| gang.continues = true),
             // It is never retried.
-            Event::Hopeless { attempt } => core.note(attempt, |unit| unit.failures = u32::MAX),
+            Event::Hopeless { attempt } => core.note(attempt, |gang| gang.failures = u32::MAX),
             Event::Exited { attempt, outcome, disturbed } => core.ended(attempt, outcome, disturbed, out),
             Event::Recorded { instance } => core.recorded(instance, out),
             Event::Learned { instance, estimate } => core.learned(instance, estimate),
@@ -74,9 +74,9 @@ impl Scheduler {
         timer.into_iter().chain(policy).min()
     }
 
-    /// The unit that resources are held back for, and its expected start.
+    /// The gang that resources are held back for, and its expected start.
     pub fn reservation(&self) -> Option<(InstanceId, Option<Time>)> {
-        self.core.reservation.as_ref().map(|reserved| (reserved.unit, reserved.at))
+        self.core.reservation.as_ref().map(|reserved| (reserved.gang, reserved.at))
     }
 
     /// Whether nothing new starts: something failed, or the run was cancelled.
@@ -102,16 +102,16 @@ impl Scheduler {
         }
         self.core.join(out);
         let before = self.core.reservation.take();
-        // Each unit can be preempted, reserved and started once.
+        // Each gang can be preempted, reserved and started once.
         let bound = 3 * (self.core.queue.order.len() + self.core.live.len()) + 3;
         for proposals in 0.. {
             let proposal = self.policy.propose(&View::new(&self.core, proposals));
             let done = match proposal {
                 _ if proposals as usize >= bound => false,
                 Propose::Stop => break,
-                Propose::Start(unit) => self.core.start(unit, out),
-                Propose::Preempt(unit) => self.core.preempt(unit, out),
-                Propose::Reserve { unit, at } => self.core.reserve(unit, at, before.as_ref()),
+                Propose::Start(gang) => self.core.start(gang, out),
+                Propose::Preempt(gang) => self.core.preempt(gang, out),
+                Propose::Reserve { gang, at } => self.core.reserve(gang, at, before.as_ref()),
             };
             if !done {
                 self.core.faults.push(format!("policy {} proposed {proposal:?}, which is refused", self.policy.name()));
@@ -120,21 +120,21 @@ impl Scheduler {
             self.introduce();
         }
         self.core.stake();
-        // Units preempted at this instant wait for the next event, not for another decision.
+        // Gangs preempted at this instant wait for the next event, not for another decision.
         self.core.dirty = false;
     }
 
-    /// Announces new arrivals to the policy, and lets it rank the units that began to wait.
+    /// Announces new arrivals to the policy, and lets it rank the gangs that began to wait.
     fn introduce(&mut self) {
         let arrived = self.core.nodes.len() as u32;
         if self.announced < arrived {
             self.policy.arrived(&View::new(&self.core, 0), InstanceId(self.announced));
             self.announced = arrived;
         }
-        for unit in std::mem::take(&mut self.core.fresh) {
-            if matches!(self.core.node(unit).state, TaskState::Waiting { .. }) && self.core.node(unit).key.is_none() {
-                let rank = self.policy.rank(&View::new(&self.core, 0), unit);
-                self.core.enqueue(unit, rank);
+        for gang in std::mem::take(&mut self.core.fresh) {
+            if matches!(self.core.node(gang).state, TaskState::Waiting { .. }) && self.core.node(gang).key.is_none() {
+                let rank = self.policy.rank(&View::new(&self.core, 0), gang);
+                self.core.enqueue(gang, rank);
             }
         }
     }
@@ -145,25 +145,25 @@ impl Core {
         if self.nodes.get(instance.index()).is_none_or(|node| node.state != TaskState::Asked) {
             return;
         }
-        let unit = self.node(instance).unit;
-        if self.group(unit).is_some() {
-            return self.group_answered(unit, instance, answer, out);
+        let gang = self.node(instance).gang;
+        if self.group(gang).is_some() {
+            return self.group_answered(gang, instance, answer, out);
         }
         match answer {
             Answer::Hit(outcome) | Answer::Refused(outcome) => self.settle(&[instance], outcome, None, out),
             Answer::NotNeeded => self.leave_out(instance, out),
-            Answer::Miss => self.wait(unit, out),
-            Answer::GoesOn => self.go_on(unit, out),
+            Answer::Miss => self.wait(gang, out),
+            Answer::GoesOn => self.go_on(gang, out),
         }
     }
 
-    /// An attempt of the unit from an earlier run still runs. The next decision joins it, whatever else waits.
-    pub(super) fn go_on(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
-        for member in self.members(unit).to_vec() {
+    /// An attempt of the gang from an earlier run still runs. The next decision joins it, whatever else waits.
+    pub(super) fn go_on(&mut self, gang: InstanceId, out: &mut Vec<Action>) {
+        for member in self.members(gang).to_vec() {
             self.node_mut(member).is_joined = true;
         }
-        self.to_join.push(unit);
-        self.wait(unit, out);
+        self.to_join.push(gang);
+        self.wait(gang, out);
     }
 
     fn started(&mut self, attempt: AttemptId) {
@@ -175,10 +175,10 @@ impl Core {
         self.arm(attempt, timeout);
     }
 
-    /// Another run does this unit, so this run started nothing and no exit will follow. The unit is looked up again.
+    /// Another run does this gang, so this run started nothing and no exit will follow. The gang is looked up again.
     fn defer(&mut self, attempt: AttemptId, out: &mut Vec<Action>) {
         let Some(live) = self.live.get(&attempt) else { return };
-        let instances = self.members(self.node(live.instance).unit).to_vec();
+        let instances = self.members(self.node(live.instance).gang).to_vec();
         for &member in &instances {
             self.set(member, TaskState::Asked);
             self.node_mut(member).is_joined = false;
@@ -205,19 +205,19 @@ impl Core {
         self.dirty = true;
     }
 
-    /// Updates an estimate, for waiting and future units. A running attempt keeps the one that it started with.
+    /// Updates an estimate, for waiting and future gangs. A running attempt keeps the one that it started with.
     fn learned(&mut self, instance: InstanceId, estimate: Estimate) {
         let Some(node) = self.nodes.get(instance.index()).filter(|node| !node.alone_since) else { return };
         if matches!(node.state, TaskState::Running { .. } | TaskState::Ended { .. } | TaskState::Settled { .. }) {
             return;
         }
-        let unit = node.unit;
-        let queued = self.leave_queue(unit);
+        let gang = node.gang;
+        let queued = self.leave_queue(gang);
         let node = &mut self.nodes[instance.index()];
         node.task.estimate = estimate;
         node.demand = Demand::of(&node.task, &self.limits.sharing);
         if queued {
-            self.fresh.push(unit);
+            self.fresh.push(gang);
             self.dirty = true;
         }
     }
@@ -234,16 +234,16 @@ impl Core {
         self.dirty = true;
         // Nothing useful can come from attempts on a lost GPU.
         let lost = self.live.iter().filter(|(attempt, _)| self.feasibility.now.lost_under(**attempt));
-        let lost: Vec<InstanceId> = lost.map(|(_, live)| self.node(live.instance).unit).collect();
-        lost.into_iter().for_each(|unit| self.kill_unit(unit, Outcome::Failed, out));
+        let lost: Vec<InstanceId> = lost.map(|(_, live)| self.node(live.instance).gang).collect();
+        lost.into_iter().for_each(|gang| self.kill_gang(gang, Outcome::Failed, out));
         let queued = self.queue.classes.iter().map(|(&class, alike)| (class, alike.iter().map(|key| key.2).collect()));
-        let fresh = self.fresh.iter().map(|&unit| (self.class(unit), vec![unit]));
+        let fresh = self.fresh.iter().map(|&gang| (self.class(gang), vec![gang]));
         let waiting: Vec<(_, Vec<InstanceId>)> = queued.chain(fresh).collect();
-        for (class, units) in waiting {
+        for (class, gangs) in waiting {
             let Some(outcome) = self.never_fits(class) else { continue };
-            for unit in units {
-                if matches!(self.node(unit).state, TaskState::Waiting { .. }) && !self.node(unit).is_joined {
-                    let members = self.members(unit).to_vec();
+            for gang in gangs {
+                if matches!(self.node(gang).state, TaskState::Waiting { .. }) && !self.node(gang).is_joined {
+                    let members = self.members(gang).to_vec();
                     self.give_up(&members, outcome, None, out);
                 }
             }
@@ -268,21 +268,21 @@ impl Core {
             }
             match timer {
                 Timer::Deadline(attempt) => {
-                    let unit = self.node(self.live[&attempt].instance).unit;
-                    self.kill_unit(unit, Outcome::TimedOut, out);
+                    let gang = self.node(self.live[&attempt].instance).gang;
+                    self.kill_gang(gang, Outcome::TimedOut, out);
                 }
-                Timer::Retry(unit) => self.wait(unit, out),
+                Timer::Retry(gang) => self.wait(gang, out),
             }
             // Handling it may already have removed the timer. A deadline fires once.
             self.timers.remove(&(at, timer));
         }
     }
 
-    /// Looks up every unit whose needs are settled.
+    /// Looks up every gang whose needs are settled.
     fn look_up(&mut self, out: &mut Vec<Action>) {
-        for unit in std::mem::take(&mut self.to_look_up) {
-            let instances = self.members(unit).to_vec();
-            if self.node(unit).state == TaskState::Pending {
+        for gang in std::mem::take(&mut self.to_look_up) {
+            let instances = self.members(gang).to_vec();
+            if self.node(gang).state == TaskState::Pending {
                 for &member in &instances {
                     self.set(member, TaskState::Asked);
                 }
@@ -298,16 +298,16 @@ impl Core {
         }
     }
 
-    /// The store has no result: the unit may start, unless the run ends or the unit can never fit.
-    pub(super) fn wait(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
-        let members = self.members(unit).to_vec();
+    /// The store has no result: the gang may start, unless the run ends or the gang can never fit.
+    pub(super) fn wait(&mut self, gang: InstanceId, out: &mut Vec<Action>) {
+        let members = self.members(gang).to_vec();
         let since = self.now;
         for &member in &members {
             self.set(member, TaskState::Waiting { since });
         }
         if self.ending != EndReason::No {
             self.give_up(&members, Outcome::Cancelled, self.blame_for_ending(), out);
-        } else if let Some(outcome) = self.never_fits(self.class(unit)).filter(|_| !self.node(unit).is_joined) {
+        } else if let Some(outcome) = self.never_fits(self.class(gang)).filter(|_| !self.node(gang).is_joined) {
             self.give_up(&members, outcome, None, out);
         }
     }

@@ -55,4 +55,4 @@ pub use api::{
 pub use explain::{Holder, Shortage, WaitState};
 pub use forecast::StartForecast;
 pub use machine::Scheduler;
-pub use others::{BlockedUnit, GpuHolders, Head, MachineShare, PeerLoad, PeerRun, QueuePosition, Shift};
+pub use others::{BlockedGang, GpuHolders, Head, MachineShare, PeerLoad, PeerRun, QueuePosition, Shift};

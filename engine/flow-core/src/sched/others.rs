@@ -1,7 +1,7 @@
 //! What other runs of the machine hold and wait for, and the order in which runs are served. Pure: the caller finds the other runs. The
 //! live engine and the tests that drive several schedulers against one machine use the same rules.
 //!
-//! Each run publishes what it holds and its head: the first unit that other runs keep from starting. All runs order all heads alike:
+//! Each run publishes what it holds and its head: the first gang that other runs keep from starting. All runs order all heads alike:
 //! higher priority first, then the longest wait, then the run's number. The first head of all gets its room as soon as running steps
 //! have ended, because
 //!
@@ -53,7 +53,7 @@ impl MachineShare {
     }
 }
 
-/// A run's first unit that other runs keep from starting.
+/// A run's first gang that other runs keep from starting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Start of its wait, on a clock that all runs share.
@@ -75,7 +75,7 @@ pub struct QueuePosition {
 }
 
 impl QueuePosition {
-    /// The place of a unit with this priority that waits since then, in run number `run`.
+    /// The place of a gang with this priority that waits since then, in run number `run`.
     pub fn new(priority: i64, since: u64, run: u32) -> QueuePosition {
         QueuePosition { priority: Reverse(priority), since, run }
     }
@@ -102,7 +102,7 @@ pub struct PeerRun {
 }
 
 impl PeerRun {
-    /// Its place in the order, if one of its units waits.
+    /// Its place in the order, if one of its gangs waits.
     pub fn turn(&self) -> Option<QueuePosition> {
         self.head.as_ref().map(|head| QueuePosition::new(head.priority, head.since, self.run))
     }
@@ -183,7 +183,7 @@ impl PeerLoad {
         self.holds.memory.saturating_add(self.ahead.memory)
     }
 
-    /// Whether exclusive use of the machine allows a start. `alone`: the starting unit wants the machine for itself.
+    /// Whether exclusive use of the machine allows a start. `alone`: the starting gang wants the machine for itself.
     pub(super) fn let_start(&self, alone: bool) -> bool {
         let nobody = self.holds.attempts == 0 && self.ahead.attempts == 0;
         !self.holds.exclusive && !self.ahead.exclusive && (nobody || !alone)
@@ -201,7 +201,7 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// A unit of this run started; `holds` includes it.
+    /// A gang of this run started; `holds` includes it.
     pub fn started(&mut self, now: Time, holds: MachineShare) {
         if now >= self.until {
             *self = Shift { until: now + SHIFT, held: holds };
@@ -225,10 +225,10 @@ impl Shift {
     }
 }
 
-/// The unit that a scheduler's run publishes as its head.
+/// The gang that a scheduler's run publishes as its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockedUnit {
-    pub unit: InstanceId,
+pub struct BlockedGang {
+    pub gang: InstanceId,
     /// When other runs began to keep it from starting.
     pub since: Time,
     /// The highest priority of its members.

@@ -162,7 +162,7 @@ impl Allocations {
     }
 
     /// The larger measured slowdown of a demand and the only holder of a GPU, if this pair was measured. Alone is 1.
-    pub(super) fn measured_beside(&self, demand: &Demand, gpu: GpuId) -> Option<f64> {
+    pub(super) fn measured_slowdown(&self, demand: &Demand, gpu: GpuId) -> Option<f64> {
         let gpu = &self.gpus[gpu.index()];
         let [hold] = gpu.holders.as_slice() else { return None };
         let (own, other) = (demand.paired?, self.holders.get(&hold.attempt)?.instance);

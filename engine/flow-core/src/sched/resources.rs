@@ -1,4 +1,4 @@
-//! The ledger: a pool of GPUs and sums of CPUs and memory, in whole units and bytes. It knows no tasks, states or
+//! The ledger: a pool of GPUs and sums of CPUs and memory, in whole gangs and bytes. It knows no tasks, states or
 //! policies; `place` decides where a demand goes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -345,7 +345,7 @@ impl Feasibility {
         }
     }
 
-    /// Other runs come and go like foreign processes: a unit without room because of them waits.
+    /// Other runs come and go like foreign processes: a gang without room because of them waits.
     pub(super) fn set_others(&mut self, others: &PeerLoad) {
         for ledger in [&mut self.now, &mut self.drained] {
             for (id, gpu) in (0..).map(GpuId).zip(&mut ledger.gpus) {

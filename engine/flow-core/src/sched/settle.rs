@@ -61,10 +61,10 @@ impl Core {
         }
     }
 
-    /// Stops new starts as soon as a failed unit is being recorded, without waiting for the store. Dependents are
-    /// handled when the unit itself settles.
-    pub(super) fn fail_unit(&mut self, unit: InstanceId) {
-        for id in self.members(unit).to_vec() {
+    /// Stops new starts as soon as a failed gang is being recorded, without waiting for the store. Dependents are
+    /// handled when the gang itself settles.
+    pub(super) fn fail_gang(&mut self, gang: InstanceId) {
+        for id in self.members(gang).to_vec() {
             if let TaskState::Recording { outcome } = self.node(id).state
                 && !self.node(id).is_fine(outcome)
             {
@@ -124,22 +124,22 @@ impl Core {
         }
     }
 
-    /// One need less. The unit is looked up when none is left.
+    /// One need less. The gang is looked up when none is left.
     fn met(&mut self, id: InstanceId) {
         let node = self.node_mut(id);
         node.unmet -= 1;
         if node.unmet == 0 {
-            let unit = node.unit;
-            self.node_mut(unit).open -= 1;
-            if self.node(unit).open == 0 {
-                self.to_look_up.push(unit);
+            let gang = node.gang;
+            self.node_mut(gang).open -= 1;
+            if self.node(gang).open == 0 {
+                self.to_look_up.push(gang);
             }
         }
     }
 
     /// Skips an instance and its group because one of its needs did not succeed. Returns the skipped instances.
     pub(super) fn block(&mut self, id: InstanceId, blame: InstanceId, out: &mut Vec<Action>) -> Vec<InstanceId> {
-        let skipped = self.members(self.node(id).unit).to_vec();
+        let skipped = self.members(self.node(id).gang).to_vec();
         for &instance in &skipped {
             let (outcome, blame) = (Outcome::Skipped, Some(blame));
             out.push(Action::Settle { instance, outcome, because: blame });

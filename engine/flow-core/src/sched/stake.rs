@@ -1,8 +1,8 @@
-//! Publishes to the machine's other runs: the holdings of this run, and its unit that they keep from starting. Other
+//! Publishes to the machine's other runs: the holdings of this run, and its gang that they keep from starting. Other
 //! runs appear here only as totals.
 
 use super::machine::Scheduler;
-use super::others::{BlockedUnit, MachineShare, PeerLoad};
+use super::others::{BlockedGang, MachineShare, PeerLoad};
 use super::state::{Class, Core};
 use crate::reason::PeerConflict;
 use crate::{CorunGpus, InstanceId};
@@ -26,31 +26,31 @@ impl Scheduler {
         MachineShare { cpu_milli: u64::from(capacity.cpus) * 1_000, memory: capacity.memory, ..MachineShare::default() }
     }
 
-    /// The first unit of this run that other runs keep from starting. It stays the same until it starts, so it keeps its
-    /// place in their order while room gathers. A unit that wants the machine for itself makes other runs stop starting.
+    /// The first gang of this run that other runs keep from starting. It stays the same until it starts, so it keeps its
+    /// place in their order while room gathers. A gang that wants the machine for itself makes other runs stop starting.
     /// It is published only once this run, too, starts nothing before it.
-    pub fn held_up(&self) -> Option<BlockedUnit> {
+    pub fn held_up(&self) -> Option<BlockedGang> {
         let core = self.core();
-        let (unit, since) = core.held_up?;
+        let (gang, since) = core.held_up?;
         let drains = || {
-            let reserved = core.reservation.as_ref().is_some_and(|reserved| reserved.unit == unit);
+            let reserved = core.reservation.as_ref().is_some_and(|reserved| reserved.gang == gang);
             reserved || core.feasibility.now.holders.is_empty()
         };
-        if core.wants_alone(core.class(unit)) && !drains() {
+        if core.wants_alone(core.class(gang)) && !drains() {
             return None;
         }
-        let (priority, asks) = (core.priority(unit), core.request(unit));
-        Some(BlockedUnit { unit, since, priority, request: asks })
+        let (priority, asks) = (core.priority(gang), core.request(gang));
+        Some(BlockedGang { gang, since, priority, request: asks })
     }
 
-    /// The highest priority of the units that may start. It gives the run its turn when [`Self::held_up`] is `None`.
+    /// The highest priority of the gangs that may start. It gives the run its turn when [`Self::held_up`] is `None`.
     pub fn highest_priority(&self) -> i64 {
         let core = self.core();
         let waiting = core.queue.order.iter().map(|key| key.2).chain(core.fresh.iter().copied());
-        waiting.map(|unit| core.priority(unit)).max().unwrap_or(0)
+        waiting.map(|gang| core.priority(gang)).max().unwrap_or(0)
     }
 
-    /// Whether a unit could start if it had room.
+    /// Whether a gang could start if it had room.
     pub fn could_start(&self) -> bool {
         let core = self.core();
         !core.queue.order.is_empty() || !core.fresh.is_empty()
@@ -65,27 +65,27 @@ impl Core {
         }
     }
 
-    /// Chooses, after a decision, the unit that waits for other runs. The present one is kept while it has no room, even
-    /// if other units of this run pass it. Otherwise the units could alternate and block each other.
+    /// Chooses, after a decision, the gang that waits for other runs. The present one is kept while it has no room, even
+    /// if other gangs of this run pass it. Otherwise the gangs could alternate and block each other.
     pub(super) fn stake(&mut self) {
         let others = &self.feasibility.now.others;
         if others.runs == 0 || self.queue.order.is_empty() {
             self.held_up = None;
             return;
         }
-        let still = |unit: InstanceId| {
-            let class = self.class(unit);
-            self.node(unit).key.is_some()
+        let still = |gang: InstanceId| {
+            let class = self.class(gang);
+            self.node(gang).key.is_some()
                 && !self.class_fits(&self.feasibility.now, class)
                 && self.class_fits(&self.feasibility.drained.without_others(true), class)
         };
         self.held_up = match self.held_up {
-            Some((unit, since)) if still(unit) => Some((unit, since)),
-            _ => self.first_kept_by_others().map(|unit| (unit, self.now)),
+            Some((gang, since)) if still(gang) => Some((gang, since)),
+            _ => self.first_kept_by_others().map(|gang| (gang, self.now)),
         };
     }
 
-    /// The first unit that would have room without other runs: now, or once this run's attempts have ended.
+    /// The first gang that would have room without other runs: now, or once this run's attempts have ended.
     fn first_kept_by_others(&self) -> Option<InstanceId> {
         let (now, drained) = (&self.feasibility.now, &self.feasibility.drained);
         let (now_free, drained_free) = (now.without_others(true), drained.without_others(true));
@@ -106,15 +106,15 @@ impl Core {
         }
     }
 
-    fn priority(&self, unit: InstanceId) -> i64 {
-        self.members(unit).iter().map(|&m| self.node(m).task.priority).max().unwrap_or(0)
+    fn priority(&self, gang: InstanceId) -> i64 {
+        self.members(gang).iter().map(|&m| self.node(m).task.priority).max().unwrap_or(0)
     }
 
-    fn request(&self, unit: InstanceId) -> MachineShare {
-        let class = self.class(unit);
+    fn request(&self, gang: InstanceId) -> MachineShare {
+        let class = self.class(gang);
         let mut asks = MachineShare { exclusive: self.wants_alone(class), ..MachineShare::default() };
-        let same = self.group(unit).is_some_and(|group| group.mode != CorunGpus::Own);
-        for &member in self.members(unit) {
+        let same = self.group(gang).is_some_and(|group| group.mode != CorunGpus::Own);
+        for &member in self.members(gang) {
             let demand = &self.node(member).demand;
             asks.cpu_milli = asks.cpu_milli.saturating_add(demand.alone_load.cpu_milli);
             asks.memory = asks.memory.saturating_add(demand.memory);
@@ -128,7 +128,7 @@ impl Core {
         asks
     }
 
-    /// How other runs keep units of a class from starting, whatever room there is.
+    /// How other runs keep gangs of a class from starting, whatever room there is.
     pub(super) fn blocked_by_peers(&self, class: Class) -> Option<PeerConflict> {
         let PeerLoad { holds, ahead, .. } = &self.feasibility.now.others;
         let alone = self.wants_alone(class);

@@ -1,20 +1,20 @@
-//! Starts, preempts and ends the attempts of a unit. The decision is made elsewhere.
+//! Starts, preempts and ends the attempts of a gang. The decision is made elsewhere.
 
 use super::api::{Action, Placement};
 use super::state::{Core, Reservation, RunningAttempt, TaskState, Timer, Window};
 use crate::{AttemptId, InstanceId, Outcome, Span, Time};
 
 impl Core {
-    pub(super) fn start(&mut self, unit: InstanceId, out: &mut Vec<Action>) -> bool {
-        if self.node(unit).key.is_none() {
+    pub(super) fn start(&mut self, gang: InstanceId, out: &mut Vec<Action>) -> bool {
+        if self.node(gang).key.is_none() {
             return false;
         }
-        let Some(placements) = self.admit(unit) else { return false };
-        if self.reservation.as_ref().is_some_and(|r| r.unit == unit) {
+        let Some(placements) = self.admit(gang) else { return false };
+        if self.reservation.as_ref().is_some_and(|r| r.gang == gang) {
             self.reservation = None;
         }
-        let members = self.members(unit).to_vec();
-        if let Some(group) = self.groups.get_mut(&unit) {
+        let members = self.members(gang).to_vec();
+        if let Some(group) = self.groups.get_mut(&gang) {
             group.window = Window::Ahead;
         }
         for (instance, placement) in members.into_iter().zip(placements) {
@@ -26,14 +26,14 @@ impl Core {
     /// Joins attempts of an earlier run that still run. They request no limited resource, so no policy has to propose
     /// them.
     pub(super) fn join(&mut self, out: &mut Vec<Action>) {
-        for unit in std::mem::take(&mut self.to_join) {
-            if !matches!(self.node(unit).state, TaskState::Waiting { .. }) {
+        for gang in std::mem::take(&mut self.to_join) {
+            if !matches!(self.node(gang).state, TaskState::Waiting { .. }) {
                 continue;
             }
-            if let Some(group) = self.groups.get_mut(&unit) {
+            if let Some(group) = self.groups.get_mut(&gang) {
                 group.window = Window::Ahead;
             }
-            for instance in self.members(unit).to_vec() {
+            for instance in self.members(gang).to_vec() {
                 self.start_attempt(instance, Placement::default(), out);
             }
         }
@@ -79,29 +79,29 @@ impl Core {
         self.timers.extend(deadline.map(|at| (at, Timer::Deadline(attempt))));
     }
 
-    pub(super) fn preempt(&mut self, unit: InstanceId, out: &mut Vec<Action>) -> bool {
-        let TaskState::Running { attempt } = self.node(unit).state else { return false };
+    pub(super) fn preempt(&mut self, gang: InstanceId, out: &mut Vec<Action>) -> bool {
+        let TaskState::Running { attempt } = self.node(gang).state else { return false };
         if !self.preemptible(&self.live[&attempt]) {
             return false;
         }
         let ran = self.now - self.live[&attempt].since;
-        self.node_mut(unit).attained.0 += ran.0;
+        self.node_mut(gang).attained.0 += ran.0;
         out.push(Action::Preempt { attempt });
         let since = self.now;
-        self.set(unit, TaskState::Waiting { since })
+        self.set(gang, TaskState::Waiting { since })
     }
 
     pub(super) fn preemptible(&self, live: &RunningAttempt) -> bool {
         self.limits.preemption && live.killed.is_none() && self.node(live.instance).task.corun.is_none()
     }
 
-    pub(super) fn reserve(&mut self, unit: InstanceId, at: Option<Time>, before: Option<&Reservation>) -> bool {
-        if self.node(unit).key.is_none() {
+    pub(super) fn reserve(&mut self, gang: InstanceId, at: Option<Time>, before: Option<&Reservation>) -> bool {
+        if self.node(gang).key.is_none() {
             return false;
         }
-        let kept = before.filter(|old| old.unit == unit && old.at.is_none());
+        let kept = before.filter(|old| old.gang == gang && old.at.is_none());
         let since = kept.map_or(AttemptId(self.next_attempt), |old| old.since);
-        self.reservation = Some(Reservation { unit, at, since });
+        self.reservation = Some(Reservation { gang, at, since });
         true
     }
 
@@ -113,9 +113,9 @@ impl Core {
         out.push(Action::Kill { attempt, grace, outcome });
     }
 
-    /// Tells all running attempts of a unit to end, except those already told.
-    pub(super) fn kill_unit(&mut self, unit: InstanceId, outcome: Outcome, out: &mut Vec<Action>) {
-        for member in self.members(unit).to_vec() {
+    /// Tells all running attempts of a gang to end, except those already told.
+    pub(super) fn kill_gang(&mut self, gang: InstanceId, outcome: Outcome, out: &mut Vec<Action>) {
+        for member in self.members(gang).to_vec() {
             if let TaskState::Running { attempt } = self.node(member).state
                 && self.live[&attempt].killed.is_none()
             {

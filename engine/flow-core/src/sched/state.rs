@@ -8,10 +8,10 @@ use super::demand::Demand;
 use super::resources::{Feasibility, PlacementFacts};
 use crate::{AttemptId, CorunGpus, GroupId, InstanceId, Outcome, Span, Time};
 
-/// Resources held back for a unit that could not start.
+/// Resources held back for a gang that could not start.
 #[derive(Clone, Debug)]
 pub(super) struct Reservation {
-    pub(super) unit: InstanceId,
+    pub(super) gang: InstanceId,
     /// Its expected start. `None`: when everything that ran before the reservation has ended.
     pub(super) at: Option<Time>,
     /// The first attempt that started after the reservation was made.
@@ -79,15 +79,15 @@ pub(super) struct Node {
     pub(super) task: Task,
     pub(super) demand: Demand,
     pub(super) state: TaskState,
-    /// The first instance of its group, or itself. A unit is started, retried and settled as one.
-    pub(super) unit: InstanceId,
+    /// The first instance of its group, or itself. A gang is started, retried and settled as one.
+    pub(super) gang: InstanceId,
     /// Needs that are not settled yet.
     pub(super) unmet: u32,
     /// Its dependents, and whether each needs it as a member of a list. Emptied when it settles.
     pub(super) dependents: Vec<(InstanceId, bool)>,
     /// Time run before it was last preempted.
     pub(super) attained: Span,
-    // Fields of a unit, kept at its first instance:
+    // Fields of a gang, kept at its first instance:
     /// Members with unmet needs.
     pub(super) open: u32,
     pub(super) failures: u32,
@@ -112,7 +112,7 @@ pub(super) struct Node {
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) mode: CorunGpus,
-    /// In order of id; the first is the unit.
+    /// In order of id; the first is the gang.
     pub(super) members: Vec<InstanceId>,
     /// Answers of the store, until all have arrived.
     pub(super) answers: BTreeMap<InstanceId, Answer>,
@@ -177,14 +177,14 @@ pub(super) enum Timer {
 /// Order in the queue: the policy's rank, then time of arrival, then id.
 pub type Key = (i64, Time, InstanceId);
 
-/// Units that fit or do not fit alike.
+/// Gangs that fit or do not fit alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     Alike(Demand),
     Group(InstanceId),
 }
 
-/// Units that may start, in order, and by class, so that checking one of each class is enough.
+/// Gangs that may start, in order, and by class, so that checking one of each class is enough.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     pub(super) order: BTreeSet<Key>,
@@ -216,20 +216,20 @@ pub(super) struct Core {
     pub(super) capacity: Capacity,
     pub(super) nodes: Vec<Node>,
     pub(super) groups: BTreeMap<InstanceId, Group>,
-    pub(super) group_units: BTreeMap<GroupId, InstanceId>,
+    pub(super) group_gangs: BTreeMap<GroupId, InstanceId>,
     pub(super) queue: Queue,
-    /// Units that began to wait since the last decision. The policy ranks them in the next one.
+    /// Gangs that began to wait since the last decision. The policy ranks them in the next one.
     pub(super) fresh: Vec<InstanceId>,
-    /// Units whose needs are settled, to be looked up.
+    /// Gangs whose needs are settled, to be looked up.
     pub(super) to_look_up: Vec<InstanceId>,
     pub(super) live: BTreeMap<AttemptId, RunningAttempt>,
     pub(super) next_attempt: u32,
     pub(super) timers: BTreeSet<(Time, Timer)>,
     pub(super) feasibility: Feasibility,
     pub(super) reservation: Option<Reservation>,
-    /// Units to be joined with the next decision.
+    /// Gangs to be joined with the next decision.
     pub(super) to_join: Vec<InstanceId>,
-    /// The first unit that other runs on the machine keep from starting, and since when.
+    /// The first gang that other runs on the machine keep from starting, and since when.
     pub(super) held_up: Option<(InstanceId, Time)>,
     pub(super) unsettled: usize,
     pub(super) ending: EndReason,
@@ -249,7 +249,7 @@ impl Core {
             capacity,
             nodes: Vec::new(),
             groups: BTreeMap::new(),
-            group_units: BTreeMap::new(),
+            group_gangs: BTreeMap::new(),
             queue: Queue::default(),
             fresh: Vec::new(),
             to_look_up: Vec::new(),
@@ -276,39 +276,39 @@ impl Core {
         &mut self.nodes[id.index()]
     }
 
-    /// The group of a unit, if it is one.
-    pub(super) fn group(&self, unit: InstanceId) -> Option<&Group> {
-        self.node(unit).task.corun.and_then(|_| self.groups.get(&unit))
+    /// The group of a gang, if it is one.
+    pub(super) fn group(&self, gang: InstanceId) -> Option<&Group> {
+        self.node(gang).task.corun.and_then(|_| self.groups.get(&gang))
     }
 
-    /// All instances that start together with this unit, itself first.
-    pub(super) fn members(&self, unit: InstanceId) -> &[InstanceId] {
-        match self.group(unit) {
+    /// All instances that start together with this gang, itself first.
+    pub(super) fn members(&self, gang: InstanceId) -> &[InstanceId] {
+        match self.group(gang) {
             Some(group) => &group.members,
-            None => std::slice::from_ref(&self.node(unit).task.instance),
+            None => std::slice::from_ref(&self.node(gang).task.instance),
         }
     }
 
-    pub(super) fn class(&self, unit: InstanceId) -> Class {
-        match self.group(unit) {
-            Some(_) => Class::Group(unit),
-            None => Class::Alike(self.node(unit).demand),
+    pub(super) fn class(&self, gang: InstanceId) -> Class {
+        match self.group(gang) {
+            Some(_) => Class::Group(gang),
+            None => Class::Alike(self.node(gang).demand),
         }
     }
 
-    /// Puts a unit that began to wait into the queue, with the policy's rank.
-    pub(super) fn enqueue(&mut self, unit: InstanceId, rank: i64) {
-        let class = self.class(unit);
-        let node = self.node_mut(unit);
-        let key = (rank, node.task.submitted, unit);
+    /// Puts a gang that began to wait into the queue, with the policy's rank.
+    pub(super) fn enqueue(&mut self, gang: InstanceId, rank: i64) {
+        let class = self.class(gang);
+        let node = self.node_mut(gang);
+        let key = (rank, node.task.submitted, gang);
         node.key = Some(key);
         self.queue.insert(class, key);
     }
 
-    /// Removes a unit from the queue. Returns whether it was queued.
-    pub(super) fn leave_queue(&mut self, unit: InstanceId) -> bool {
-        let Some(key) = self.node_mut(unit).key.take() else { return false };
-        let class = self.class(unit);
+    /// Removes a gang from the queue. Returns whether it was queued.
+    pub(super) fn leave_queue(&mut self, gang: InstanceId) -> bool {
+        let Some(key) = self.node_mut(gang).key.take() else { return false };
+        let class = self.class(gang);
         self.queue.remove(class, key);
         true
     }
@@ -320,13 +320,13 @@ impl Core {
             self.faults.push(format!("instance {} cannot go from {from:?} to {to:?}", id.0));
             return false;
         }
-        let unit = self.node(id).unit;
+        let gang = self.node(id).gang;
         match from {
             TaskState::Waiting { .. } => {
                 self.leave_queue(id);
             }
             TaskState::Paused { until } => {
-                self.timers.remove(&(until, Timer::Retry(unit)));
+                self.timers.remove(&(until, Timer::Retry(gang)));
             }
             TaskState::Running { attempt } => {
                 self.feasibility.now.release(attempt);
@@ -339,13 +339,13 @@ impl Core {
         }
         match to {
             TaskState::Waiting { .. } => {
-                if id == unit {
-                    self.fresh.push(unit);
+                if id == gang {
+                    self.fresh.push(gang);
                 }
                 self.dirty = true;
             }
             TaskState::Paused { until } => {
-                self.timers.insert((until, Timer::Retry(unit)));
+                self.timers.insert((until, Timer::Retry(gang)));
             }
             TaskState::Settled { .. } => self.unsettled -= 1,
             _ => {}

@@ -15,13 +15,13 @@ impl Core {
                 self.faults.push(format!("task {} is out of order", task.instance.0));
                 break;
             }
-            let unit = self.join_group(&task);
+            let gang = self.join_group(&task);
             self.unsettled += 1;
             self.nodes.push(Node {
                 demand: Demand::of(&task, &self.limits.sharing),
                 task,
                 state: TaskState::Pending,
-                unit,
+                gang,
                 unmet: 0,
                 dependents: Vec::new(),
                 attained: Span(0),
@@ -53,7 +53,7 @@ impl Core {
         }
         for &id in &new {
             let node = self.node(id);
-            if node.state == TaskState::Pending && node.unit == id && node.open == 0 {
+            if node.state == TaskState::Pending && node.gang == id && node.open == 0 {
                 self.to_look_up.push(id);
             }
         }
@@ -88,8 +88,8 @@ impl Core {
             }
         }
         if self.node(id).unmet > 0 {
-            let unit = self.node(id).unit;
-            self.node_mut(unit).open += 1;
+            let gang = self.node(id).gang;
+            self.node_mut(gang).open += 1;
         }
         blame
     }

@@ -214,7 +214,7 @@ impl AuditedInstance<'_> {
         let at = |place: &str| [places.work.join(place), real(places.work.join(place))];
         let own = inputs.iter().filter(|input| !input.in_place).map(|input| {
             let place = input.place();
-            let beside = input.is_beside().then(|| places.work.with_file_name(&place));
+            let beside = input.is_next_to_work().then(|| places.work.with_file_name(&place));
             let others = beside.into_iter().chain([real(session.path(&input.path))]);
             (input.path.clone(), at(&place).into_iter().chain(others).collect())
         });

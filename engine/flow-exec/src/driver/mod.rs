@@ -27,8 +27,8 @@ pub use begin::environments::{EnvironmentChange, PresentEnvironment, load as env
 pub use begin::live_sources::absolute_path;
 pub use begin::setups::to_set_up;
 pub use begin::work_place::{WorkReport, work_report};
-pub use executor::composite::{cancel_jobs, jobs_left};
-pub use executor::slurm::{ClusterUnavailable, JobsLeft, LeftJob, NoAnswer, Rules, overview, rules};
+pub use executor::composite::{cancel_jobs, orphaned_jobs};
+pub use executor::slurm::{ClusterUnavailable, NoAnswer, OrphanedJob, OrphanedJobs, Rules, overview, rules};
 pub use plan::continued::open;
 pub use plan::forecast::{CheckedSteps, check, forecast, on_each_model, predict};
 pub use plan::present::{PresentInputs, present_inputs};

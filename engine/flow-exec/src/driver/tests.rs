@@ -133,8 +133,8 @@ fn exit(began: f64, code: Option<i32>, signal: Option<i32>) -> Exit {
 }
 
 impl Executor for FaultyExecutor {
-    fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
-        unit.into_iter().for_each(|work| self.execute(work.program));
+    fn start(&mut self, gang: Vec<Work>) -> Result<(), ExecError> {
+        gang.into_iter().for_each(|work| self.execute(work.program));
         Ok(())
     }
 

@@ -181,9 +181,9 @@ proptest! {
             if *event != Event::Tick {
                 return;
             }
-            if let Some((unit, Some(at))) = scheduler.reservation() {
-                let first = *promised.entry(unit).or_insert(at);
-                assert!(at <= first, "instance {} was promised {first:?}, now {at:?}", unit.0);
+            if let Some((gang, Some(at))) = scheduler.reservation() {
+                let first = *promised.entry(gang).or_insert(at);
+                assert!(at <= first, "instance {} was promised {first:?}, now {at:?}", gang.0);
             }
         }).unwrap();
         for ran in schedule.ran {

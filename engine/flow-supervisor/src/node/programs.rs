@@ -40,7 +40,7 @@ pub(super) struct Program {
 }
 
 /// A change of a program.
-pub(super) enum News {
+pub(super) enum ProgramEvent {
     Started(AttemptId),
     Ended(AttemptId, Box<(Program, Record)>),
 }
@@ -100,22 +100,22 @@ impl Programs {
     }
 
     /// The next event. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Result<News, String> {
+    pub(super) async fn next(&mut self) -> Result<ProgramEvent, String> {
         loop {
             let event = self.keeper.next_event().await.map_err(|gone| gone.to_string())?;
-            if let Some(news) = self.take(event) {
-                return Ok(news);
+            if let Some(event) = self.take(event) {
+                return Ok(event);
             }
         }
     }
 
-    fn take(&mut self, event: Event) -> Option<News> {
+    fn take(&mut self, event: Event) -> Option<ProgramEvent> {
         match event {
             Event::Started { attempt, pid } => {
                 self.sampler.track(attempt, pid);
                 let program = self.running.get_mut(&attempt)?;
                 (program.facts.pid, program.began) = (pid, Some(clock::unix_seconds()));
-                Some(News::Started(attempt))
+                Some(ProgramEvent::Started(attempt))
             }
             Event::SpawnFailed { attempt, reason } => {
                 let now = clock::unix_seconds();
@@ -126,7 +126,7 @@ impl Programs {
         }
     }
 
-    fn ended(&mut self, attempt: AttemptId, exit: Exit) -> Option<News> {
+    fn ended(&mut self, attempt: AttemptId, exit: Exit) -> Option<ProgramEvent> {
         let mut program = self.running.remove(&attempt)?;
         read_log(&mut program.log, &mut program.looks, exit.ended_at, Some(exit.code == Some(0)));
         let (host, cost) = self.sampler.untrack(attempt);
@@ -142,7 +142,7 @@ impl Programs {
             near: std::mem::take(&mut program.near),
             ..Record::of(exit)
         };
-        Some(News::Ended(attempt, Box::new((program, record))))
+        Some(ProgramEvent::Ended(attempt, Box::new((program, record))))
     }
 
     /// Ends a program; a second call can only shorten the grace period.

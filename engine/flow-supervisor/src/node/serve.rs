@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{
     CLAIMED, Job, NO_FOLDER, NodeFacts, NodeFiles, Notifier, Program,
     outgoing::{Outgoing, is_full},
-    programs::{News, Programs},
+    programs::{ProgramEvent, Programs},
 };
 use crate::{
     attempt::{Folder, write_atomically},
@@ -115,9 +115,9 @@ impl Node {
             let runs = !self.programs.running.is_empty();
             tokio::select! {
                 biased;
-                news = self.programs.next(), if runs => {
-                    let news = news?;
-                    if matches!(news, News::Ended(..)) {
+                event = self.programs.next(), if runs => {
+                    let event = event?;
+                    if matches!(event, ProgramEvent::Ended(..)) {
                         // The batch system ends program and node together: a shell may have exited well although its
                         // command was killed.
                         tokio::select! {
@@ -128,7 +128,7 @@ impl Node {
                             () = tokio::time::sleep(LOOK) => {}
                         }
                     }
-                    self.send(news)?;
+                    self.send(event)?;
                 }
                 _ = terminate.recv() => self.end_all(),
                 _ = interrupt.recv() => self.end_all(),
@@ -151,13 +151,13 @@ impl Node {
         self.programs.running.is_empty() && self.warned == Some(false)
     }
 
-    fn send(&mut self, news: News) -> Result<(), String> {
-        match news {
-            News::Started(attempt) => {
+    fn send(&mut self, event: ProgramEvent) -> Result<(), String> {
+        match event {
+            ProgramEvent::Started(attempt) => {
                 let Some(program) = self.programs.running.get(&attempt) else { return Ok(()) };
                 self.out.started(attempt, program.folder.path(), &program.facts);
             }
-            News::Ended(attempt, ended) => {
+            ProgramEvent::Ended(attempt, ended) => {
                 let (program, mut record) = *ended;
                 let code = record.exit.code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
                 if self.code == 0 {

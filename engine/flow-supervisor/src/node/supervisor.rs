@@ -1,6 +1,6 @@
 //! `flow __stay RUN`: the daemon of a detached run, which keeps its attempts on this machine and survives the run's own
 //! process. It works like a job on a node: the attempts' folders are the interface, and whoever follows an attempt reads
-//! its files. Only the start of a unit comes over a socket, while the run's process lives, and each new file is announced
+//! its files. Only the start of a gang comes over a socket, while the run's process lives, and each new file is announced
 //! there. The daemon holds the attempts' claims, and when that process is gone also their GPU locks and their part of the
 //! machine's ledger, until they have ended. Knows no workflow.
 
@@ -31,7 +31,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{
     NodeFacts, NodeFiles, Record,
     outgoing::Outgoing,
-    programs::{News, Programs},
+    programs::{ProgramEvent, Programs},
 };
 use crate::{
     attempt::Bound,
@@ -78,7 +78,7 @@ pub struct Welcome {
 /// A request of the engine. It holds secrets: nothing prints it.
 #[derive(Serialize, Deserialize)]
 pub enum DaemonRequest {
-    /// The attempts of a unit, whose intent is on disk.
+    /// The attempts of a gang, whose intent is on disk.
     Begin(Vec<AttemptStart>),
     Kill {
         attempt: AttemptId,
@@ -90,8 +90,8 @@ pub enum DaemonRequest {
 #[derive(Serialize, Deserialize)]
 pub struct AttemptStart {
     pub start: keeper::Start,
-    /// The name of its unit's intent.
-    pub unit: String,
+    /// The name of its gang's intent.
+    pub gang: String,
     /// The fingerprint of the attempt, as the intent has it.
     pub fingerprint: Digest,
     /// Its GPUs.
@@ -145,8 +145,8 @@ fn inherited(fd: i32) -> Option<File> {
 
 /// An attempt whose end is not written yet.
 struct Attempt {
-    /// The name of its unit's intent.
-    unit: String,
+    /// The name of its gang's intent.
+    gang: String,
     claim: Option<Digest>,
     gpus: Vec<usize>,
     holds: MachineShare,
@@ -225,7 +225,7 @@ impl Daemon {
                     Ok(Some(ask)) => self.take(ask),
                     Ok(None) | Err(_) => self.is_alone(),
                 },
-                news = self.programs.next() => self.send(news?),
+                event = self.programs.next() => self.send(event?),
                 () = tokio::time::sleep(pause) => self.look(),
                 // The machine is shutting down: attempts that are ended here have no result.
                 _ = terminate.recv() => {
@@ -241,19 +241,19 @@ impl Daemon {
 
     fn take(&mut self, ask: DaemonRequest) {
         match ask {
-            DaemonRequest::Begin(unit) => unit.into_iter().for_each(|begin| self.begin(begin)),
+            DaemonRequest::Begin(gang) => gang.into_iter().for_each(|begin| self.begin(begin)),
             DaemonRequest::Kill { attempt, grace } => self.programs.end(attempt, grace),
         }
     }
 
     fn begin(&mut self, begin: AttemptStart) {
-        let AttemptStart { start, unit, fingerprint, gpus, timeout, holds } = begin;
+        let AttemptStart { start, gang, fingerprint, gpus, timeout, holds } = begin;
         let claim = Claims::detached_claim(&fingerprint);
         // If another process holds the claim, at worst no run can join this attempt.
         let claim = Some(claim).filter(|claim| matches!(self.claims.take(&[*claim]), Ok(None)));
         let bound = Bound::new(start.folder.join(flow_protocol::file::LOG));
         let own = Attempt {
-            unit,
+            gang,
             claim,
             gpus: gpus.clone(),
             holds,
@@ -267,15 +267,15 @@ impl Daemon {
         self.programs.begin(start, NodeFacts::default(), gpus);
     }
 
-    fn send(&mut self, news: News) {
-        match news {
-            News::Started(attempt) => {
+    fn send(&mut self, event: ProgramEvent) {
+        match event {
+            ProgramEvent::Started(attempt) => {
                 let Some(program) = self.programs.running.get(&attempt) else { return };
                 self.out.started(attempt, program.folder.path(), &program.facts);
                 self.write();
                 self.announce(&DaemonEvent::Started(attempt));
             }
-            News::Ended(attempt, ended) => {
+            ProgramEvent::Ended(attempt, ended) => {
                 let (program, mut record) = *ended;
                 record.warned = self.warned;
                 if let Some(own) = self.attempts.get(&attempt) {
@@ -309,9 +309,9 @@ impl Daemon {
         });
     }
 
-    fn announce(&mut self, news: &DaemonEvent) {
+    fn announce(&mut self, event: &DaemonEvent) {
         // If the engine is gone, the next read shows it.
-        let _ = self.engine.as_mut().map(|engine| engine.send(news));
+        let _ = self.engine.as_mut().map(|engine| engine.send(event));
     }
 
     /// The engine is gone.
@@ -404,19 +404,19 @@ impl Daemon {
     /// Ends attempts whose time is up, with their groups, and those whose log is too long.
     fn end_in_time(&mut self) {
         let now = clock::unix_seconds();
-        let mut units = Vec::new();
+        let mut gangs = Vec::new();
         let mut floods = Vec::new();
         for (attempt, program) in &self.programs.running {
             let Some(own) = self.attempts.get_mut(attempt) else { continue };
             let over = own.timeout.zip(program.began).is_some_and(|(limit, at)| now - at >= limit.as_secs_f64());
             if over && !own.timed_out {
-                units.push(own.unit.clone());
+                gangs.push(own.gang.clone());
             }
             if own.bound.keep().is_some() {
                 floods.push(*attempt);
             }
         }
-        for (attempt, own) in self.attempts.iter_mut().filter(|(_, own)| units.contains(&own.unit)) {
+        for (attempt, own) in self.attempts.iter_mut().filter(|(_, own)| gangs.contains(&own.gang)) {
             own.timed_out |= self.programs.running.contains_key(attempt);
             self.programs.end(*attempt, GRACE);
         }

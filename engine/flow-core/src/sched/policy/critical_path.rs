@@ -1,5 +1,5 @@
-//! `critical-path`: highest priority first, then the longest remaining chain of work, skipping units that do not fit; a
-//! unit that is passed over for too long is reserved. The default inside one workflow, where people wait for the end of
+//! `critical-path`: highest priority first, then the longest remaining chain of work, skipping gangs that do not fit; a
+//! gang that is passed over for too long is reserved. The default inside one workflow, where people wait for the end of
 //! the last step. Repetitions take turns: every point of a step runs once before any runs again, so that a machine that
 //! becomes slower with time makes all points slower, not the last one.
 
@@ -48,9 +48,9 @@ impl Policy for CriticalPath {
         self.take_turns(view, new());
     }
 
-    fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
-        let longest = view.members(unit).iter().map(|m| self.chain[m.index()]).max().unwrap_or(0);
-        let highest = view.members(unit).iter().map(|&m| view.task(m).priority).max().unwrap_or(0);
+    fn rank(&mut self, view: &View<'_>, gang: InstanceId) -> i64 {
+        let longest = view.members(gang).iter().map(|m| self.chain[m.index()]).max().unwrap_or(0);
+        let highest = view.members(gang).iter().map(|&m| view.task(m).priority).max().unwrap_or(0);
         let chain = i64::try_from(longest).unwrap_or(i64::MAX).min(LEVEL - 1);
         highest.saturating_neg().saturating_mul(LEVEL).saturating_sub(chain)
     }

@@ -1,10 +1,10 @@
-//! `easy`: in order of arrival with backfill. The first unit that does not fit gets a reservation for the time when
-//! enough is expected to have ended. A later unit may pass only if it is expected to end before that, or fits into the
+//! `easy`: in order of arrival with backfill. The first gang that does not fit gets a reservation for the time when
+//! enough is expected to have ended. A later gang may pass only if it is expected to end before that, or fits into the
 //! remaining room. Policies with another order share this rule.
 
 use super::{Policy, Propose, View};
 
-/// In order of arrival; a later unit passes only without delaying the first.
+/// In order of arrival; a later gang passes only without delaying the first.
 #[derive(Clone, Debug)]
 pub(super) struct Easy;
 
@@ -18,8 +18,8 @@ impl Policy for Easy {
     }
 }
 
-/// Starts the first unit in order, or reserves it while others pass without delaying it. If the order makes every
-/// waiting unit the first at some time, none starves.
+/// Starts the first gang in order, or reserves it while others pass without delaying it. If the order makes every
+/// waiting gang the first at some time, none starves.
 pub(super) fn backfill(view: &View<'_>) -> Propose {
     let Some(head) = view.waiting().next() else { return Propose::Stop };
     if view.reserved().is_none() {
@@ -32,7 +32,7 @@ pub(super) fn backfill(view: &View<'_>) -> Propose {
         for (at, attempt) in ends {
             trial.end(attempt);
             if trial.fits(head) {
-                return Propose::Reserve { unit: head, at };
+                return Propose::Reserve { gang: head, at };
             }
         }
     }

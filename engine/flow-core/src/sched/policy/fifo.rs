@@ -1,9 +1,9 @@
-//! `fifo` and `fifo-single`: in order of arrival. They stop at the first unit that does not fit, so nothing ever
+//! `fifo` and `fifo-single`: in order of arrival. They stop at the first gang that does not fit, so nothing ever
 //! passes.
 
 use super::{Policy, Propose, View};
 
-/// In order of arrival, stopping at the first unit that does not fit.
+/// In order of arrival, stopping at the first gang that does not fit.
 #[derive(Clone, Debug)]
 pub(super) struct Fifo {
     /// Only tasks with at most one GPU.

@@ -1,8 +1,8 @@
-//! `fit`: in order of arrival, skipping units that do not fit; a unit that is passed over for too long is reserved.
+//! `fit`: in order of arrival, skipping gangs that do not fit; a gang that is passed over for too long is reserved.
 
 use super::{Patience, Policy, Propose, View};
 
-/// In order of arrival, skipping units that do not fit.
+/// In order of arrival, skipping gangs that do not fit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fit {
     patience: Patience,

@@ -42,37 +42,37 @@ impl Las {
     }
 
     /// The attained time at which a task leaves its queue, in whole seconds as in the original algorithm.
-    fn limit(&self, view: &View<'_>, unit: InstanceId) -> Option<Span> {
-        let limit = *LIMITS.get(self.places.get(&unit)?.queue)?;
-        let gpus = u64::from(view.task(unit).request.gpus.max(1));
+    fn limit(&self, view: &View<'_>, gang: InstanceId) -> Option<Span> {
+        let limit = *LIMITS.get(self.places.get(&gang)?.queue)?;
+        let gpus = u64::from(view.task(gang).request.gpus.max(1));
         Some(Span::from_millis(limit.div_ceil(gpus) * 1_000))
     }
 
     fn decide(&mut self, view: &View<'_>) {
-        let mut running: Vec<InstanceId> = view.running().filter(|r| r.preemptible).map(|r| r.unit).collect();
+        let mut running: Vec<InstanceId> = view.running().filter(|r| r.preemptible).map(|r| r.gang).collect();
         running.sort();
-        for unit in running {
-            if self.limit(view, unit).is_some_and(|limit| view.attained(unit) >= limit) {
+        for gang in running {
+            if self.limit(view, gang).is_some_and(|limit| view.attained(gang) >= limit) {
                 let turn = self.behind();
-                if let Some(place) = self.places.get_mut(&unit) {
+                if let Some(place) = self.places.get_mut(&gang) {
                     *place = Place { queue: place.queue + 1, waits: true, turn };
                 }
             }
         }
         let mut reorder = std::mem::take(&mut self.reorder);
-        let outcome = reorder.decide(view, |ran| self.places.get(&ran.unit).map_or(i64::MAX, |place| place.rank()));
+        let outcome = reorder.decide(view, |ran| self.places.get(&ran.gang).map_or(i64::MAX, |place| place.rank()));
         self.reorder = reorder;
         // Running tasks stay ahead of those that begin, which queue behind them in their order.
-        for unit in outcome.run {
+        for gang in outcome.run {
             let turn = self.behind();
-            if let Some(place) = self.places.get_mut(&unit).filter(|place| place.waits) {
+            if let Some(place) = self.places.get_mut(&gang).filter(|place| place.waits) {
                 (place.waits, place.turn) = (false, turn);
             }
         }
         // A preempted task waits ahead of those that already waited.
-        for unit in outcome.preempted.into_iter().rev() {
+        for gang in outcome.preempted.into_iter().rev() {
             self.front -= 1;
-            if let Some(place) = self.places.get_mut(&unit).filter(|place| !place.waits) {
+            if let Some(place) = self.places.get_mut(&gang).filter(|place| !place.waits) {
                 (place.waits, place.turn) = (true, self.front);
             }
         }
@@ -89,14 +89,14 @@ impl Policy for Las {
     }
 
     fn arrived(&mut self, view: &View<'_>, first: InstanceId) {
-        for unit in (first.0..view.arrived()).map(InstanceId) {
+        for gang in (first.0..view.arrived()).map(InstanceId) {
             let turn = self.behind();
-            self.places.insert(unit, Place { queue: 0, waits: true, turn });
+            self.places.insert(gang, Place { queue: 0, waits: true, turn });
         }
     }
 
-    fn rank(&mut self, _: &View<'_>, unit: InstanceId) -> i64 {
-        self.places.get(&unit).map_or(i64::MAX, |place| place.rank())
+    fn rank(&mut self, _: &View<'_>, gang: InstanceId) -> i64 {
+        self.places.get(&gang).map_or(i64::MAX, |place| place.rank())
     }
 
     fn propose(&mut self, view: &View<'_>) -> Propose {
@@ -107,7 +107,7 @@ impl Policy for Las {
     }
 
     fn wake(&self, view: &View<'_>) -> Option<Time> {
-        let left = |unit| Some(Span(self.limit(view, unit)?.0.saturating_sub(view.attained(unit).0)));
-        view.running().filter(|ran| ran.preemptible).filter_map(|ran| Some(view.now() + left(ran.unit)?)).min()
+        let left = |gang| Some(Span(self.limit(view, gang)?.0.saturating_sub(view.attained(gang).0)));
+        view.running().filter(|ran| ran.preemptible).filter_map(|ran| Some(view.now() + left(ran.gang)?)).min()
     }
 }

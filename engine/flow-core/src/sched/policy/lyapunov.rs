@@ -1,10 +1,10 @@
-//! `lyapunov`: drift plus penalty. The backlog of a unit is its waiting time; the penalty of a start is its expected GPU
-//! time. The choice that minimises the bound on drift + V·penalty is the unit with the largest wait − V·GPU time. V
+//! `lyapunov`: drift plus penalty. The backlog of a gang is its waiting time; the penalty of a start is its expected GPU
+//! time. The choice that minimises the bound on drift + V·penalty is the gang with the largest wait − V·GPU time. V
 //! weighs seconds of waiting against GPU-seconds: 0 is the order of arrival, a large one the shortest service first. The
-//! first unit that does not fit is reserved, as in `easy`; later ones pass without delaying it.
+//! first gang that does not fit is reserved, as in `easy`; later ones pass without delaying it.
 //!
 //! There are no virtual queues. flow does not share between users, and admission bounds CPU use at every instant, so
-//! also its mean. The penalty ignores the slowdown of a unit next to others: it is known only at placement, long after
+//! also its mean. The penalty ignores the slowdown of a gang next to others: it is known only at placement, long after
 //! ranking. Admission decides about sharing a GPU, and requires a gain in total throughput.
 
 use super::easy::backfill;
@@ -16,7 +16,7 @@ use crate::InstanceId;
 pub struct Lyapunov {
     /// Seconds of waiting that a GPU-second is worth.
     pub v: f64,
-    /// Reserve the first unit that does not fit.
+    /// Reserve the first gang that does not fit.
     pub reservation: bool,
 }
 
@@ -31,14 +31,14 @@ impl Policy for Lyapunov {
         "lyapunov"
     }
 
-    fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
+    fn rank(&mut self, view: &View<'_>, gang: InstanceId) -> i64 {
         // All waits grow alike, so the largest wait − V·service is the smallest arrival + V·service.
         let service = |&m: &InstanceId| {
             let task = view.task(m);
             task.estimate.duration.map_or(0.0, |span| span.0 as f64 * f64::from(task.request.gpus))
         };
-        let penalty = self.v * view.members(unit).iter().map(service).sum::<f64>();
-        (view.task(unit).submitted.0 as f64 + penalty) as i64
+        let penalty = self.v * view.members(gang).iter().map(service).sum::<f64>();
+        (view.task(gang).submitted.0 as f64 + penalty) as i64
     }
 
     fn propose(&mut self, view: &View<'_>) -> Propose {

@@ -1,10 +1,10 @@
 //! The interface between the scheduler and its policies, and the list of policies.
 //!
-//! A policy ranks each unit that may start, and proposes one action at a time until it returns [`Propose::Stop`]. It
+//! A policy ranks each gang that may start, and proposes one action at a time until it returns [`Propose::Stop`]. It
 //! never places, mutates or admits: a proposal that admission refuses is not carried out, and ends the decision. A new
 //! policy is one file here and one line in [`POLICIES`].
 //!
-//! A *unit* starts as one: an instance, or a co-run group, named by its first instance.
+//! A *gang* starts as one: an instance, or a co-run group, named by its first instance.
 
 mod bound;
 mod critical_path;
@@ -85,18 +85,18 @@ pub fn unknown(name: &str) -> BuiltinFault {
 /// The next action that a policy proposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propose {
-    /// Start this unit. Admission chooses where.
+    /// Start this gang. Admission chooses where.
     Start(InstanceId),
-    /// Hold back resources for this unit: at least until the decision after next, only units start that leave it enough
+    /// Hold back resources for this gang: at least until the decision after next, only gangs start that leave it enough
     /// room.
     Reserve {
-        /// The unit. It keeps its reservation as long as each decision proposes it again.
-        unit: InstanceId,
-        /// Its expected start: units that are expected to end by then may pass it. `None`: when everything that ran
+        /// The gang. It keeps its reservation as long as each decision proposes it again.
+        gang: InstanceId,
+        /// Its expected start: gangs that are expected to end by then may pass it. `None`: when everything that ran
         /// before the reservation has ended, whatever the estimates.
         at: Option<Time>,
     },
-    /// Preempt this running unit; it waits again and keeps its progress.
+    /// Preempt this running gang; it waits again and keeps its progress.
     Preempt(InstanceId),
     /// Nothing more at this instant.
     Stop,
@@ -122,9 +122,9 @@ pub trait Policy: fmt::Debug + Send + ClonePolicy {
         let _ = (view, first);
     }
 
-    /// The rank of a unit, requested each time it begins to wait. Smaller goes first; ties go by arrival and id.
-    fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
-        let _ = (view, unit);
+    /// The rank of a gang, requested each time it begins to wait. Smaller goes first; ties go by arrival and id.
+    fn rank(&mut self, view: &View<'_>, gang: InstanceId) -> i64 {
+        let _ = (view, gang);
         0
     }
 

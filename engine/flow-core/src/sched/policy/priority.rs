@@ -1,5 +1,5 @@
-//! `priority`: the step's priority plus its waiting time, one level per hour, with backfill behind the first unit. In
-//! time, every unit overtakes any level, so none starves.
+//! `priority`: the step's priority plus its waiting time, one level per hour, with backfill behind the first gang. In
+//! time, every gang overtakes any level, so none starves.
 
 use super::easy::backfill;
 use super::{Policy, Propose, View};
@@ -17,10 +17,10 @@ impl Policy for Priority {
         "priority"
     }
 
-    fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
-        // All waiting units gain alike, so the start of the wait decides, and a rank never has to change.
+    fn rank(&mut self, view: &View<'_>, gang: InstanceId) -> i64 {
+        // All waiting gangs gain alike, so the start of the wait decides, and a rank never has to change.
         let began = i64::try_from(view.now().0).unwrap_or(i64::MAX);
-        let highest = view.members(unit).iter().map(|&m| view.task(m).priority).max().unwrap_or(0);
+        let highest = view.members(gang).iter().map(|&m| view.task(m).priority).max().unwrap_or(0);
         began.saturating_sub(highest.saturating_mul(LEVEL.0 as i64))
     }
 

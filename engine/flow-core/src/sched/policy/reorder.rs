@@ -15,20 +15,20 @@ pub(super) struct Reorder {
 /// The result of a decision, each list in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// Units that run from now on, or still.
+    /// Gangs that run from now on, or still.
     pub run: Vec<InstanceId>,
-    /// Units that ran and are preempted.
+    /// Gangs that ran and are preempted.
     pub preempted: Vec<InstanceId>,
 }
 
 impl Reorder {
-    /// Makes a new decision. `rank` ranks running units; waiting units already have a rank.
+    /// Makes a new decision. `rank` ranks running gangs; waiting gangs already have a rank.
     pub(super) fn decide(&mut self, view: &View<'_>, rank: impl Fn(&RunningWork<'_>) -> i64) -> Outcome {
         let mut trial = view.hypothesis();
         let mut running = BTreeMap::new();
         for ran in view.running().filter(|ran| ran.preemptible) {
             trial.end(ran.attempt);
-            running.insert((rank(&ran), view.task(ran.unit).submitted, ran.unit), ran.unit);
+            running.insert((rank(&ran), view.task(ran.gang).submitted, ran.gang), ran.gang);
         }
         let ran: BTreeSet<InstanceId> = running.values().copied().collect();
         let mut running = running.into_keys().peekable();
@@ -37,31 +37,31 @@ impl Reorder {
         loop {
             let heads = waiting.iter_mut().enumerate().filter_map(|(i, alike)| Some((*alike.peek()?, Some(i))));
             let next: Option<(Key, Option<usize>)> = heads.chain(running.peek().map(|&key| (key, None))).min();
-            let Some(((.., unit), class)) = next else { break };
-            let fits = trial.start(unit);
+            let Some(((.., gang), class)) = next else { break };
+            let fits = trial.start(gang);
             match class {
-                // The machine only fills: a unit without room has none later either, nor do others of its class.
+                // The machine only fills: a gang without room has none later either, nor do others of its class.
                 Some(i) if !fits => _ = waiting.swap_remove(i),
                 Some(i) => _ = waiting[i].next(),
                 None => _ = running.next(),
             }
             match (fits, class) {
-                (true, _) => outcome.run.push(unit),
-                (false, None) => outcome.preempted.push(unit),
+                (true, _) => outcome.run.push(gang),
+                (false, None) => outcome.preempted.push(gang),
                 (false, Some(_)) => {}
             }
         }
-        self.proposals = outcome.preempted.iter().map(|&unit| Propose::Preempt(unit)).collect();
-        let starts = outcome.run.iter().filter(|unit| !ran.contains(unit));
-        self.proposals.extend(starts.map(|&unit| Propose::Start(unit)));
+        self.proposals = outcome.preempted.iter().map(|&gang| Propose::Preempt(gang)).collect();
+        let starts = outcome.run.iter().filter(|gang| !ran.contains(gang));
+        self.proposals.extend(starts.map(|&gang| Propose::Start(gang)));
         outcome
     }
 
     /// The next proposal of the decision.
     pub(super) fn next(&mut self, view: &View<'_>) -> Propose {
         while let Some(next) = self.proposals.pop_front() {
-            // Units that stay where they are may leave less room than elsewhere.
-            if !matches!(next, Propose::Start(unit) if !view.fits(unit)) {
+            // Gangs that stay where they are may leave less room than elsewhere.
+            if !matches!(next, Propose::Start(gang) if !view.fits(gang)) {
                 return next;
             }
         }

@@ -1,5 +1,5 @@
-//! `sjf`, `sjf-single`, `sjf-fit`: shortest estimated time first. Units without an estimate come last, in order of
-//! arrival. A unit that has waited too long goes before all others.
+//! `sjf`, `sjf-single`, `sjf-fit`: shortest estimated time first. Gangs without an estimate come last, in order of
+//! arrival. A gang that has waited too long goes before all others.
 
 use super::{Age, Policy, Propose, View};
 use crate::InstanceId;
@@ -10,7 +10,7 @@ pub(super) struct Sjf {
     age: Age,
 }
 
-/// Rule for the first unit that does not fit.
+/// Rule for the first gang that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Nothing passes a job that does not fit.
@@ -41,21 +41,21 @@ impl Policy for Sjf {
         self.mode == Mode::Single
     }
 
-    fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
-        self.age.began(view, unit);
-        view.expected_span(unit).map_or(i64::MAX, |span| i64::try_from(span.0).unwrap_or(i64::MAX))
+    fn rank(&mut self, view: &View<'_>, gang: InstanceId) -> i64 {
+        self.age.began(view, gang);
+        view.expected_span(gang).map_or(i64::MAX, |span| i64::try_from(span.0).unwrap_or(i64::MAX))
     }
 
     fn propose(&mut self, view: &View<'_>) -> Propose {
         let overdue = self.age.overdue(view);
-        if let Some(unit) = overdue.or(view.waiting().next()).filter(|&unit| view.fits(unit)) {
-            return Propose::Start(unit);
+        if let Some(gang) = overdue.or(view.waiting().next()).filter(|&gang| view.fits(gang)) {
+            return Propose::Start(gang);
         }
         if self.mode != Mode::Fit {
             return Propose::Stop;
         }
-        if let Some(unit) = overdue.filter(|&unit| view.reserved() != Some(unit) && view.fits_once_ours_end(unit)) {
-            return Propose::Reserve { unit, at: None };
+        if let Some(gang) = overdue.filter(|&gang| view.reserved() != Some(gang) && view.fits_once_ours_end(gang)) {
+            return Propose::Reserve { gang, at: None };
         }
         view.first_that_fits().map_or(Propose::Stop, Propose::Start)
     }

@@ -18,10 +18,10 @@ impl Srtf {
         Srtf { service: true, ..Srtf::default() }
     }
 
-    fn left(&self, view: &View<'_>, unit: InstanceId) -> i64 {
-        let task = view.task(unit);
+    fn left(&self, view: &View<'_>, gang: InstanceId) -> i64 {
+        let task = view.task(gang);
         let Some(total) = task.estimate.duration else { return i64::MAX };
-        let left = total.0.saturating_sub(view.attained(unit).0);
+        let left = total.0.saturating_sub(view.attained(gang).0);
         let times = if self.service { u64::from(task.request.gpus) } else { 1 };
         i64::try_from(left.saturating_mul(times)).unwrap_or(i64::MAX)
     }
@@ -36,14 +36,14 @@ impl Policy for Srtf {
         true
     }
 
-    fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
-        self.left(view, unit)
+    fn rank(&mut self, view: &View<'_>, gang: InstanceId) -> i64 {
+        self.left(view, gang)
     }
 
     fn propose(&mut self, view: &View<'_>) -> Propose {
         if view.proposals() == 0 {
             let mut reorder = std::mem::take(&mut self.reorder);
-            reorder.decide(view, |ran| self.left(view, ran.unit));
+            reorder.decide(view, |ran| self.left(view, ran.gang));
             self.reorder = reorder;
         }
         self.reorder.next(view)

@@ -1,4 +1,4 @@
-//! A policy's view: waiting and running units, estimates, capacity, and ledgers for hypothetical changes.
+//! A policy's view: waiting and running gangs, estimates, capacity, and ledgers for hypothetical changes.
 
 use super::super::api::{Capacity, Limits, Placement, Task};
 use super::super::resources::Allocations;
@@ -7,7 +7,7 @@ use crate::{AttemptId, InstanceId, Span, Time};
 
 pub use super::super::state::Key;
 
-/// The scheduler as a policy sees it. Units are named by their first instance.
+/// The scheduler as a policy sees it. Gangs are named by their first instance.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     core: &'a Core,
@@ -16,8 +16,8 @@ pub struct View<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub struct RunningWork<'a> {
-    /// The unit it belongs to.
-    pub unit: InstanceId,
+    /// The gang it belongs to.
+    pub gang: InstanceId,
     pub instance: InstanceId,
     pub attempt: AttemptId,
     pub since: Time,
@@ -64,24 +64,24 @@ impl<'a> View<'a> {
         &self.core.node(instance).task
     }
 
-    /// The instances of a unit, in order of id.
-    pub fn members(&self, unit: InstanceId) -> &'a [InstanceId] {
-        self.core.members(unit)
+    /// The instances of a gang, in order of id.
+    pub fn members(&self, gang: InstanceId) -> &'a [InstanceId] {
+        self.core.members(gang)
     }
 
-    /// Units that may start, in order of rank, arrival and id.
+    /// Gangs that may start, in order of rank, arrival and id.
     pub fn waiting(&self) -> impl Iterator<Item = InstanceId> + 'a {
-        self.core.queue.order.iter().map(|&(_, _, unit)| unit)
+        self.core.queue.order.iter().map(|&(_, _, gang)| gang)
     }
 
-    /// The same, grouped by class of demand. The units of a class fit alike.
+    /// The same, grouped by class of demand. The gangs of a class fit alike.
     pub fn waiting_alike(&self) -> impl Iterator<Item = impl Iterator<Item = Key> + 'a> + 'a {
         self.core.queue.classes.values().map(|alike| alike.iter().copied())
     }
 
-    /// Whether a unit may start.
-    pub fn is_waiting(&self, unit: InstanceId) -> bool {
-        self.core.node(unit).key.is_some()
+    /// Whether a gang may start.
+    pub fn is_waiting(&self, gang: InstanceId) -> bool {
+        self.core.node(gang).key.is_some()
     }
 
     /// Running attempts in the order of their start.
@@ -90,7 +90,7 @@ impl<'a> View<'a> {
         core.feasibility.now.holders.iter().map(move |(&attempt, held)| {
             let live = &core.live[&attempt];
             RunningWork {
-                unit: core.node(held.instance).unit,
+                gang: core.node(held.instance).gang,
                 instance: held.instance,
                 attempt,
                 since: live.since,
@@ -110,22 +110,22 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Estimated time of a unit from its start, minus what it has attained; for a group, the longest.
-    pub fn expected_span(&self, unit: InstanceId) -> Option<Span> {
-        self.core.expected_span(unit)
+    /// Estimated time of a gang from its start, minus what it has attained; for a group, the longest.
+    pub fn expected_span(&self, gang: InstanceId) -> Option<Span> {
+        self.core.expected_span(gang)
     }
 
-    /// Whether admission would start a unit now.
-    pub fn fits(&self, unit: InstanceId) -> bool {
-        self.core.admit(unit).is_some()
+    /// Whether admission would start a gang now.
+    pub fn fits(&self, gang: InstanceId) -> bool {
+        self.core.admit(gang).is_some()
     }
 
-    /// Whether a unit would fit if everything of this run ended.
-    pub fn fits_once_ours_end(&self, unit: InstanceId) -> bool {
-        self.core.class_fits(&self.core.feasibility.drained, self.core.class(unit))
+    /// Whether a gang would fit if everything of this run ended.
+    pub fn fits_once_ours_end(&self, gang: InstanceId) -> bool {
+        self.core.class_fits(&self.core.feasibility.drained, self.core.class(gang))
     }
 
-    /// The first unit in order that admission would start now. Cheap even for a long queue, if it has few classes of
+    /// The first gang in order that admission would start now. Cheap even for a long queue, if it has few classes of
     /// demand.
     pub fn first_that_fits(&self) -> Option<InstanceId> {
         let (core, mut best) = (self.core, None);
@@ -134,29 +134,29 @@ impl<'a> View<'a> {
             if first.is_none() || best.is_some() && best < first || !core.class_fits(&core.feasibility.now, class) {
                 continue;
             }
-            // A class fits alike; only a reservation distinguishes its units, by its holder and their expected
-            // durations. Units that outlast its start leave room for it, or do not, alike.
-            let beside = first.filter(|(_, _, unit)| core.admit(*unit).is_some());
-            let found = beside.or_else(|| alike.iter().find(|(_, _, unit)| core.is_in_time(*unit)));
+            // A class fits alike; only a reservation distinguishes its gangs, by its holder and their expected
+            // durations. Gangs that outlast its start leave room for it, or do not, alike.
+            let beside = first.filter(|(_, _, gang)| core.admit(*gang).is_some());
+            let found = beside.or_else(|| alike.iter().find(|(_, _, gang)| core.is_in_time(*gang)));
             if found.is_some() && (best.is_none() || found < best) {
                 best = found;
             }
         }
-        best.map(|&(_, _, unit)| unit)
+        best.map(|&(_, _, gang)| gang)
     }
 
-    /// The first unit in order that has no room now, but would if everything of this run ended.
+    /// The first gang in order that has no room now, but would if everything of this run ended.
     pub fn first_passed_over(&self) -> Option<InstanceId> {
         let core = self.core;
         let passed = core.queue.classes.iter().filter(|&(&class, _)| {
             !core.class_fits(&core.feasibility.now, class) && core.class_fits(&core.feasibility.drained, class)
         });
-        passed.filter_map(|(_, alike)| alike.first()).min().map(|&(_, _, unit)| unit)
+        passed.filter_map(|(_, alike)| alike.first()).min().map(|&(_, _, gang)| gang)
     }
 
-    /// The unit that holds a reservation.
+    /// The gang that holds a reservation.
     pub fn reserved(&self) -> Option<InstanceId> {
-        self.core.reservation.as_ref().map(|r| r.unit)
+        self.core.reservation.as_ref().map(|r| r.gang)
     }
 
     /// A copy of the present ledger for hypothetical changes.
@@ -191,20 +191,20 @@ impl<'a> Hypothesis<'a> {
         self.ledger = self.core.feasibility.drained.clone();
     }
 
-    /// Whether a unit would fit. Reservations do not count here.
-    pub fn fits(&self, unit: InstanceId) -> bool {
-        self.core.class_fits(&self.ledger, self.core.class(unit))
+    /// Whether a gang would fit. Reservations do not count here.
+    pub fn fits(&self, gang: InstanceId) -> bool {
+        self.core.class_fits(&self.ledger, self.core.class(gang))
     }
 
-    /// Starts a unit, if it fits.
-    pub fn start(&mut self, unit: InstanceId) -> bool {
-        let Some(placements) = self.core.place_on(&self.ledger, unit) else { return false };
-        self.take(unit, &placements);
+    /// Starts a gang, if it fits.
+    pub fn start(&mut self, gang: InstanceId) -> bool {
+        let Some(placements) = self.core.place_on(&self.ledger, gang) else { return false };
+        self.take(gang, &placements);
         true
     }
 
-    pub(in super::super) fn take(&mut self, unit: InstanceId, placements: &[Placement]) {
-        for (&member, placement) in self.core.members(unit).iter().zip(placements) {
+    pub(in super::super) fn take(&mut self, gang: InstanceId, placements: &[Placement]) {
+        for (&member, placement) in self.core.members(gang).iter().zip(placements) {
             let alone_load = self.core.node(member).demand.alone_load;
             self.ledger.take(AttemptId(self.next), member, placement, self.core.exclusivity(member), alone_load);
             self.next -= 1;
@@ -213,8 +213,8 @@ impl<'a> Hypothesis<'a> {
 }
 
 impl Core {
-    pub(in super::super) fn expected_span(&self, unit: InstanceId) -> Option<Span> {
-        let spans = self.members(unit).iter().map(|&m| {
+    pub(in super::super) fn expected_span(&self, gang: InstanceId) -> Option<Span> {
+        let spans = self.members(gang).iter().map(|&m| {
             let node = self.node(m);
             node.task.estimate.duration.map(|total| Span(total.0.saturating_sub(node.attained.0)))
         });

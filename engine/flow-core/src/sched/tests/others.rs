@@ -61,7 +61,7 @@ fn what_waits_for_others_is_said_and_is_the_head() {
     let WaitState::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
     assert_eq!((short[0].other_runs, short[0].ahead), (1, 1), "what is kept for others they do not have");
     let held_up = world.scheduler.held_up().unwrap();
-    assert_eq!((held_up.unit, held_up.since, held_up.priority), (world.id("a"), Time(5_000_000), 2));
+    assert_eq!((held_up.gang, held_up.since, held_up.priority), (world.id("a"), Time(5_000_000), 2));
     assert_eq!((held_up.request.cpu_milli, held_up.request.exclusive), (3_000, false));
     assert_eq!(world.happens("7 exit c"), "record c");
     assert_eq!(world.waits("b"), WaitState::OtherRuns(PeerConflict::Running));
@@ -69,7 +69,7 @@ fn what_waits_for_others_is_said_and_is_the_head() {
     assert_eq!(world.happens("8 others cpus=1 attempts=1"), "start a");
     assert_eq!(world.happens("9 exit a"), "record a");
     let held_up = world.scheduler.held_up().unwrap();
-    assert_eq!((held_up.unit, held_up.since, held_up.request.exclusive), (world.id("b"), Time(8_000_000), true));
+    assert_eq!((held_up.gang, held_up.since, held_up.request.exclusive), (world.id("b"), Time(8_000_000), true));
     world.happens("10 others ahead=1");
     assert_eq!(world.waits("b"), WaitState::OtherRuns(PeerConflict::Ahead));
     world.happens("11 others attempts=1 exclusive");
@@ -84,7 +84,7 @@ fn a_head_keeps_its_place_while_ours_pass_it() {
     let mut world = World::new("cpus=4 patience=60", "a cpus=4\n b cpus=1\n c cpus=1 needs=b\n d cpus=1 needs=c");
     world.happens("0 others cpus=1 attempts=1");
     assert_eq!(world.happens("1 submit"), "start b");
-    assert_eq!(world.scheduler.held_up().unwrap().unit, world.id("a"));
+    assert_eq!(world.scheduler.held_up().unwrap().gang, world.id("a"));
     assert_eq!(world.happens("2 others"), "");
     assert_eq!(world.happens("3 exit b"), "record b; start a", "it is the first that fits");
     assert_eq!(world.scheduler.held_up(), None);
@@ -96,7 +96,7 @@ fn a_gpu_that_another_flow_holds_is_waited_for_by_who_wants_the_machine_alone() 
     world.happens("0 others gpu=0");
     world.happens("1 strangers 0 12");
     assert_eq!(world.happens("2 submit"), "");
-    assert_eq!(world.scheduler.held_up().map(|held_up| held_up.unit), Some(world.id("a")));
+    assert_eq!(world.scheduler.held_up().map(|held_up| held_up.gang), Some(world.id("a")));
     let mut world = World::new("gpus=1x12", "a gpus=1");
     world.happens("0 others gpu=0");
     world.happens("1 strangers 0 12");
@@ -116,7 +116,7 @@ fn on_a_gpu_that_is_kept_for_others_nothing_more_starts() {
     let short: Vec<_> = short.iter().map(|one| one.resource).collect();
     assert_eq!(short, [Resource::Gpus, Resource::GpuReserved(GpuId(0))]);
     let held_up = world.scheduler.held_up().unwrap();
-    assert_eq!((held_up.unit, held_up.request.gpus), (world.id("c"), 2));
+    assert_eq!((held_up.gang, held_up.request.gpus), (world.id("c"), 2));
     assert_eq!(world.happens("3 others"), "start c on 0+1");
 }
 

@@ -1,4 +1,4 @@
-//! The start of attempts: from placements to the filled folders of a unit, then to its programs.
+//! The start of attempts: from placements to the filled folders of a gang, then to its programs.
 
 use std::collections::BTreeMap;
 
@@ -29,13 +29,13 @@ use crate::{
 };
 
 impl<X: Executor> Attempts<X> {
-    /// Prepares attempts. The folders of a unit are filled together, so that a group's members start together.
+    /// Prepares attempts. The folders of a gang are filled together, so that a group's members start together.
     pub(in crate::driver) fn fill(
         &mut self,
         starts: Vec<(AttemptId, InstanceId, Placement)>,
         outcomes: &Outcomes,
     ) -> Vec<Vec<Fill>> {
-        let mut units: BTreeMap<(Option<GroupId>, AttemptId), Vec<Fill>> = BTreeMap::new();
+        let mut gangs: BTreeMap<(Option<GroupId>, AttemptId), Vec<Fill>> = BTreeMap::new();
         for (attempt, instance, placement) in starts {
             let corun = self.context.instance(instance).corun.as_ref().map(|corun| corun.group);
             if let Some(group) = corun {
@@ -45,19 +45,19 @@ impl<X: Executor> Attempts<X> {
             self.states.begin(attempt, instance, &placement);
             let decided = outcomes.decided(instance);
             let (fingerprint, claim) = decided.map(|decided| (decided.fingerprint, decided.attempt)).unzip();
-            let unit = (corun, if corun.is_some() { AttemptId(0) } else { attempt });
-            units.entry(unit).or_default().push(Fill { attempt, instance, fingerprint, claim, placement });
+            let gang = (corun, if corun.is_some() { AttemptId(0) } else { attempt });
+            gangs.entry(gang).or_default().push(Fill { attempt, instance, fingerprint, claim, placement });
         }
-        units.into_values().collect()
+        gangs.into_values().collect()
     }
 
-    /// Drops an attempt that will not start, because another run executes its unit.
+    /// Drops an attempt that will not start, because another run executes its gang.
     pub(in crate::driver) fn take_back(&mut self, attempt: AttemptId) -> Option<InstanceId> {
         self.states.filling(attempt)?;
         self.states.remove(attempt).map(|(instance, _)| instance)
     }
 
-    /// Starts the programs of a unit whose folders are filled. Returns its built-in steps.
+    /// Starts the programs of a gang whose folders are filled. Returns its built-in steps.
     ///
     /// # Errors
     /// Nothing can be started here any more.
@@ -89,20 +89,20 @@ impl<X: Executor> Attempts<X> {
                 (Err(cause), None) => not_started(instance, attempt, cause, outcomes, out),
             }
         }
-        let (mut builtins, mut unit) = (Vec::new(), Vec::new());
+        let (mut builtins, mut gang) = (Vec::new(), Vec::new());
         for work in ready {
             let attempt = work.program.attempt;
             match self.states.running(attempt) {
-                Some(running) if running.process => unit.push(work),
+                Some(running) if running.process => gang.push(work),
                 Some(_) => builtins.extend(self.builtin(attempt, outcomes, out)),
                 None => {}
             }
         }
-        if unit.is_empty() {
+        if gang.is_empty() {
             return Ok(builtins);
         }
-        let started: Vec<AttemptId> = unit.iter().map(|work| work.program.attempt).collect();
-        self.executor.start(unit)?;
+        let started: Vec<AttemptId> = gang.iter().map(|work| work.program.attempt).collect();
+        self.executor.start(gang)?;
         // Before they can use a GPU: programs start only when the executor reads the request.
         if let Some(root) = self.executor.root() {
             for attempt in started {

@@ -35,7 +35,7 @@ use crate::{
             checkpoint::Checkpoint,
             finish::{self, EndedAttempt},
             keep::keep_inputs,
-            listener::News,
+            listener::Changes,
         },
         session::plugin_of,
     },
@@ -62,7 +62,7 @@ pub(crate) struct Collect {
     /// When the window of its group closed.
     pub(crate) closed: Option<f64>,
     /// Its last output, once that is read.
-    pub(crate) output: Option<News>,
+    pub(crate) output: Option<Changes>,
 }
 
 impl Collect {
@@ -122,7 +122,7 @@ pub(crate) struct CollectedAttempt {
     pub(crate) is_noted: bool,
     pub(crate) corunners: BTreeMap<AttemptId, CoRunner>,
     /// The last output of its program.
-    pub(crate) output: News,
+    pub(crate) output: Changes,
     /// Notices for the user, shown after `output`.
     pub(crate) notices: Vec<String>,
     /// Whether and how to try again.
@@ -181,8 +181,8 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
     ended.read_output();
     let is_noted = ended.is_noted();
     let Collect { attempt, mut running, exit, fingerprint, attempt_fingerprint, window, corunners, lost, .. } = ended;
-    let Collect { seen, there, instead, output: news, .. } = ended;
-    let news = news.unwrap_or_default();
+    let Collect { seen, there, instead, output: changes, .. } = ended;
+    let changes = changes.unwrap_or_default();
     let (session, id) = (&context.session, running.instance);
     let expansion = &session.expansion;
     let instance = &expansion.instances[id.index()];
@@ -289,7 +289,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
             checkpoint.is_left();
         }
     }
-    CollectedAttempt { attempt, instance: id, running, is_noted, corunners, output: news, notices, again, result }
+    CollectedAttempt { attempt, instance: id, running, is_noted, corunners, output: changes, notices, again, result }
 }
 
 /// Whether a result resumed from attempts in another software environment.

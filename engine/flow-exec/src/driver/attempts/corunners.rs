@@ -13,14 +13,14 @@ pub(crate) fn note_end<'c>(
     expansion: &Expansion,
     running: &mut LiveAttempt,
     corunners: impl Iterator<Item = &'c CoRunner> + Clone,
-    beside: Option<&RecordedCoRunners>,
+    recorded: Option<&RecordedCoRunners>,
 ) {
     let (mut all, mut near) = match running.batch {
         true => of_group(expansion, running.instance),
         false => labels(expansion, corunners),
     };
     let circumstances = &mut running.circumstances;
-    if let Some(beside) = beside.filter(|_| running.batch) {
+    if let Some(beside) = recorded.filter(|_| running.batch) {
         let known = |attempts: &BTreeSet<AttemptId>| -> Vec<String> {
             let labels: BTreeSet<&String> = attempts.iter().filter_map(|attempt| running.known.get(attempt)).collect();
             labels.into_iter().cloned().collect()

@@ -66,7 +66,7 @@ impl<X: Executor> Attempts<X> {
             running,
             is_noted,
             corunners,
-            output: news,
+            output: changes,
             notices,
             again,
             mut result,
@@ -88,7 +88,7 @@ impl<X: Executor> Attempts<X> {
             // Nothing starts any more; the next run continues.
             (result.outcome, result.cause) = (Outcome::Cancelled, None);
         }
-        output::forward(attempt, instance, news, &running.listener, out);
+        output::forward(attempt, instance, changes, &running.listener, out);
         notices.into_iter().for_each(|text| out.notice(Some(instance), text));
         let (outcome, cause, disturbances) = (result.outcome, result.cause.clone(), result.disturbances.clone());
         let missed = matches!(cause, Some(Cause::NoMetrics { .. }));
@@ -135,7 +135,7 @@ impl<X: Executor> Attempts<X> {
                 // The next run collects the whole group.
                 return;
             }
-            if let Some(other) = self.states.same_unit(&intent) {
+            if let Some(other) = self.states.same_gang(&intent) {
                 other.needed.extend(needed);
                 return;
             }

@@ -365,24 +365,24 @@ impl<X: Executor> Attempts<X> {
     /// Applies what programs have printed since the last time.
     pub(crate) fn apply_output(&mut self, heard: Vec<AttemptOutput>, out: &mut Outbox) {
         let mut refused = Vec::new();
-        for AttemptOutput { attempt, listener, output: news } in heard {
+        for AttemptOutput { attempt, listener, output: changes } in heard {
             // An attempt that could not be started has no output.
             let Some(running) = self.states.running_mut(attempt) else { continue };
             running.listener.take_back(listener);
             let grouped = self.context.instance(running.instance).corun.is_some();
-            if news.ready && grouped {
+            if changes.ready && grouped {
                 ready(attempt, out);
             }
-            if news.sufficed && grouped {
+            if changes.sufficed && grouped {
                 out.push(Event::Sufficed { attempt });
             }
-            if news.refused.is_some() {
+            if changes.refused.is_some() {
                 refused.push(attempt);
             }
-            if let Some((fraction, text)) = &news.progress {
+            if let Some((fraction, text)) = &changes.progress {
                 (running.fraction, running.text) = (fraction.or(running.fraction), text.clone());
             }
-            output::forward(attempt, running.instance, news, &running.listener, out);
+            output::forward(attempt, running.instance, changes, &running.listener, out);
         }
         refused.into_iter().for_each(|attempt| self.kill(attempt, Span(0), Outcome::Failed));
     }

@@ -38,7 +38,7 @@ pub(crate) struct LiveAttempt {
     pub(crate) rejoined: bool,
     /// Another run may have to conclude it until its result is recorded.
     pub(crate) joinable: bool,
-    /// The record of its unit for the next run: of a detached run from its start, of a foreground run while its outputs
+    /// The record of its gang for the next run: of a detached run from its start, of a foreground run while its outputs
     /// are stored, if [it took a while](Self::is_noted).
     pub(crate) intent: Option<Arc<Intent>>,
     /// Labels of the attempts of the run that started it.

@@ -168,7 +168,7 @@ impl AttemptStates {
     }
 
     /// What is unrecorded of another attempt with this intent, which a group has for all its members.
-    pub(crate) fn same_unit(&mut self, intent: &Arc<Intent>) -> Option<&mut UnrecordedAttempt> {
+    pub(crate) fn same_gang(&mut self, intent: &Arc<Intent>) -> Option<&mut UnrecordedAttempt> {
         self.all.values_mut().find_map(|(_, state)| match state {
             AttemptState::Recording(other) if other.intent.as_ref().is_some_and(|of| Arc::ptr_eq(of, intent)) => {
                 Some(other)
@@ -283,7 +283,7 @@ pub fn progress(doing: &WorkProgress) -> String {
     let size = |bytes: u64| ByteSize(bytes).display().iec().to_string();
     let (done, total) = (size(doing.done), size(doing.total));
     let done = match (done.split_once(' '), total.split_once(' ')) {
-        (Some((number, unit)), Some((_, same))) if unit == same => number.to_owned(),
+        (Some((number, gang)), Some((_, same))) if gang == same => number.to_owned(),
         _ => done,
     };
     format!("{} {name}, {done} of {total}", doing.verb)

@@ -8,7 +8,7 @@ use std::{
 };
 
 use flow_core::{
-    AskedResults, Builtins, Digest, Instance, InstanceId, LateResult, Revision, RunId, SettledResults, StepResult,
+    Builtins, Digest, Instance, InstanceId, LateResult, RequestedResults, Revision, RunId, SettledResults, StepResult,
     plan::Force,
 };
 use flow_runs::RunDir;
@@ -93,7 +93,7 @@ impl RunContext {
 /// Results by instance. Each is set once and never changes, so that jobs can read it during the run.
 pub(crate) struct RunResults {
     results: Vec<OnceLock<KnownResult>>,
-    requested: AskedResults,
+    requested: RequestedResults,
 }
 
 enum KnownResult {
@@ -104,7 +104,10 @@ enum KnownResult {
 
 impl RunResults {
     pub(crate) fn of_nothing(instances: usize) -> RunResults {
-        RunResults { results: (0..instances).map(|_| OnceLock::new()).collect(), requested: AskedResults::default() }
+        RunResults {
+            results: (0..instances).map(|_| OnceLock::new()).collect(),
+            requested: RequestedResults::default(),
+        }
     }
 
     /// Sets the result of an instance. The first one wins.

@@ -1,4 +1,4 @@
-//! The job before a start: creates the folders of a unit's attempts with everything their programs read. Starts
+//! The job before a start: creates the folders of a gang's attempts with everything their programs read. Starts
 //! nothing.
 
 use std::{io, path::Path, sync::Arc};
@@ -11,7 +11,7 @@ use flow_core::{
     sched::{MachineShare, Placement},
 };
 use flow_runs::ProcessIdentity;
-use flow_store::LeftCopy;
+use flow_store::OrphanedCopy;
 use flow_supervisor::{
     attempt::Folder,
     clock,
@@ -44,7 +44,7 @@ impl Fill {
 }
 
 /// A notice about each private copy that takes long to make, because nothing else is seen of the step meanwhile.
-pub(crate) fn large_copies(context: &RunContext, unit: &[Fill]) -> Vec<(InstanceId, String)> {
+pub(crate) fn large_copies(context: &RunContext, gang: &[Fill]) -> Vec<(InstanceId, String)> {
     const LARGE: u64 = 1 << 30;
     let copy = |input: &Input| {
         let path = context.session.path(&input.path);
@@ -61,7 +61,7 @@ pub(crate) fn large_copies(context: &RunContext, unit: &[Fill]) -> Vec<(Instance
         let texts = if texts.is_empty() || is_followed() { Vec::new() } else { texts };
         texts.into_iter().map(|text| (fill.instance, text)).collect::<Vec<_>>()
     };
-    unit.iter().flat_map(copies).collect()
+    gang.iter().flat_map(copies).collect()
 }
 
 /// The filled attempt, or the reason why it cannot be started.
@@ -85,7 +85,7 @@ pub(crate) struct PreparedAttempt {
     pub(crate) job: Option<BatchWork>,
     /// Present if it survives this run, or has survived an earlier one.
     pub(crate) detached: Option<DetachedAttempt>,
-    /// The record of its unit for the next run: of a detached run from its start, of a foreground run while its outputs
+    /// The record of its gang for the next run: of a detached run from its start, of a foreground run while its outputs
     /// are stored, if it took a while.
     pub(crate) intent: Option<Arc<Intent>>,
     /// The label of its instance, with secrets hidden.
@@ -94,10 +94,10 @@ pub(crate) struct PreparedAttempt {
     pub(crate) place: String,
 }
 
-/// Fills the folders of a unit first, so that its programs start together. A `joined` unit already has them.
-pub(crate) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>) -> Vec<FilledAttempt> {
+/// Fills the folders of a gang first, so that its programs start together. A `joined` gang already has them.
+pub(crate) fn fill(context: &RunContext, gang: Vec<Fill>, joined: Option<Intent>) -> Vec<FilledAttempt> {
     if let Some(intent) = joined {
-        let with = unit.iter().zip(&intent.members);
+        let with = gang.iter().zip(&intent.members);
         let joined = |(fill, member): (&Fill, &Member)| FilledAttempt {
             attempt: fill.attempt,
             prepared: join(context, fill, member, &intent).map(Box::new),
@@ -105,14 +105,14 @@ pub(crate) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>
         return with.map(joined).collect();
     }
     let filled = |fill: &Fill| FilledAttempt { attempt: fill.attempt, prepared: prepare(context, fill).map(Box::new) };
-    let mut all: Vec<FilledAttempt> = unit.iter().map(filled).collect();
+    let mut all: Vec<FilledAttempt> = gang.iter().map(filled).collect();
     let members: Vec<Member> =
-        all.iter().zip(&unit).filter_map(|(filled, fill)| member(context, filled, fill)).collect();
+        all.iter().zip(&gang).filter_map(|(filled, fill)| member(context, filled, fill)).collect();
     if !members.is_empty() {
         let attempts: Vec<AttemptId> = members.iter().map(|member| member.attempt).collect();
         let key = Intent::key(context.store.dir().path(), &context.run, &attempts);
         let mut intent = Intent { members, key, ..unwritten(context) };
-        intent.place = context.instance(unit[0].instance).place;
+        intent.place = context.instance(gang[0].instance).place;
         if !intent.place.is_batch() {
             (intent.here, intent.boot) = (Some(context.file()), ProcessIdentity::own().boot);
         }
@@ -124,7 +124,7 @@ pub(crate) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>
             } else if let Some(stays) = &mut prepared.detached {
                 stays.intent.clone_from(&intent);
                 prepared.intent = Some(Arc::clone(&detached));
-            } else if over.members.len() == unit.len() {
+            } else if over.members.len() == gang.len() {
                 prepared.intent = Some(Arc::clone(&over));
             }
         }
@@ -289,7 +289,7 @@ fn detached_attempt(instance: &Instance, placement: &Placement, intent: Intent, 
     }
 }
 
-/// The request to a batch system, if the step uses one. Its intent is added when the unit is filled.
+/// The request to a batch system, if the step uses one. Its intent is added when the gang is filled.
 fn batch_work(context: &RunContext, instance: &Instance) -> Option<BatchWork> {
     if !instance.is_batch() {
         return None;
@@ -346,14 +346,14 @@ fn member(context: &RunContext, filled: &FilledAttempt, fill: &Fill) -> Option<M
     })
 }
 
-/// The intent of an earlier run that this unit can join.
-pub(crate) fn joins(context: &RunContext, unit: &[Fill]) -> Option<Intent> {
+/// The intent of an earlier run that this gang can join.
+pub(crate) fn joins(context: &RunContext, gang: &[Fill]) -> Option<Intent> {
     let instance = |fill: &Fill| context.instance(fill.instance);
-    if unit.iter().all(|fill| instance(fill).is_batch()) {
-        let fingerprints: Option<Vec<Digest>> = unit.iter().map(|fill| fill.fingerprint).collect();
+    if gang.iter().all(|fill| instance(fill).is_batch()) {
+        let fingerprints: Option<Vec<Digest>> = gang.iter().map(|fill| fill.fingerprint).collect();
         return context.left.job(&fingerprints?);
     }
-    let attempts: Option<Vec<Digest>> = unit.iter().map(|fill| fill.claim).collect();
+    let attempts: Option<Vec<Digest>> = gang.iter().map(|fill| fill.claim).collect();
     context.left.take(&attempts?)
 }
 
@@ -386,10 +386,10 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
     let of_run = context.store.dir().run(&intent.run).inputs();
     let captured = |input: &Input| {
         let wanted = capture::one(&context.session, input);
-        match LeftCopy::find(&context.inputs, &wanted, &folder.inputs(), &of_run) {
-            LeftCopy::Copy(copy) => Some(Arc::new(copy)),
-            LeftCopy::InPlace => None,
-            LeftCopy::Removed => context.captures.get(&wanted.path, wanted.by_listing),
+        match OrphanedCopy::find(&context.inputs, &wanted, &folder.inputs(), &of_run) {
+            OrphanedCopy::Copy(copy) => Some(Arc::new(copy)),
+            OrphanedCopy::InPlace => None,
+            OrphanedCopy::Removed => context.captures.get(&wanted.path, wanted.by_listing),
         }
     };
     let captured = instance.inputs.iter().chain(&resolved.inputs).filter_map(captured).collect();

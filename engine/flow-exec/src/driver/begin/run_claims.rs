@@ -32,7 +32,7 @@ pub(crate) struct ClaimRequest {
 pub(crate) struct RunClaims {
     claims: Claims,
     /// Results of other runs for which a start was called off. Each is looked at once, because it may turn out to be
-    /// unusable: no clock tells whether it was there when its unit was decided.
+    /// unusable: no clock tells whether it was there when its gang was decided.
     seen: Mutex<BTreeSet<(Digest, RunId, u64)>>,
 }
 
@@ -71,15 +71,15 @@ impl RunClaims {
         self.claims.taken(attempts.iter().map(Claims::detached_claim))
     }
 
-    /// Claims a unit that is about to start in `run`. `false` if another run executes it, or has finished it since the
+    /// Claims a gang that is about to start in `run`. `false` if another run executes it, or has finished it since the
     /// decision.
     pub(crate) fn claim(
         &self,
         (store, left): (&Store, &OrphanedWork),
         run: &RunId,
-        unit: &[ClaimRequest],
+        gang: &[ClaimRequest],
     ) -> Result<bool, StoreError> {
-        let attempts: Vec<Digest> = unit.iter().map(|intent| intent.attempt).collect();
+        let attempts: Vec<Digest> = gang.iter().map(|intent| intent.attempt).collect();
         if self.claims.take(&attempts)?.is_some() {
             return Ok(false);
         }
@@ -87,7 +87,7 @@ impl RunClaims {
         let lives = |run: &RunId| self.claims.none_lost_by(run, &attempts);
         let news = left.take_in_deaths(store, lives).and_then(|()| {
             let is_done = |intent| self.is_done_by_others((store, left), run, intent);
-            unit.iter().try_fold(false, |news, intent| Ok(news | is_done(intent)?))
+            gang.iter().try_fold(false, |news, intent| Ok(news | is_done(intent)?))
         });
         if !matches!(news, Ok(false)) {
             self.give_back(&attempts)?;

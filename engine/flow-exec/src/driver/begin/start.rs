@@ -127,7 +127,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, FolderFault> {
         if appears(&work, &input.place(), &author, &folders)? {
             continue;
         }
-        if input.is_beside() && start.folder.is_work_outside() {
+        if input.is_next_to_work() && start.folder.is_work_outside() {
             link_next_to(&work, &input.place(), &to)?;
         }
         parent(&to)?;

@@ -1,4 +1,4 @@
-//! Decides what to do about units whose needs are settled: reuse a result, follow an attempt that still runs or runs
+//! Decides what to do about gangs whose needs are settled: reuse a result, follow an attempt that still runs or runs
 //! elsewhere, or start one. Only looks and answers; `outcomes` acts on the answers.
 
 use std::collections::BTreeSet;
@@ -10,16 +10,16 @@ use flow_core::{
 use flow_runs::StoreError;
 use flow_store::Results;
 
-use super::deferred::DeferredUnit;
+use super::deferred::DeferredGang;
 use crate::driver::{begin::context::RunContext, plan::lookup::StoreLookup};
 
-/// The answers of a lookup, unit by unit.
+/// The answers of a lookup, gang by gang.
 pub(crate) struct LookedUp {
-    pub(crate) units: Vec<(Vec<InstanceId>, Vec<Decision>)>,
-    /// First instances of units that still run since an earlier run.
+    pub(crate) gangs: Vec<(Vec<InstanceId>, Vec<Decision>)>,
+    /// First instances of gangs that still run since an earlier run.
     pub(crate) going_on: BTreeSet<InstanceId>,
-    /// Units to run that other runs execute.
-    pub(crate) deferred: Vec<DeferredUnit>,
+    /// Gangs to run that other runs execute.
+    pub(crate) deferred: Vec<DeferredGang>,
     /// Labels of attempts and jobs of earlier runs that were ended.
     pub(crate) useless: BTreeSet<String>,
     /// Damaged results that would have been reused, and the damage.
@@ -27,21 +27,21 @@ pub(crate) struct LookedUp {
     pub(crate) error: Option<StoreError>,
 }
 
-/// Decides about these units. Slow: it hashes inputs and looks at artifacts.
-pub(crate) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> LookedUp {
+/// Decides about these gangs. Slow: it hashes inputs and looks at artifacts.
+pub(crate) fn look_up(context: &RunContext, gangs: Vec<Vec<InstanceId>>) -> LookedUp {
     let session = &context.session;
     let mut looked_up = LookedUp {
-        units: Vec::new(),
+        gangs: Vec::new(),
         going_on: BTreeSet::new(),
         deferred: Vec::new(),
         useless: BTreeSet::new(),
         damaged: Vec::new(),
         error: None,
     };
-    // Asked once for all units, because there may be a hundred thousand that are not affected.
+    // Asked once for all gangs, because there may be a hundred thousand that are not affected.
     let nothing_left = context.left.has_nothing_here();
     let nothing_followed = nothing_left && !context.left.has_jobs();
-    for ids in units {
+    for ids in gangs {
         let (workflow, folder) = (&*session.expansion.workflow, &session.workspace.folder);
         let mut world = StoreLookup {
             results: Some(&context.store),
@@ -59,7 +59,7 @@ pub(crate) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
         }
         if !nothing_left && continuing(context, &ids, &decisions, &mut looked_up.useless) {
             looked_up.going_on.extend(ids.first());
-            looked_up.units.push((ids, decisions));
+            looked_up.gangs.push((ids, decisions));
             continue;
         }
         let to_run = decisions.iter().filter_map(|decision| match decision {
@@ -69,7 +69,7 @@ pub(crate) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
         let attempts: Vec<Digest> = to_run.collect();
         match context.claimed.by_others(context.store.dir(), &attempts) {
             Ok(Some(who)) => {
-                looked_up.deferred.push(DeferredUnit { instances: ids, attempts, who });
+                looked_up.deferred.push(DeferredGang { instances: ids, attempts, who });
                 continue;
             }
             Ok(None) => {}
@@ -81,19 +81,19 @@ pub(crate) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
         let first = ids.first().copied();
         let damaged = damaged.into_iter().filter_map(|(fingerprint, damage)| Some((first?, fingerprint, damage)));
         looked_up.damaged.extend(damaged);
-        looked_up.units.push((ids, decisions));
+        looked_up.gangs.push((ids, decisions));
     }
-    looked_up.useless.extend(end_jobs(context, &looked_up.units));
+    looked_up.useless.extend(end_jobs(context, &looked_up.gangs));
     looked_up
 }
 
 /// Ends jobs of earlier runs with these labels but other work. All at once, because each request to Slurm is slow.
 /// Returns their labels.
-fn end_jobs(context: &RunContext, units: &[(Vec<InstanceId>, Vec<Decision>)]) -> BTreeSet<String> {
+fn end_jobs(context: &RunContext, gangs: &[(Vec<InstanceId>, Vec<Decision>)]) -> BTreeSet<String> {
     if !context.left.has_jobs() {
         return BTreeSet::new();
     }
-    let each = units.iter().flat_map(|(ids, decisions)| ids.iter().zip(decisions));
+    let each = gangs.iter().flat_map(|(ids, decisions)| ids.iter().zip(decisions));
     let wanted = each.map(|(id, decision)| {
         let instance = context.instance(*id);
         let to_run = match decision {
@@ -123,7 +123,7 @@ pub(crate) fn end_reused<'i>(
     useless
 }
 
-/// True if the work of a unit still runs or ended since an earlier run. Attempts with these labels but other work are
+/// True if the work of a gang still runs or ended since an earlier run. Attempts with these labels but other work are
 /// ended, and are then `useless`.
 fn continuing(
     context: &RunContext,
@@ -148,17 +148,17 @@ fn continuing(
     false
 }
 
-/// The good stored result of an instance, if every instance of its unit has one. Looks at artifacts.
+/// The good stored result of an instance, if every instance of its gang has one. Looks at artifacts.
 ///
 /// # Errors
 /// The store could not be read.
 pub(crate) fn earlier(
     context: &RunContext,
-    unit: &[(InstanceId, Digest)],
+    gang: &[(InstanceId, Digest)],
     of: InstanceId,
 ) -> Result<Option<Box<StepResult>>, StoreError> {
     let mut earlier = None;
-    for (id, fingerprint) in unit {
+    for (id, fingerprint) in gang {
         let instance = context.instance(*id);
         // An artifact that cannot be checked at the moment counts as whole.
         let whole = |result: &StepResult| !matches!(context.objects.missing(result), Ok(Some(_)));

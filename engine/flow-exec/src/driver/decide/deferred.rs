@@ -1,4 +1,4 @@
-//! Units that other runs of the store execute. They wait until the others' claims are free and are then looked up
+//! Gangs that other runs of the store execute. They wait until the others' claims are free and are then looked up
 //! again: either there is a result, or this run makes it. Knows no placement and no program.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use flow_core::{
     sched::{Answer, Event},
 };
 use flow_runs::StoreError;
-use flow_supervisor::hardware::ledger::FollowingUnit;
+use flow_supervisor::hardware::ledger::FollowingGang;
 
 use crate::driver::{
     begin::{context::RunContext, fill::Fill, run_claims::RunClaims},
@@ -19,17 +19,17 @@ use crate::driver::{
 /// Interval between two looks at the claims of other runs.
 const POLL: Span = Span::from_millis(100);
 
-/// A unit that another run executes.
-pub(crate) struct DeferredUnit {
+/// A gang that another run executes.
+pub(crate) struct DeferredGang {
     pub(crate) instances: Vec<InstanceId>,
     pub(crate) attempts: Vec<Digest>,
     pub(crate) who: Waits,
 }
 
-/// The waiting units, and the claims of this run.
+/// The waiting gangs, and the claims of this run.
 #[derive(Default)]
-pub(crate) struct DeferredUnits {
-    waiting: Vec<DeferredUnit>,
+pub(crate) struct DeferredGangs {
+    waiting: Vec<DeferredGang>,
     /// The claims that instances of this run hold.
     claimed: BTreeMap<InstanceId, Digest>,
     looked_at: Time,
@@ -37,12 +37,12 @@ pub(crate) struct DeferredUnits {
     shown: Vec<Waits>,
 }
 
-impl DeferredUnits {
-    /// Defers units until the other runs have finished them.
-    pub(crate) fn wait_for(&mut self, units: Vec<DeferredUnit>, out: &mut Outbox) {
-        for unit in units {
-            self.show(&unit.who, out);
-            self.waiting.push(unit);
+impl DeferredGangs {
+    /// Defers gangs until the other runs have finished them.
+    pub(crate) fn wait_for(&mut self, gangs: Vec<DeferredGang>, out: &mut Outbox) {
+        for gang in gangs {
+            self.show(&gang.who, out);
+            self.waiting.push(gang);
         }
     }
 
@@ -56,16 +56,16 @@ impl DeferredUnits {
 
     /// The other run's work that an instance waits for.
     pub(crate) fn who(&self, instance: InstanceId) -> Option<&Waits> {
-        self.waiting.iter().find(|unit| unit.instances.contains(&instance)).map(|unit| &unit.who)
+        self.waiting.iter().find(|gang| gang.instances.contains(&instance)).map(|gang| &gang.who)
     }
 
-    /// The first unit that waits for another run, to be shown to everybody on this machine.
-    pub(crate) fn follows(&self, context: &RunContext) -> Option<FollowingUnit> {
-        let unit = self.waiting.first()?;
-        let label = context.secrets.hide(context.instance(*unit.instances.first()?).label.to_string());
+    /// The first gang that waits for another run, to be shown to everybody on this machine.
+    pub(crate) fn follows(&self, context: &RunContext) -> Option<FollowingGang> {
+        let gang = self.waiting.first()?;
+        let label = context.secrets.hide(context.instance(*gang.instances.first()?).label.to_string());
         let run =
-            if let Waits::SharedWork { run, .. } = &unit.who { run.as_ref().map(ToString::to_string) } else { None };
-        Some(FollowingUnit { label, run })
+            if let Waits::SharedWork { run, .. } = &gang.who { run.as_ref().map(ToString::to_string) } else { None };
+        Some(FollowingGang { label, run })
     }
 
     /// When to look at the claims again.
@@ -73,7 +73,7 @@ impl DeferredUnits {
         (!self.waiting.is_empty()).then(|| self.looked_at + POLL)
     }
 
-    /// The units that other runs have finished.
+    /// The gangs that other runs have finished.
     ///
     /// # Errors
     /// The claims cannot be looked at.
@@ -88,49 +88,49 @@ impl DeferredUnits {
         }
         self.looked_at = now;
         let mut free = Vec::new();
-        for mut unit in std::mem::take(&mut self.waiting) {
+        for mut gang in std::mem::take(&mut self.waiting) {
             let claimed = &context.claimed;
-            let taken = claimed.taken(&unit.attempts)?;
+            let taken = claimed.taken(&gang.attempts)?;
             if taken.is_none() {
                 context.left.look_for_deaths(|_| false);
             }
             let claimant = match taken {
                 // An attempt whose run died is joined.
-                None if !context.left.are_here(&unit.attempts) => claimed.kept(&unit.attempts)?,
+                None if !context.left.are_here(&gang.attempts) => claimed.kept(&gang.attempts)?,
                 taken => taken,
             };
             let Some(claimant) = claimant else {
-                free.push(unit.instances);
+                free.push(gang.instances);
                 continue;
             };
             // The earlier holder may have ended, and a third run may have claimed it before this one.
-            let before = if let Waits::SharedWork { pid, .. } = &unit.who { *pid } else { None };
+            let before = if let Waits::SharedWork { pid, .. } = &gang.who { *pid } else { None };
             if claimant.pid != before
-                && let Some(who) = claimed.by_others(context.store.dir(), &unit.attempts)?
+                && let Some(who) = claimed.by_others(context.store.dir(), &gang.attempts)?
             {
                 self.show(&who, out);
-                unit.who = who;
+                gang.who = who;
             }
-            self.waiting.push(unit);
+            self.waiting.push(gang);
         }
         Ok(free)
     }
 
     /// Nothing new starts: answers all waiting instances with a miss.
     pub(crate) fn give_up(&mut self, out: &mut Outbox) {
-        for instance in std::mem::take(&mut self.waiting).into_iter().flat_map(|unit| unit.instances) {
+        for instance in std::mem::take(&mut self.waiting).into_iter().flat_map(|gang| gang.instances) {
             out.push(Event::Answered { instance, answer: Answer::Miss });
         }
     }
 
-    /// A unit is about to start: returns whether it must be claimed first. A retry already has its claim.
-    pub(crate) fn starts(&mut self, unit: &[Fill]) -> bool {
+    /// A gang is about to start: returns whether it must be claimed first. A retry already has its claim.
+    pub(crate) fn starts(&mut self, gang: &[Fill]) -> bool {
         let before = self.claimed.len();
-        self.claimed.extend(unit.iter().filter_map(|fill| Some((fill.instance, fill.claim?))));
+        self.claimed.extend(gang.iter().filter_map(|fill| Some((fill.instance, fill.claim?))));
         self.claimed.len() > before
     }
 
-    /// The unit could not be claimed.
+    /// The gang could not be claimed.
     pub(crate) fn taken_back(&mut self, instance: InstanceId) {
         self.claimed.remove(&instance);
     }

@@ -1,4 +1,4 @@
-//! From a unit whose needs are settled to a settled instance: look up, defer, start or record. Runs no program.
+//! From a gang whose needs are settled to a settled instance: look up, defer, start or record. Runs no program.
 
 pub(super) mod decisions;
 pub(super) mod deferred;

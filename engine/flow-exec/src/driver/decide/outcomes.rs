@@ -116,8 +116,8 @@ impl Outcomes {
             recorder.batch.forget(&fingerprint);
             out.notice(Some(instance), format!("a stored result cannot be used: {damage}"));
         }
-        out.lines.reserve(answers.units.len());
-        for (ids, decisions) in answers.units {
+        out.lines.reserve(answers.gangs.len());
+        for (ids, decisions) in answers.gangs {
             let goes_on = ids.first().is_some_and(|first| answers.going_on.contains(first));
             for (instance, decision) in ids.into_iter().zip(decisions) {
                 let answer = self.answer(instance, decision, out);
@@ -327,25 +327,25 @@ impl Outcomes {
         }
     }
 
-    /// If a measurement of a unit is disturbed, returns the whole unit. Stored good results replace it if there is one
+    /// If a measurement of a gang is disturbed, returns the whole gang. Stored good results replace it if there is one
     /// for each member, because a group's results belong to one run.
-    pub(crate) fn disturbed_unit(&self, instance: InstanceId, attempt: AttemptId) -> Option<Vec<(InstanceId, Digest)>> {
+    pub(crate) fn disturbed_gang(&self, instance: InstanceId, attempt: AttemptId) -> Option<Vec<(InstanceId, Digest)>> {
         let expansion = &self.context.session.expansion;
-        let unit = match &expansion.instances[instance.index()].corun {
+        let gang = match &expansion.instances[instance.index()].corun {
             Some(corun) => expansion.groups[corun.group.0 as usize].members.clone(),
             None => vec![instance],
         };
-        let of_unit =
-            |result: &StepResult| unit.iter().any(|id| *expansion.instances[id.index()].label == *result.label);
+        let of_gang =
+            |result: &StepResult| gang.iter().any(|id| *expansion.instances[id.index()].label == *result.label);
         let own = |id: AttemptId| id == attempt;
         let disturbed = |(&id, ended): (&AttemptId, &UndecidedEnd)| match ended {
             UndecidedEnd::As { result, .. } => {
-                (own(id) || unit.len() > 1 && of_unit(result)) && !result.disturbances.is_empty()
+                (own(id) || gang.len() > 1 && of_gang(result)) && !result.disturbances.is_empty()
             }
             UndecidedEnd::Unstarted(..) => false,
         };
         let decided = |id: &InstanceId| Some((*id, self.decided.get(id)?.fingerprint));
-        self.ended.iter().any(disturbed).then(|| unit.iter().map(decided).collect())?
+        self.ended.iter().any(disturbed).then(|| gang.iter().map(decided).collect())?
     }
 
     /// The member that ended the group of an instance that did nothing wrong itself.

@@ -9,7 +9,7 @@ use super::{Event, Executor, Work, detached::DetachedAttempts, local::Local, slu
 use crate::ExecError;
 
 // What concerns the jobs of dead runs. A second batch system would be asked as well.
-pub use super::slurm::{cancel_jobs, jobs_left};
+pub use super::slurm::{cancel_jobs, orphaned_jobs};
 pub(crate) use super::slurm::{end_unjoined, end_unwanted};
 
 pub(crate) struct CompositeExecutor {
@@ -31,8 +31,8 @@ impl CompositeExecutor {
 }
 
 impl Executor for CompositeExecutor {
-    fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
-        let (there, here): (Vec<Work>, Vec<Work>) = unit.into_iter().partition(|work| work.job.is_some());
+    fn start(&mut self, gang: Vec<Work>) -> Result<(), ExecError> {
+        let (there, here): (Vec<Work>, Vec<Work>) = gang.into_iter().partition(|work| work.job.is_some());
         match &mut self.slurm {
             Some(slurm) if !there.is_empty() => {
                 self.there.extend(there.iter().map(|work| work.program.attempt));

@@ -91,12 +91,12 @@ impl DaemonHandle {
         self.keeper
     }
 
-    /// Starts a unit, whose intent is on disk.
+    /// Starts a gang, whose intent is on disk.
     ///
     /// # Errors
     /// The request cannot be written as JSON: a path that is not valid UTF-8.
-    pub(crate) fn begin(&mut self, unit: Vec<AttemptStart>) -> io::Result<()> {
-        Ok(self.channel.send(&DaemonRequest::Begin(unit))?)
+    pub(crate) fn begin(&mut self, gang: Vec<AttemptStart>) -> io::Result<()> {
+        Ok(self.channel.send(&DaemonRequest::Begin(gang))?)
     }
 
     pub(crate) fn kill(&mut self, attempt: AttemptId, grace: Duration) {
@@ -115,7 +115,7 @@ impl DaemonHandle {
             ))
         };
         match self.channel.next().await {
-            Ok(Some(news)) => Ok(news),
+            Ok(Some(event)) => Ok(event),
             Ok(None) => Err(gone("it was killed".to_owned())),
             Err(error) => Err(gone(error.to_string())),
         }

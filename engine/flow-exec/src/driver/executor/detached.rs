@@ -87,8 +87,8 @@ impl DetachedAttempts {
         self.intents.iter().any(|(_, attempts)| attempts.contains(&attempt))
     }
 
-    /// Starts a unit of this run.
-    fn begin(&mut self, intent: &Intent, unit: Vec<Work>) -> Result<io::Result<()>, ExecError> {
+    /// Starts a gang of this run.
+    fn begin(&mut self, intent: &Intent, gang: Vec<Work>) -> Result<io::Result<()>, ExecError> {
         let Some(settings) = &self.settings else {
             return Err(ExecError::Fault("a run that is not detached has a detached attempt".to_owned()));
         };
@@ -102,11 +102,11 @@ impl DetachedAttempts {
         let begin = |(work, member): (Work, &Member)| {
             let stays = work.detached?;
             let timeout = stays.timeout.map(|span| Duration::from_micros(span.0));
-            let (unit, fingerprint) = (intent.key.clone(), member.fingerprint);
-            Some(AttemptStart { start: work.program, unit, fingerprint, gpus: stays.gpus, timeout, holds: stays.holds })
+            let (gang, fingerprint) = (intent.key.clone(), member.fingerprint);
+            Some(AttemptStart { start: work.program, gang, fingerprint, gpus: stays.gpus, timeout, holds: stays.holds })
         };
-        let unit = unit.into_iter().zip(&intent.members).filter_map(begin).collect();
-        Ok(intent.note(&self.dir).and_then(|()| daemon.begin(unit)))
+        let gang = gang.into_iter().zip(&intent.members).filter_map(begin).collect();
+        Ok(intent.note(&self.dir).and_then(|()| daemon.begin(gang)))
     }
 
     fn write(&self, attempt: AttemptId, tell: impl FnOnce(&Folder) -> io::Result<()>) -> io::Result<()> {
@@ -147,9 +147,9 @@ impl DetachedAttempts {
         }
     }
 
-    /// The daemon of this run has news.
-    fn apply(&mut self, news: DaemonEvent) {
-        let (attempt, record) = match news {
+    /// Applies an event of the daemon of this run.
+    fn apply(&mut self, event: DaemonEvent) {
+        let (attempt, record) = match event {
             DaemonEvent::Started(attempt) => return self.started(attempt),
             DaemonEvent::Ended(attempt, record) => (attempt, record),
         };
@@ -222,24 +222,24 @@ fn lost(reason: StartFault) -> AttemptEnd {
 }
 
 impl Executor for DetachedAttempts {
-    fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
-        let attempts: BTreeSet<AttemptId> = unit.iter().map(|work| work.program.attempt).collect();
+    fn start(&mut self, gang: Vec<Work>) -> Result<(), ExecError> {
+        let attempts: BTreeSet<AttemptId> = gang.iter().map(|work| work.program.attempt).collect();
         let refused = |reason: Fault| {
             attempts.clone().into_iter().map(move |attempt| Event::SpawnFailed { attempt, reason: reason.clone() })
         };
-        let stays = unit.first().and_then(|work| work.detached.as_ref());
+        let stays = gang.first().and_then(|work| work.detached.as_ref());
         let Some((intent, is_own)) = stays.map(|stays| (stays.intent.clone(), !stays.joined)) else {
             self.events.extend(refused(StartFault::NotWrittenDown.into()));
             return Ok(());
         };
-        for work in &unit {
+        for work in &gang {
             let (folder, run) = (Folder::at(work.program.folder.clone()), intent.run.clone());
-            let (is_grouped, is_told, is_released, is_killed) = (unit.len() > 1, false, false, false);
+            let (is_grouped, is_told, is_released, is_killed) = (gang.len() > 1, false, false, false);
             let followed =
                 FollowedAttempt { folder, run, is_own, is_grouped, is_reported: is_told, is_released, is_killed };
             self.followed.insert(work.program.attempt, followed);
         }
-        if is_own && let Err(error) = self.begin(&intent, unit)? {
+        if is_own && let Err(error) = self.begin(&intent, gang)? {
             intent.remove(&self.dir);
             attempts.iter().for_each(|attempt| _ = self.followed.remove(attempt));
             self.events.extend(refused(error.to_string().into()));
@@ -306,7 +306,7 @@ impl Executor for DetachedAttempts {
             let pause = self.looked_at.map_or(Duration::ZERO, |at| LOOK.saturating_sub(clock::since(at)));
             tokio::select! {
                 biased;
-                news = next_news(&mut self.daemon) => self.apply(news?),
+                event = next_daemon_event(&mut self.daemon) => self.apply(event?),
                 () = tokio::time::sleep(pause), if follows => {
                     self.looked_at = Some(clock::steady());
                     self.look();
@@ -316,7 +316,7 @@ impl Executor for DetachedAttempts {
     }
 }
 
-async fn next_news(daemon: &mut Option<DaemonHandle>) -> Result<DaemonEvent, ExecError> {
+async fn next_daemon_event(daemon: &mut Option<DaemonHandle>) -> Result<DaemonEvent, ExecError> {
     match daemon {
         Some(daemon) => daemon.next_event().await,
         None => std::future::pending().await,

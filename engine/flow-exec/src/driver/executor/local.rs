@@ -69,12 +69,12 @@ impl Drop for Local {
 }
 
 impl Executor for Local {
-    fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
+    fn start(&mut self, gang: Vec<Work>) -> Result<(), ExecError> {
         if self.keeper.is_none() {
             let keeper = Keeper::spawn_with(&self.exe, &self.record, self.life.take());
             self.keeper = Some(keeper.map_err(ExecError::io("start the keeper", &self.exe))?);
         }
-        for Work { program, .. } in unit {
+        for Work { program, .. } in gang {
             self.folders.insert(program.attempt, Folder::at(program.folder.clone()));
             if let Some(keeper) = &mut self.keeper {
                 keeper.send(&Request::Start(program));

@@ -37,7 +37,7 @@ pub(crate) struct Work {
 
 /// An attempt on this machine that survives its run.
 pub(crate) struct DetachedAttempt {
-    /// The record of its unit, written before it starts; for an adopted attempt, the one that the earlier run wrote.
+    /// The record of its gang, written before it starts; for an adopted attempt, the one that the earlier run wrote.
     pub(crate) intent: Intent,
     /// An earlier run started it.
     pub(crate) joined: bool,
@@ -167,12 +167,12 @@ impl AttemptEnd {
 }
 
 pub(crate) trait Executor {
-    /// Starts the attempts of a unit together, in their filled folders. [`Event::Started`] or [`Event::SpawnFailed`]
+    /// Starts the attempts of a gang together, in their filled folders. [`Event::Started`] or [`Event::SpawnFailed`]
     /// answers for each, and [`Event::Ended`] follows a start.
     ///
     /// # Errors
     /// Nothing can be started here any more.
-    fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError>;
+    fn start(&mut self, gang: Vec<Work>) -> Result<(), ExecError>;
 
     /// Releases the barrier for an attempt; `at` in seconds since 1970.
     ///

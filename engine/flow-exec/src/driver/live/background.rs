@@ -63,7 +63,7 @@ pub(crate) struct ToRecord {
 pub(crate) struct BackgroundJobs {
     context: Arc<RunContext>,
     jobs: JoinSet<JobAnswer>,
-    /// Units to look up in the next job. Lookups run one at a time because they share the disk.
+    /// Gangs to look up in the next job. Lookups run one at a time because they share the disk.
     to_look_up: Vec<Vec<InstanceId>>,
     looking_up: bool,
     listening: bool,
@@ -158,24 +158,24 @@ impl BackgroundJobs {
         }
     }
 
-    /// Queues units for the next lookup job.
-    pub(crate) fn look_up(&mut self, units: impl IntoIterator<Item = Vec<InstanceId>>) {
-        self.to_look_up.extend(units);
+    /// Queues gangs for the next lookup job.
+    pub(crate) fn look_up(&mut self, gangs: impl IntoIterator<Item = Vec<InstanceId>>) {
+        self.to_look_up.extend(gangs);
     }
 
-    /// Starts a lookup job for the queued units, unless one is running.
+    /// Starts a lookup job for the queued gangs, unless one is running.
     pub(crate) fn begin_look_up(&mut self) {
         if !self.looking_up && !self.to_look_up.is_empty() {
             self.looking_up = true;
-            let units = std::mem::take(&mut self.to_look_up);
-            self.spawn(move |context| JobAnswer::LookedUp(decisions::look_up(context, units)));
+            let gangs = std::mem::take(&mut self.to_look_up);
+            self.spawn(move |context| JobAnswer::LookedUp(decisions::look_up(context, gangs)));
         }
     }
 
-    /// Fills the folders of a unit, and claims the unit first if `to_claim`.
-    pub(crate) fn fill(&mut self, unit: Vec<Fill>, to_claim: bool) {
+    /// Fills the folders of a gang, and claims the gang first if `to_claim`.
+    pub(crate) fn fill(&mut self, gang: Vec<Fill>, to_claim: bool) {
         self.spawn_slow(Box::new(move |context| {
-            let intents: Vec<_> = unit.iter().filter_map(|fill| fill.intent(&context.force)).collect();
+            let intents: Vec<_> = gang.iter().filter_map(|fill| fill.intent(&context.force)).collect();
             let attempts: Vec<_> = intents.iter().map(|intent| intent.attempt).collect();
             // Claim first: the previous holder of the claim may have just died.
             let claim = || {
@@ -183,7 +183,7 @@ impl BackgroundJobs {
                 if to_claim && !context.claimed.claim(with, &context.run, &intents)? {
                     return Ok(None);
                 }
-                let joined = fill::joins(context, &unit);
+                let joined = fill::joins(context, &gang);
                 // An attempt of a dead run still runs and cannot be joined as it is.
                 if to_claim && joined.is_none() && context.claimed.kept(&attempts)?.is_some() {
                     context.claimed.give_back(&attempts)?;
@@ -192,8 +192,8 @@ impl BackgroundJobs {
                 Ok(Some(joined))
             };
             match claim() {
-                Ok(Some(joined)) => JobAnswer::Filled(fill::fill(context, unit, joined)),
-                Ok(None) => JobAnswer::Elsewhere(unit.iter().map(|fill| fill.attempt).collect()),
+                Ok(Some(joined)) => JobAnswer::Filled(fill::fill(context, gang, joined)),
+                Ok(None) => JobAnswer::Elsewhere(gang.iter().map(|fill| fill.attempt).collect()),
                 Err(error) => JobAnswer::NotClaimed(error),
             }
         }));
@@ -266,10 +266,10 @@ impl BackgroundJobs {
         self.spawn(move |_| JobAnswer::Learned(of, refits.into_iter().map(Refit::make).collect()));
     }
 
-    /// Looks for the earlier results of a unit that has a disturbed result.
-    pub(crate) fn look_for_earlier(&mut self, unit: Vec<(InstanceId, Digest)>, to_record: ToRecord) {
+    /// Looks for the earlier results of a gang that has a disturbed result.
+    pub(crate) fn look_for_earlier(&mut self, gang: Vec<(InstanceId, Digest)>, to_record: ToRecord) {
         self.spawn(move |context| {
-            let earlier = decisions::earlier(context, &unit, to_record.instance);
+            let earlier = decisions::earlier(context, &gang, to_record.instance);
             JobAnswer::Earlier(to_record, earlier)
         });
     }

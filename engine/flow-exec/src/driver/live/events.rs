@@ -67,7 +67,7 @@ impl<X: Executor> EventLoop<'_, X> {
             JobAnswer::Elsewhere(attempts) => {
                 let instances = attempts.iter().filter_map(|attempt| self.attempts.take_back(*attempt));
                 instances.for_each(|instance| self.deferred.taken_back(instance));
-                // The first attempt represents its unit.
+                // The first attempt represents its gang.
                 self.out.events.extend(attempts.first().map(|&attempt| Event::Elsewhere { attempt }));
             }
             JobAnswer::NotClaimed(error) => return Err(error.into()),

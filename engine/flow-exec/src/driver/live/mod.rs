@@ -31,7 +31,7 @@ use crate::{
         begin::{context::RunContext, fill},
         cancel::{Cancel, SignalGuard},
         decide::{
-            deferred::DeferredUnits,
+            deferred::DeferredGangs,
             outcomes::Outcomes,
             recorder::{AppliedLines, CommittedBatch, Recorder},
         },
@@ -64,7 +64,7 @@ pub(crate) struct EventLoop<'a, X> {
     recorder: Recorder,
     screen: Screen<'a>,
     history: History<'a>,
-    deferred: DeferredUnits,
+    deferred: DeferredGangs,
     background: BackgroundJobs,
     cancel: Cancel,
     pub(crate) interrupted: bool,
@@ -120,7 +120,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             recorder: Recorder::new(Arc::clone(&context), from.journal),
             screen: Screen::new(from.observe, context.run_dir.clone(), from.status),
             history: from.history,
-            deferred: DeferredUnits::default(),
+            deferred: DeferredGangs::default(),
             background: BackgroundJobs::new(Arc::clone(&context)),
             cancel: from.cancel,
             interrupted: false,
@@ -317,8 +317,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             Action::Kill { attempt, grace, outcome } => self.attempts.kill(attempt, grace, outcome),
             Action::Record { instance, attempt } => {
                 let to_record = ToRecord { instance, attempt, closed_by: self.attempts.closed_by(instance) };
-                match self.outcomes.disturbed_unit(instance, attempt) {
-                    Some(unit) => self.background.look_for_earlier(unit, to_record),
+                match self.outcomes.disturbed_gang(instance, attempt) {
+                    Some(gang) => self.background.look_for_earlier(gang, to_record),
                     None => self.record(to_record, None)?,
                 }
             }
@@ -351,11 +351,11 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     }
 
     fn fill(&mut self, starts: Vec<(AttemptId, InstanceId, Placement)>) {
-        for unit in self.attempts.fill(starts, &self.outcomes) {
-            let copies = fill::large_copies(&self.context, &unit);
+        for gang in self.attempts.fill(starts, &self.outcomes) {
+            let copies = fill::large_copies(&self.context, &gang);
             copies.into_iter().for_each(|(instance, text)| self.out.notice(Some(instance), text));
-            let to_claim = self.deferred.starts(&unit);
-            self.background.fill(unit, to_claim);
+            let to_claim = self.deferred.starts(&gang);
+            self.background.fill(gang, to_claim);
         }
     }
 

@@ -10,7 +10,7 @@ use flow_supervisor::clock;
 
 use crate::driver::{
     begin::context::RunResults,
-    decide::deferred::DeferredUnits,
+    decide::deferred::DeferredGangs,
     machine::{peers::PeerRuns, run_gpus::RunGpus},
     session::Session,
 };
@@ -26,15 +26,15 @@ pub(crate) fn of(
     now: Time,
     session: &Session,
     known: &RunResults,
-    (cards, rivals, elsewhere): (&RunGpus, &PeerRuns, &DeferredUnits),
+    (gpus, peers, deferred): (&RunGpus, &PeerRuns, &DeferredGangs),
 ) -> Vec<Told> {
-    let asker = Asker { session, gpus: cards, peers: rivals, now, unix: clock::unix_millis() };
+    let asker = WaitExplainer { session, gpus, peers, now, unix: clock::unix_millis() };
     let unsettled = session.expansion.instances.iter().filter(|instance| !known.is_settled(instance.id));
     unsettled
         .take(LOOKED_AT)
         .filter_map(|instance| {
             let reason = match scheduler.explain(now, instance.id) {
-                WaitState::LookUp => elsewhere.who(instance.id)?.clone(),
+                WaitState::LookUp => deferred.who(instance.id)?.clone(),
                 waiting => asker.waits(&waiting)?,
             };
             Some(Told { label: instance.label.to_string(), reason })
@@ -43,7 +43,7 @@ pub(crate) fn of(
         .collect()
 }
 
-struct Asker<'a> {
+struct WaitExplainer<'a> {
     session: &'a Session,
     gpus: &'a RunGpus,
     peers: &'a PeerRuns,
@@ -52,7 +52,7 @@ struct Asker<'a> {
     unix: u64,
 }
 
-impl Asker<'_> {
+impl WaitExplainer<'_> {
     /// `None` if the instance runs, is settled, or waits for others to be settled, which is the workflow's own order.
     fn waits(&self, waiting: &WaitState) -> Option<Waits> {
         Some(match waiting {

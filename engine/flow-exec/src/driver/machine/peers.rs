@@ -14,14 +14,14 @@ use std::{
 use flow_core::{
     Circumstances, GpuFacts, GpuId, InstanceId, Span, Time,
     reason::{Labels, PeerConflict},
-    sched::{BlockedUnit, GpuHolders, Head, PeerLoad, PeerRun, QueuePosition, Scheduler, Shift},
+    sched::{BlockedGang, GpuHolders, Head, PeerLoad, PeerRun, QueuePosition, Scheduler, Shift},
 };
 use flow_runs::ProcessIdentity;
 use flow_supervisor::{
     clock,
     hardware::{
         self,
-        ledger::{FollowingUnit, Jobs, Ledger, LedgerView, MutexResult, Slot, Waiter, ledger_name},
+        ledger::{FollowingGang, Jobs, Ledger, LedgerView, MutexResult, Slot, Waiter, ledger_name},
     },
 };
 
@@ -214,7 +214,7 @@ impl PeerRuns {
     fn turn(&self, now: Time, scheduler: &Scheduler) -> QueuePosition {
         let run = self.ledger.as_ref().and_then(Ledger::own).unwrap_or(u32::MAX);
         match scheduler.held_up() {
-            Some(BlockedUnit { priority, since, .. }) => QueuePosition::new(priority, self.unix(since), run),
+            Some(BlockedGang { priority, since, .. }) => QueuePosition::new(priority, self.unix(since), run),
             None => QueuePosition::new(scheduler.highest_priority(), self.unix(now), run),
         }
     }
@@ -269,7 +269,7 @@ impl PeerRuns {
         }
         let beat = self.own.waits.as_ref().map_or(0, |waits| waits.beat);
         let waits = held_up.map(|held_up| Waiter {
-            label: label(held_up.unit),
+            label: label(held_up.gang),
             since: self.unix(held_up.since),
             priority: held_up.priority,
             request: held_up.request,
@@ -289,7 +289,7 @@ impl PeerRuns {
     }
 
     /// Says how much of ours a batch system has, and what another run does, which is news for people alone.
-    pub(crate) fn publish(&mut self, jobs: Jobs, follows: Option<FollowingUnit>) {
+    pub(crate) fn publish(&mut self, jobs: Jobs, follows: Option<FollowingGang>) {
         let Some(ledger) = &mut self.ledger else { return };
         let is_new = (self.own.jobs, &self.own.follows) != (jobs, &follows);
         // Who has nothing to decide yet has no place either; another one decides for a moment only.

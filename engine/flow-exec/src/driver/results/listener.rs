@@ -24,7 +24,7 @@ use super::numbers::{InWork, MetricsFollower, how_far};
 
 /// Changes since the last look.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct News {
+pub(crate) struct Changes {
     pub(crate) ready: bool,
     pub(crate) sufficed: bool,
     pub(crate) progress: Option<(Option<f64>, String)>,
@@ -154,16 +154,16 @@ impl Listener {
     }
 
     /// Reads new output; `now` in seconds since 1970.
-    pub(crate) fn listen(&mut self, now: f64) -> News {
-        let mut news = News::default();
-        self.look(now, &mut news);
-        news
+    pub(crate) fn listen(&mut self, now: f64) -> Changes {
+        let mut changes = Changes::default();
+        self.look(now, &mut changes);
+        changes
     }
 
     /// Reads the rest after the program has ended, at `ended` in seconds since 1970. A last line without a line end
     /// counts only if the program ended by itself: if it was killed, the line may hold half a number.
-    pub(crate) fn listen_to_the_end(&mut self, ended: f64, by_itself: bool) -> News {
-        let mut news = News::default();
+    pub(crate) fn listen_to_the_end(&mut self, ended: f64, by_itself: bool) -> Changes {
+        let mut changes = Changes::default();
         let mut passed_over = |what: &str, hastened: Option<io::Result<u64>>| {
             if let Some(Ok(bytes @ 1..)) = hastened {
                 let much = if bytes < 1 << 20 {
@@ -171,73 +171,73 @@ impl Listener {
                 } else {
                     format!("{} MiB", bytes >> 20)
                 };
-                news.notices.push(format!("it wrote its {what} too fast: {much} were skipped"));
+                changes.notices.push(format!("it wrote its {what} too fast: {much} were skipped"));
             }
         };
         passed_over("messages", self.follower.as_mut().map(Follower::hasten));
         let log = self.log.as_mut().map(Lines::hasten);
         passed_over("log", log.filter(|_| self.prints_metrics));
-        while self.look(ended, &mut news) {}
+        while self.look(ended, &mut changes) {}
         if let Some(line) = self.log.as_mut().and_then(Lines::unfinished).filter(|_| by_itself) {
-            self.apply_lines(&[line], ended, &mut news);
+            self.apply_lines(&[line], ended, &mut changes);
         }
-        news.epochs.extend(self.printed.end(&self.reported));
-        news.epochs.extend(self.following.as_mut().and_then(MetricsFollower::end));
+        changes.epochs.extend(self.printed.end(&self.reported));
+        changes.epochs.extend(self.following.as_mut().and_then(MetricsFollower::end));
         let ignored = self.follower.as_ref().map_or(0, Follower::ignored);
         if self.metrics.is_some() && self.prints_metrics {
             self.reported.skips(self.looks.unread(None));
         }
         if ignored > 0 {
             let lines = if ignored == 1 { "1 line".to_owned() } else { format!("{ignored} lines") };
-            news.notices.push(format!("ignored {lines} of its messages, which do not follow the protocol"));
+            changes.notices.push(format!("ignored {lines} of its messages, which do not follow the protocol"));
         }
-        news
+        changes
     }
 
     /// Looks at all inputs once. Returns whether there may be more to read.
-    fn look(&mut self, now: f64, news: &mut News) -> bool {
+    fn look(&mut self, now: f64, changes: &mut Changes) -> bool {
         let mut more = false;
         match self.follower.as_mut().map(|follower| follower.poll(now)) {
             Some(Ok(polled)) => {
                 more = polled.more;
-                polled.lines.into_iter().for_each(|line| self.apply(line.message, now, news));
+                polled.lines.into_iter().for_each(|line| self.apply(line.message, now, changes));
                 if let Some(refused) = polled.refused {
-                    self.refuse(refused, news);
+                    self.refuse(refused, changes);
                 }
             }
-            Some(Err(e)) => self.refuse(Refusal::MessagesUnread { error: e.into() }, news),
+            Some(Err(e)) => self.refuse(Refusal::MessagesUnread { error: e.into() }, changes),
             None => {}
         }
         let polled = self.log.as_mut().map(|log| (log.poll(), log.came(now)));
         match polled {
             Some((Ok(Some(lines)), at)) => {
                 more = true;
-                self.apply_lines(&lines, at, news);
+                self.apply_lines(&lines, at, changes);
             }
             Some((Err(e), _)) => {
                 self.log = None;
                 if self.prints_metrics {
-                    self.refuse(Refusal::LogUnread { error: e.into() }, news);
+                    self.refuse(Refusal::LogUnread { error: e.into() }, changes);
                 }
             }
             Some((Ok(None), _)) | None => {}
         }
         if let Some(following) = &mut self.following {
             let (epochs, how_far) = following.look(now, &self.secrets);
-            news.epochs.extend(epochs);
-            news.progress = how_far.map(|text| (None, text)).or(news.progress.take());
+            changes.epochs.extend(epochs);
+            changes.progress = how_far.map(|text| (None, text)).or(changes.progress.take());
         }
         if let Some(why) = self.bound.keep().filter(|_| self.refused.is_none()) {
-            self.refuse(why, news);
+            self.refuse(why, changes);
         }
         more
     }
 
     /// Stops reading its messages.
-    fn refuse(&mut self, why: Refusal, news: &mut News) {
+    fn refuse(&mut self, why: Refusal, changes: &mut Changes) {
         self.follower = None;
         self.refused = Some(why.clone());
-        news.refused = Some(why);
+        changes.refused = Some(why);
     }
 
     /// The program ran on another machine, which noted when parts of the log were there. The log is read again with
@@ -273,7 +273,7 @@ impl Listener {
         read_numbers(self.metrics.as_ref()?, &self.printed, files, by_itself, hide, &mut self.reported)
     }
 
-    fn apply(&mut self, message: Message, now: f64, news: &mut News) {
+    fn apply(&mut self, message: Message, now: f64, changes: &mut Changes) {
         match message {
             Message::Hello { plugin, version, facts, .. } => {
                 let plugin = format!("{plugin} plugin");
@@ -281,7 +281,7 @@ impl Listener {
                 self.facts.extend(facts.map(|(name, value)| (self.secrets.hide(name), self.secrets.hide(value))));
             }
             Message::Progress { fraction, text } => {
-                news.progress = Some((Some(fraction), self.secrets.hide(text.unwrap_or_default())));
+                changes.progress = Some((Some(fraction), self.secrets.hide(text.unwrap_or_default())));
             }
             Message::Epoch { epoch, started_at, ended_at } => {
                 // Times from its own clock are limited to the attempt's start and now.
@@ -289,7 +289,7 @@ impl Listener {
                 self.sent_numbers = true;
                 let (began, ended) = (within(started_at), within(ended_at));
                 if self.reported.epoch(TimedEpoch { part: 0, epoch, began, ended }) {
-                    news.epochs.push((epoch, self.reported.of_epoch(0, epoch)));
+                    changes.epochs.push((epoch, self.reported.of_epoch(0, epoch)));
                 }
             }
             Message::Metric { name, value, unit, epoch, summary } => {
@@ -298,22 +298,22 @@ impl Listener {
                 let key = epoch.map(Key::of_epoch).unwrap_or_default();
                 self.reported.number(Row { name, value, unit, key, part: 0, mean: summary == Summary::Mean });
             }
-            Message::Ready => news.ready = true,
-            Message::Sufficed => news.sufficed = true,
+            Message::Ready => changes.ready = true,
+            Message::Sufficed => changes.sufficed = true,
             Message::Outcome { outcome, message } => self.report = ProgramReport::Outcome(outcome, message),
         }
     }
 
     /// Handles lines written since the last look, read at this time.
-    fn apply_lines(&mut self, lines: &[Vec<u8>], at: f64, news: &mut News) {
+    fn apply_lines(&mut self, lines: &[Vec<u8>], at: f64, changes: &mut Changes) {
         let (false, Some(log)) = (lines.is_empty(), &self.log) else { return };
         let (at, (from, to)) = (kept_time(at), log.found());
         self.looks.push(from, to, at);
         self.comes_after(at);
         let Some(metrics) = self.metrics.as_ref().filter(|_| self.prints_metrics) else { return };
         let texts = lines.iter().map(Vec::as_slice);
-        news.epochs.extend(self.printed.read_lines(&metrics.stdout, texts, at, &mut self.reported));
-        news.progress = how_far(&self.printed, &self.reported).map(|text| (None, text)).or(news.progress.take());
+        changes.epochs.extend(self.printed.read_lines(&metrics.stdout, texts, at, &mut self.reported));
+        changes.progress = how_far(&self.printed, &self.reported).map(|text| (None, text)).or(changes.progress.take());
     }
 }
 
@@ -358,8 +358,8 @@ mod tests {
         fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\n").unwrap();
         assert_eq!(numbers(&listener.listen(12.0).epochs), [(1, 9.0)]);
         fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\nepoch 2 loss 4\n").unwrap();
-        let news = listener.listen(15.0);
-        assert_eq!((news.epochs, news.progress), (vec![], Some((None, "epoch 2: loss 4".to_owned()))));
+        let changes = listener.listen(15.0);
+        assert_eq!((changes.epochs, changes.progress), (vec![], Some((None, "epoch 2: loss 4".to_owned()))));
         // Shares are read as percentages, here as everywhere.
         let other = tempfile::tempdir().unwrap();
         let (folder_of_other, mut shares) =
@@ -401,11 +401,11 @@ mod tests {
         let (first, second) = (hello(r#""torch":"2.11""#), hello(r#""device":"cuda""#));
         let epoch = r#"{"type":"epoch","epoch":1,"started_at":3,"ended_at":99}"#;
         fs::write(folder.path().join("messages.jsonl"), format!("{first}\nnoise\n{second}\n{epoch}\n")).unwrap();
-        let news = listener.listen_to_the_end(20.0, true);
+        let changes = listener.listen_to_the_end(20.0, true);
         let facts: Vec<(&str, &str)> = listener.facts.iter().map(|(k, v)| (&**k, &**v)).collect();
         assert_eq!(facts, [("device", "cuda"), ("torch", "2.11"), ("torch plugin", "0.1.0")]);
         assert_eq!(times(&listener), [(1, 10.0, 20.0)]);
-        assert_eq!(news.notices, ["ignored 1 line of its messages, which do not follow the protocol"]);
+        assert_eq!(changes.notices, ["ignored 1 line of its messages, which do not follow the protocol"]);
     }
 
     #[test]

@@ -33,7 +33,7 @@ use nix::{
 
 use super::shared_file::{self, is_at};
 
-pub use slot::{FollowingUnit, Jobs, Slot, Waiter, ledger_name};
+pub use slot::{FollowingGang, Jobs, Slot, Waiter, ledger_name};
 
 /// Its name in the folder of the shared files.
 const NAME: &str = "flow-machine.ledger";

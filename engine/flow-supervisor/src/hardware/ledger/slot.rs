@@ -32,20 +32,20 @@ pub struct Slot {
     pub process_start: u64,
     /// The resources of its attempts.
     pub holds: MachineShare,
-    /// Its units that wait for other runs.
+    /// Its gangs that wait for other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Waiter>,
-    /// Its units that another run of its store already runs.
+    /// Its gangs that another run of its store already runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub follows: Option<FollowingUnit>,
+    pub follows: Option<FollowingGang>,
     /// Its attempts that run elsewhere and hold nothing here.
     #[serde(default, skip_serializing_if = "Jobs::is_none")]
     pub jobs: Jobs,
 }
 
-/// A unit that waits for what another run does.
+/// A gang that waits for what another run does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FollowingUnit {
+pub struct FollowingGang {
     /// The label of its first instance.
     pub label: String,
     /// The other run, where it is known.
@@ -67,7 +67,7 @@ impl Jobs {
     }
 }
 
-/// A unit that other runs keep from starting.
+/// A gang that other runs keep from starting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiter {
     /// The label of its first instance.
@@ -91,7 +91,7 @@ pub fn ledger_name(uuid: &str) -> String {
 }
 
 impl Slot {
-    /// JSON and spaces, in exactly the bytes of a slot. If there is too little room, texts are cut, then waiting units.
+    /// JSON and spaces, in exactly the bytes of a slot. If there is too little room, texts are cut, then waiting gangs.
     pub(super) fn bytes(&self, size: usize) -> Vec<u8> {
         let mut slot = Slot { format: FORMAT, ..self.clone() };
         for (most, waits) in [(TEXT, true), (SHORT, true), (SHORT, false)] {
@@ -151,7 +151,7 @@ mod tests {
             person: "\u{7}".repeat(300),
             workflow: "w".repeat(300),
             waits: Some(waits),
-            follows: Some(FollowingUnit { label: "é".repeat(500), run: Some("r".repeat(500)) }),
+            follows: Some(FollowingGang { label: "é".repeat(500), run: Some("r".repeat(500)) }),
             ..Slot::default()
         };
         let bytes = slot.bytes(1024);

@@ -32,7 +32,7 @@ pub(super) struct OneGpu<'a> {
 }
 
 /// The result of one look.
-pub(super) struct CardScan {
+pub(super) struct GpuScan {
     look: Look,
     at: f64,
     /// Memory that programs can use at all.
@@ -82,7 +82,7 @@ impl<'a> OneGpu<'a> {
         keeper: Option<u32>,
         held: bool,
         slowly: bool,
-    ) -> Option<CardScan> {
+    ) -> Option<GpuScan> {
         let handle = match self.handle.take() {
             Some(handle) => handle,
             None => self.library.gpu(self.facts.index).ok()?,
@@ -99,7 +99,7 @@ impl<'a> OneGpu<'a> {
         keeper: Option<u32>,
         held: bool,
         slowly: bool,
-    ) -> Option<CardScan> {
+    ) -> Option<GpuScan> {
         if slowly {
             self.slowly = Some(clock::steady());
         }
@@ -110,7 +110,7 @@ impl<'a> OneGpu<'a> {
             self.processes = handle.processes(look.memory).ok()?;
         }
         self.used = used;
-        let mut found = CardScan {
+        let mut found = GpuScan {
             at: clock::unix_seconds(),
             usable: look.memory.map_or(0, |memory| memory.used.saturating_add(memory.free).min(memory.total)),
             taken: look.memory.map_or(0, |memory| memory.used),
@@ -162,7 +162,7 @@ impl<'a> OneGpu<'a> {
     }
 }
 
-impl CardScan {
+impl GpuScan {
     /// Foreign compute processes. Ids that are unknown here are included only if none of them can be ours.
     pub(super) fn foreign(&self, known: bool) -> Vec<ForeignProcess> {
         let unseen = if known { &[][..] } else { &self.unseen[..] };
@@ -199,7 +199,7 @@ impl Holder {
     }
 
     /// The part of a look that belongs to this attempt. `known`: the driver's process ids are valid here.
-    pub(super) fn part(&mut self, attempt: AttemptId, found: &CardScan, known: bool) -> GpuLook {
+    pub(super) fn part(&mut self, attempt: AttemptId, found: &GpuScan, known: bool) -> GpuLook {
         let unseen = || found.unseen.iter().map(|process| process.pid).collect();
         let before = self.before.get_or_insert_with(|| PriorState { used: found.used, unseen: unseen() });
         let risen = found.used.saturating_sub(before.used);
@@ -238,10 +238,10 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// A GPU with this much memory in use, partly by this attempt and partly by processes that may not be visible.
-    fn found(used: u64, ours: Option<Option<u64>>, foreign: &[u32], unseen: &[u32], listed: bool) -> CardScan {
+    fn found(used: u64, ours: Option<Option<u64>>, foreign: &[u32], unseen: &[u32], listed: bool) -> GpuScan {
         let stranger =
             |pid: &u32| ForeignProcess { pid: *pid, name: "python3".to_owned(), gpu: "GPU-a".to_owned(), memory: 10 };
-        CardScan {
+        GpuScan {
             look: Look::default(),
             at: 1.0,
             usable: 1000 * MIB,
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn memory_is_told_by_process_or_else_compared_with_before() {
         /// Name, scan, whether ids are valid here, and the expected memory, unverified, strangers.
-        type Case = (&'static str, CardScan, bool, (u64, bool, &'static [u32]));
+        type Case = (&'static str, GpuScan, bool, (u64, bool, &'static [u32]));
         let table: [Case; 8] = [
             ("by process", found(500, Some(Some(300)), &[], &[], true), true, (300, false, &[])),
             ("beside a stranger", found(500, Some(Some(300)), &[7], &[], true), true, (300, false, &[7])),

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 
 use super::{owners::Owners, share};
 use crate::{clock, nvml::Library};
-use gpu::{CardScan, Holder, OneGpu};
+use gpu::{GpuScan, Holder, OneGpu};
 
 /// Interval of looks at GPUs that an attempt holds.
 const EVERY: Duration = Duration::from_millis(100);
@@ -380,7 +380,7 @@ impl SharedState {
 
 impl GpuSamplerState {
     /// Applies the result of a look at a GPU.
-    fn note(&mut self, n: usize, seen: Option<CardScan>, owners: &Owners, held: bool, silent: bool) {
+    fn note(&mut self, n: usize, seen: Option<GpuScan>, owners: &Owners, held: bool, silent: bool) {
         let Some(seen) = seen else {
             self.gpus[n].status = GpuStatus { alive: false, silent: false, ..self.gpus[n].status.clone() };
             // A lost GPU gets no first look: stop waiting for it.

@@ -82,7 +82,7 @@ enum JobEnd {
 
 /// What to do after a look at a job's files or its row.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct JobUpdate {
     pub(super) events: Vec<Event>,
     pub(super) changed: bool,
     /// Slurm must cancel it.
@@ -177,8 +177,8 @@ impl BatchJob {
     }
 
     /// Looks at the files of its attempts.
-    pub(super) fn look(&mut self) -> News {
-        let mut news = News::default();
+    pub(super) fn look(&mut self) -> JobUpdate {
+        let mut update = JobUpdate::default();
         for n in 0..self.members.len() {
             let member = &mut self.members[n];
             if member.ended {
@@ -190,20 +190,20 @@ impl BatchJob {
             {
                 member.started = Some(clock::unix_seconds());
                 let (attempt, node) = (member.attempt, Some(Box::new(facts)));
-                news.events.push(Event::Started { attempt, node });
-                news.changed = true;
+                update.events.push(Event::Started { attempt, node });
+                update.changed = true;
             }
             if let Some(record) = files.read_ended()
                 && let Some(event) = self.recorded(n, record)
             {
-                news.events.push(event);
-                news.changed = true;
+                update.events.push(event);
+                update.changed = true;
             }
         }
         if self.missing.is_some() || self.gone.is_some() {
             self.listen();
         }
-        news
+        update
     }
 
     /// Checks for signs of life from its node.
@@ -251,19 +251,19 @@ impl BatchJob {
     }
 
     /// Handles its row in Slurm's queue; without a row it is missing there.
-    pub(super) fn seen(&mut self, row: Option<&Row>) -> News {
-        let mut news = News::default();
+    pub(super) fn seen(&mut self, row: Option<&Row>) -> JobUpdate {
+        let mut update = JobUpdate::default();
         let Some(row) = row else {
             self.waits = false;
             let (since, looks) = self.missing.get_or_insert((clock::steady(), 0));
             (*since, *looks) = (*since, *looks + 1);
-            return news;
+            return update;
         };
         self.missing = None;
         self.waits = matches!(job_state(row), JobState::Waiting | JobState::Held);
         if self.intent.job != Some(row.id) {
             self.intent.job = Some(row.id);
-            news.changed = true;
+            update.changed = true;
         }
         let queued = match job_state(row) {
             JobState::Waiting | JobState::Held | JobState::Suspended => {
@@ -271,7 +271,7 @@ impl BatchJob {
                 Some(self.queued(reason, flow_slurm::advice(row)))
             }
             JobState::Never(why) => {
-                news.cancel = self.gone.is_none();
+                update.cancel = self.gone.is_none();
                 self.is_gone(JobEnd::Never(why, row.reason.clone()));
                 None
             }
@@ -285,8 +285,8 @@ impl BatchJob {
             }
         };
         if queued != self.queued.0 {
-            news.changed = true;
-            news.events.extend(self.waits(queued.as_ref()));
+            update.changed = true;
+            update.events.extend(self.waits(queued.as_ref()));
             self.queued = (queued, 0);
         }
         self.queued.1 += 1;
@@ -294,9 +294,9 @@ impl BatchJob {
         if let (Some(QueuedJob { reason, advice: Some(advice), .. }), 2) = &self.queued {
             let label = self.intent.members.first().map_or("", |member| &member.label);
             let text = format!("{label} is queued in Slurm (job {}, {reason}): {advice}", row.id);
-            news.stuck = Some((reason.clone(), text));
+            update.stuck = Some((reason.clone(), text));
         }
-        news
+        update
     }
 
     /// The pending state for this reason, since its submission.
@@ -340,8 +340,8 @@ impl BatchJob {
     }
 
     /// Concludes from Slurm's report, if the attempts have written nothing for long enough.
-    pub(super) fn conclude(&mut self, patience: Timeouts) -> News {
-        let mut news = News::default();
+    pub(super) fn conclude(&mut self, patience: Timeouts) -> JobUpdate {
+        let mut update = JobUpdate::default();
         if self.gone.is_none()
             && let Some((since, looks)) = self.missing
             && looks >= 3
@@ -349,25 +349,25 @@ impl BatchJob {
             && !self.lives(since, patience)
             && self.is_fenced()
         {
-            news.cancel = true;
+            update.cancel = true;
             self.is_gone(JobEnd::Vanished);
         }
-        let Some((gone, since)) = self.gone.clone() else { return news };
+        let Some((gone, since)) = self.gone.clone() else { return update };
         let claimed = matches!(gone, JobEnd::Ended(JobResult::Failed(CLAIMED), _));
         // A job that never started, and cannot start any more, leaves no record.
         let never = self.to_cancel(clock::steady()) && !self.has_begun() && self.is_fenced();
         let grace = if never || matches!(gone, JobEnd::Vanished) { Duration::ZERO } else { patience.grace };
         if clock::since(since) < grace || claimed && self.lives(since, patience) {
-            return news;
+            return update;
         }
         // If folders are cached, listing one makes new files visible.
         for member in self.members.iter().filter(|member| !member.ended) {
             let _ = std::fs::read_dir(&member.folder).map(Iterator::count);
         }
-        news.events = self.look().events;
-        news.events.extend(self.end_all(Some(&gone)));
-        news.changed = true;
-        news
+        update.events = self.look().events;
+        update.events.extend(self.end_all(Some(&gone)));
+        update.changed = true;
+        update
     }
 
     /// Its node shows signs of life, or could still start.

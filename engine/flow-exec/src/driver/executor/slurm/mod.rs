@@ -101,7 +101,7 @@ impl Drop for Slurm {
 }
 
 impl Executor for Slurm {
-    fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
+    fn start(&mut self, gang: Vec<Work>) -> Result<(), ExecError> {
         if let Some(settings) = self.settings.take() {
             let (asks, asked) = channel();
             let (tell, events) = unbounded_channel();
@@ -112,8 +112,8 @@ impl Executor for Slurm {
             self.thread = Some(begun);
             (self.requests, self.events) = (Some(asks), Some(events));
         }
-        self.folders.extend(unit.iter().map(|work| (work.program.attempt, Folder::at(work.program.folder.clone()))));
-        self.send(SlurmRequest::Start(unit));
+        self.folders.extend(gang.iter().map(|work| (work.program.attempt, Folder::at(work.program.folder.clone()))));
+        self.send(SlurmRequest::Start(gang));
         Ok(())
     }
 
@@ -151,16 +151,16 @@ impl Executor for Slurm {
 
 /// Jobs of a dead run that Slurm still has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobsLeft {
+pub struct OrphanedJobs {
     pub running: usize,
     pub waiting: usize,
     /// In the order of the run.
-    pub jobs: Vec<LeftJob>,
+    pub jobs: Vec<OrphanedJob>,
 }
 
 /// One of these jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftJob {
+pub struct OrphanedJob {
     /// The instances that run in it.
     pub labels: Vec<String>,
     /// `12`, `12_3`.
@@ -171,7 +171,7 @@ pub struct LeftJob {
 
 /// The jobs that Slurm still has of each of these dead runs; `None` if it does not answer in time. One query for all of
 /// them.
-pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<JobsLeft>> {
+pub fn orphaned_jobs(runs: &[&RunDir]) -> Vec<Option<OrphanedJobs>> {
     let jobs = |run: &&RunDir| intents::of(run).into_iter().filter(|intent| intent.here.is_none()).collect();
     let left: Vec<Vec<Intent>> = runs.iter().map(jobs).collect();
     let is_any = left.iter().any(|jobs| !jobs.is_empty());
@@ -192,17 +192,17 @@ pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<JobsLeft>> {
         matches!(flow_slurm::job_state(row), flow_slurm::JobState::Waiting | flow_slurm::JobState::Held)
     };
     let count = |intents: &Vec<Intent>| match &rows {
-        _ if intents.is_empty() => Some(JobsLeft::default()),
+        _ if intents.is_empty() => Some(OrphanedJobs::default()),
         Ok(_) => {
             let of = |intent: &Intent| {
                 let row = living.get(&(&*intent.key, intent.task.map(|task| task.number)))?;
                 let place = if waits(row) { Err(row.reason.clone()) } else { Ok(row.node.clone()) };
                 let labels = intent.members.iter().map(|member| member.label.clone()).collect();
-                Some(LeftJob { labels, job: row.id.to_string(), place })
+                Some(OrphanedJob { labels, job: row.id.to_string(), place })
             };
-            let jobs: Vec<LeftJob> = intents.iter().filter_map(of).collect();
+            let jobs: Vec<OrphanedJob> = intents.iter().filter_map(of).collect();
             let running = jobs.iter().filter(|job| job.place.is_ok()).count();
-            Some(JobsLeft { running, waiting: jobs.len() - running, jobs })
+            Some(OrphanedJobs { running, waiting: jobs.len() - running, jobs })
         }
         Err(_) => None,
     };

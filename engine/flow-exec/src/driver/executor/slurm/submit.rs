@@ -1,4 +1,4 @@
-//! Converts attempts to the input of `sbatch`: one job per unit, and one array for many equal units. Does not call
+//! Converts attempts to the input of `sbatch`: one job per gang, and one array for many equal gangs. Does not call
 //! Slurm.
 
 use std::{
@@ -27,11 +27,11 @@ const WARNING: Duration = Duration::from_secs(60);
 /// A shorter job would be warned from the start.
 const WORTH_WARNING: Duration = Duration::from_secs(300);
 
-pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<BatchJob>> {
+pub(super) fn job(settings: &Settings, gang: Vec<Work>) -> io::Result<Option<BatchJob>> {
     let (mut request, mut comment) = (flow_slurm::Job::default(), String::new());
     let (mut memory, mut times, mut shares) = (Some(0_u64), Vec::new(), false);
     let (mut programs, mut attempts, mut first): (Vec<Program>, Vec<_>, Option<(Intent, bool)>) = Default::default();
-    for Work { program, job, .. } in unit {
+    for Work { program, job, .. } in gang {
         let Some(job) = job else { continue };
         let BatchWork { label, gpus, cpus, memory: own, timeout, longest, exclusive, shares_gpus, .. } = job;
         let BatchWork { slurm, gpu_model, intent, joined, nice, .. } = job;

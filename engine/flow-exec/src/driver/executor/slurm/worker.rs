@@ -20,7 +20,7 @@ use super::{
     Settings, SlurmRequest,
     book::Book,
     client::{Client, JobNames, NoAnswer, Silence},
-    jobs::{BatchJob, News, Stage, Timeouts},
+    jobs::{BatchJob, JobUpdate, Stage, Timeouts},
     submit,
 };
 use crate::driver::executor::{Event, Work};
@@ -163,15 +163,15 @@ impl Worker {
 
     fn take(&mut self, ask: SlurmRequest) {
         match ask {
-            SlurmRequest::Start(unit) => self.start(unit),
+            SlurmRequest::Start(gang) => self.start(gang),
             SlurmRequest::Kill { attempt, grace } => self.kill(attempt, grace),
             SlurmRequest::Settled { attempt } => self.book.settled(attempt),
         }
     }
 
-    fn start(&mut self, unit: Vec<Work>) {
-        let attempts: Vec<AttemptId> = unit.iter().map(|work| work.program.attempt).collect();
-        match submit::job(&self.settings, unit) {
+    fn start(&mut self, gang: Vec<Work>) {
+        let attempts: Vec<AttemptId> = gang.iter().map(|work| work.program.attempt).collect();
+        match submit::job(&self.settings, gang) {
             Ok(Some(mut job)) => {
                 self.send_all(job.is_queued());
                 let (now, stage) = (clock::steady(), job.stage);
@@ -199,17 +199,17 @@ impl Worker {
     }
 
     /// Applies `what` to a job, and sends the resulting events.
-    fn with(&mut self, first: AttemptId, what: impl Fn(&mut BatchJob) -> News) {
+    fn with(&mut self, first: AttemptId, what: impl Fn(&mut BatchJob) -> JobUpdate) {
         let Some(job) = self.book.job(first) else { return };
-        let news = what(job);
-        if news.changed {
+        let update = what(job);
+        if update.changed {
             self.changed_at = clock::steady();
         }
-        if news.cancel {
+        if update.cancel {
             self.given_up.insert((job.intent.key.clone(), job.task()));
         }
-        self.send_all(news.events);
-        if let Some((reason, text)) = news.stuck {
+        self.send_all(update.events);
+        if let Some((reason, text)) = update.stuck {
             // Shown once for a whole sweep.
             self.notice(reason, text);
         }
@@ -310,8 +310,9 @@ impl Worker {
         match why {
             RefusalKind::Impossible | RefusalKind::NotAllowed | RefusalKind::Usage => {
                 for first in which {
-                    let news = |job: &mut BatchJob| News { events: job.refused(text.clone()), ..News::default() };
-                    self.with(*first, news);
+                    let update =
+                        |job: &mut BatchJob| JobUpdate { events: job.refused(text.clone()), ..JobUpdate::default() };
+                    self.with(*first, update);
                 }
             }
             RefusalKind::Array => self.most = 1,
@@ -383,7 +384,7 @@ impl Worker {
     /// Ends killed jobs that were never submitted, without Slurm.
     fn never_mind(&mut self) {
         for first in self.book.unasked_and_killed() {
-            self.with(first, |job| News { events: job.never_mind(), ..News::default() });
+            self.with(first, |job| JobUpdate { events: job.never_mind(), ..JobUpdate::default() });
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
 use flow_runs::INPUTS_OPEN;
 
 /// The form in which an attempt of a killed run had an input.
-pub enum LeftCopy {
+pub enum OrphanedCopy {
     Copy(CapturedInput),
     /// It read the author's own files.
     InPlace,
@@ -23,17 +23,17 @@ pub enum LeftCopy {
     Removed,
 }
 
-impl LeftCopy {
+impl OrphanedCopy {
     /// Looks for the copy of an input in the folder of the `attempt`, if it had its own, or else in that of its `run`. It
     /// must have had the same content as the input has now.
-    pub fn find(inputs: &Inputs, wanted: &InputToCapture, attempt: &Path, run: &Path) -> LeftCopy {
-        let Some(seen) = inputs.as_seen(&wanted.path, wanted.by_listing) else { return LeftCopy::Removed };
+    pub fn find(inputs: &Inputs, wanted: &InputToCapture, attempt: &Path, run: &Path) -> OrphanedCopy {
+        let Some(seen) = inputs.as_seen(&wanted.path, wanted.by_listing) else { return OrphanedCopy::Removed };
         let own = attempt.join(&wanted.place);
         if own.is_dir() {
-            return LeftCopy::Copy(CapturedInput::left_at(&own, true, wanted, &seen));
+            return OrphanedCopy::Copy(CapturedInput::left_at(&own, true, wanted, &seen));
         }
         if !run.join(INPUTS_OPEN).exists() {
-            return LeftCopy::Removed;
+            return OrphanedCopy::Removed;
         }
         let numbers = (0..).map(|number: u32| run.join(number.to_string())).take_while(|folder| folder.is_dir());
         let places = numbers.map(|folder| folder.join(&wanted.place));
@@ -46,14 +46,14 @@ impl LeftCopy {
             used.extend(places.first());
         }
         if used.is_empty() || used.iter().any(|place| paths(place).iter().any(|path| path.is_symlink())) {
-            return LeftCopy::InPlace;
+            return OrphanedCopy::InPlace;
         }
         // After a step had written into one, later steps got another. Which one this attempt had is unknown.
         let mut copies: Vec<CapturedInput> =
             used.into_iter().map(|place| CapturedInput::left_at(place, false, wanted, &seen)).collect();
         let written = copies.iter().position(|copy| copy.written().is_some());
         let at = written.unwrap_or(copies.len() - 1);
-        LeftCopy::Copy(copies.swap_remove(at))
+        OrphanedCopy::Copy(copies.swap_remove(at))
     }
 }
 
@@ -132,17 +132,17 @@ mod tests {
 
             let inputs = inputs_of(root);
             all.iter().for_each(|of| _ = inputs.hash_path(&of.path, of.by_listing).unwrap());
-            let find = |of: &InputToCapture| LeftCopy::find(&inputs, of, &root.join("run/attempts/1/inputs"), &run);
+            let find = |of: &InputToCapture| OrphanedCopy::find(&inputs, of, &root.join("run/attempts/1/inputs"), &run);
             let written = |of: &InputToCapture| match find(of) {
-                LeftCopy::Copy(copy) => copy.written(),
-                LeftCopy::InPlace | LeftCopy::Removed => panic!("{what}: no copy of {}", of.place),
+                OrphanedCopy::Copy(copy) => copy.written(),
+                OrphanedCopy::InPlace | OrphanedCopy::Removed => panic!("{what}: no copy of {}", of.place),
             };
             for (of, expected) in all.iter().zip(expected) {
                 assert_eq!(written(of), expected.map(|path| root.join(path)), "{what}: {}", of.place);
             }
-            assert!(matches!(find(&all[2]), LeftCopy::InPlace), "{what}");
+            assert!(matches!(find(&all[2]), OrphanedCopy::InPlace), "{what}");
             fs::remove_dir_all(&run).unwrap();
-            assert!(matches!(find(&all[0]), LeftCopy::Removed), "{what}");
+            assert!(matches!(find(&all[0]), OrphanedCopy::Removed), "{what}");
         }
     }
 
@@ -157,6 +157,6 @@ mod tests {
         File::create(run.join(INPUTS_OPEN)).unwrap();
         let (inputs, data) = (inputs_of(root), wanted(root, "data", false));
         inputs.hash_path(&data.path, false).unwrap();
-        assert!(matches!(LeftCopy::find(&inputs, &data, &root.join("none"), &run), LeftCopy::InPlace));
+        assert!(matches!(OrphanedCopy::find(&inputs, &data, &root.join("none"), &run), OrphanedCopy::InPlace));
     }
 }
