@@ -104,7 +104,7 @@ fn free_space(dir: &StoreDir, keep: Retention) -> Result<(u64, usize)> {
     }
     for run in runs.iter().filter(|run| !run.keep) {
         let folder = dir.run(&run.id);
-        if !is_of_others(&attempts_of(&folder)) {
+        if !is_of_others(&folder.attempts()) {
             bytes += free_files(&folder, false)?;
         }
     }
@@ -185,7 +185,7 @@ impl Store {
         }
         for run in runs.iter().filter(|run| !run.keep) {
             let folder = self.dir().run(&run.id);
-            if is_of_others(&attempts_of(&folder)) {
+            if is_of_others(&folder.attempts()) {
                 freed.others.0 += 1;
                 continue;
             }
@@ -373,7 +373,7 @@ impl Run {
         readings: &BTreeMap<Digest, (Digest, Digest)>,
     ) -> Result<u64> {
         let folder = dir.run(&self.id);
-        let is_others = is_of_others(&attempts_of(&folder));
+        let is_others = is_of_others(&folder.attempts());
         if !is_others && !self.is_needed(kept) {
             return free(&folder.journal(), false);
         }
@@ -457,15 +457,11 @@ fn remove_own(dir: &StoreDir, digest: &Digest) -> Result<Option<u64>> {
     }
 }
 
-fn attempts_of(run: &RunDir) -> PathBuf {
-    run.path().join("attempts")
-}
-
 /// Removes all files of a run but its records, or with `dry` only computes their size.
 fn free_files(run: &RunDir, dry: bool) -> Result<u64> {
     // The folder outside comes first, because the link that leads there must outlive it.
     let work = free_work(run, dry)? + free(&run.work(), dry)?;
-    Ok(work + free(&attempts_of(run), dry)? + free(&run.inputs(), dry)?)
+    Ok(work + free(&run.attempts(), dry)? + free(&run.inputs(), dry)?)
 }
 
 /// Removes the copies of inputs that a killed run left, or with `dry` only computes their size.

@@ -190,7 +190,7 @@ impl RunDir {
 
     /// The folders in which attempts of root have their own copies of inputs.
     pub fn copies_of_attempts(&self) -> Vec<PathBuf> {
-        let attempts = fs::read_dir(self.path().join("attempts")).into_iter().flatten().flatten();
+        let attempts = fs::read_dir(self.attempts()).into_iter().flatten().flatten();
         let inside = attempts.map(|attempt| attempt.path().join("inputs"));
         let outside = self.own_work().and_then(|work| fs::read_dir(work).ok()).into_iter().flatten().flatten();
         let outside = outside.map(|attempt| attempt.path().join(".inputs"));

@@ -47,12 +47,12 @@ pub enum Liveness {
 
 impl ProcessIdentity {
     pub fn own() -> ProcessIdentity {
-        ProcessIdentity::of(process::id()).unwrap_or_else(|| ProcessIdentity {
-            pid: process::id(),
-            boot: String::new(),
-            namespace: String::new(),
-            started: 0,
-        })
+        static OWN: OnceLock<ProcessIdentity> = OnceLock::new();
+        let pid = process::id();
+        let unknown = || ProcessIdentity { pid, boot: String::new(), namespace: String::new(), started: 0 };
+        let read = || ProcessIdentity::of(pid).unwrap_or_else(unknown);
+        // After a fork the number is another one.
+        Some(OWN.get_or_init(read)).filter(|own| own.pid == pid).cloned().unwrap_or_else(read)
     }
 
     /// The process that has this number now. `None` if there is none, or if `/proc` belongs to another namespace.

@@ -69,7 +69,12 @@ impl RunDir {
 
     /// The folder of an attempt, created by whoever starts it.
     pub fn attempt(&self, attempt: AttemptId) -> PathBuf {
-        self.path.join("attempts").join(attempt.0.to_string())
+        self.attempts().join(attempt.0.to_string())
+    }
+
+    /// The folder of all attempts.
+    pub fn attempts(&self) -> PathBuf {
+        self.path.join("attempts")
     }
 
     /// The folder of captured inputs during the run.

@@ -23,7 +23,10 @@ use flow_core::{
 };
 use flow_runs::{StoreDir, read_regular};
 use flow_store::{Captures, Objects};
-use flow_supervisor::{attempt::Folder, clock, keeper};
+use flow_supervisor::{
+    attempt::{Folder, make_private},
+    clock, keeper,
+};
 use serde_json::Value;
 
 use super::{
@@ -174,10 +177,11 @@ impl AuditedInstance<'_> {
         if !matches!(resolved.body, Body::Command { .. }) {
             return Ok(Err(AuditFailure::NoCommand));
         }
-        let folder = match &self.work {
-            Some(work) => Folder::create_outside(self.top.join("attempt"), work),
-            None => Folder::create(self.top.join("attempt")),
-        };
+        let own = make_private(self.top).and_then(|()| fs::canonicalize(self.top)).map(|top| top.join("attempt"));
+        let folder = own.and_then(|own| match &self.work {
+            Some(work) => Folder::create_outside(own, work),
+            None => Folder::create(own),
+        });
         let folder = folder.map_err(ExecError::io("create", self.top))?;
         let launch = match self.fill(instance, &resolved, &folder, captures)? {
             Ok(launch) => launch,

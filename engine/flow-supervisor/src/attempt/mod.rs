@@ -46,13 +46,13 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder, accessible to its owner alone from the start, with an empty work folder. Uses its real path
-    /// from here on, so that a link put in the way later is noticed.
+    /// Creates the folder, accessible to its owner alone from the start, with an empty work folder. `path` is its real
+    /// path, so that a link put in the way later is noticed.
     ///
     /// # Errors
     /// The folders cannot be created.
     pub fn create(path: PathBuf) -> io::Result<Folder> {
-        let path = make(path)?;
+        make_private(&path)?;
         let work = path.join(file::WORK);
         // The work folder gets the user's default mode, because a container that uses it may run as another user.
         fs::create_dir_all(&work)?;
@@ -65,9 +65,9 @@ impl Folder {
     /// # Errors
     /// The folders cannot be created.
     pub fn create_outside(path: PathBuf, outside: &Path) -> io::Result<Folder> {
-        let path = make(path)?;
+        make_private(&path)?;
         // Somebody may have cleared that place during the run.
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(outside)?;
+        make_private(outside)?;
         let work = outside.join(file::WORK);
         fs::create_dir(&work)?;
         Ok(Folder { path, work })
@@ -217,9 +217,12 @@ impl Folder {
     }
 }
 
-fn make(path: PathBuf) -> io::Result<PathBuf> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-    fs::canonicalize(path)
+/// Creates a folder, and those above it, that are accessible to their owner alone.
+///
+/// # Errors
+/// One of them cannot be created.
+pub fn make_private(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// The work folder `…/N/work` of the attempt `RUN/attempts/N`, if the link `RUN/work` leads to the folder of the run in

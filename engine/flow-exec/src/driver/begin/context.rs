@@ -30,6 +30,8 @@ pub(crate) struct RunContext {
     pub(crate) objects: Objects,
     pub(crate) run: RunId,
     pub(crate) run_dir: RunDir,
+    /// The real path of the folder of its attempts.
+    pub(crate) attempts: PathBuf,
     /// The folder of its work folders, if they are outside the store.
     pub(crate) work: Option<PathBuf>,
     /// The instances to bring up to date.

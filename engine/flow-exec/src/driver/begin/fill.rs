@@ -159,7 +159,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<PreparedAttempt, Cause> 
     let unresolved = |error| Cause::Unresolved { error };
     let resolved = expansion.resolve(instance.id, &context.known, Render::Paths).map_err(unresolved)?;
     let not_made = |path: &Path, e: io::Error| Cause::NotFilled { what: start::not_made(path, &e) };
-    let own = context.run_dir.attempt(fill.attempt);
+    let own = context.attempts.join(fill.attempt.0.to_string());
     let folder = match context.work.as_ref().map(|work| work.join(fill.attempt.0.to_string())) {
         Some(outside) => Folder::create_outside(own.clone(), &outside),
         None => Folder::create(own.clone()),

@@ -19,7 +19,7 @@ pub(crate) struct Local {
     keeper: Option<Keeper>,
     sampler: Option<Sampler>,
     life: Option<OwnedFd>,
-    folders: BTreeMap<AttemptId, Folder>,
+    folders: BTreeMap<AttemptId, PathBuf>,
 }
 
 impl Local {
@@ -29,7 +29,7 @@ impl Local {
     }
 
     fn write(&self, attempt: AttemptId, tell: impl FnOnce(&Folder) -> io::Result<()>) -> io::Result<()> {
-        self.folders.get(&attempt).map_or(Ok(()), tell)
+        self.folders.get(&attempt).map_or(Ok(()), |folder| tell(&Folder::at(folder.clone())))
     }
 
     fn translate(&mut self, event: keeper::Event) -> Result<Event, ExecError> {
@@ -75,7 +75,7 @@ impl Executor for Local {
             self.keeper = Some(keeper.map_err(ExecError::io("start the keeper", &self.exe))?);
         }
         for Work { program, .. } in gang {
-            self.folders.insert(program.attempt, Folder::at(program.folder.clone()));
+            self.folders.insert(program.attempt, program.folder.clone());
             if let Some(keeper) = &mut self.keeper {
                 keeper.send(&Request::Start(program));
             }

@@ -5,12 +5,13 @@ use std::{
     collections::BTreeSet,
     fs, iter,
     path::{Path, PathBuf},
-    sync::mpsc::{Receiver, Sender, channel},
+    sync::mpsc::{Receiver, Sender, TryRecvError, channel},
     thread::{self, JoinHandle},
     time::Duration,
 };
 
 use flow_core::Link;
+use flow_supervisor::clock;
 use nix::{
     fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2},
     sys::stat::Mode,
@@ -75,13 +76,7 @@ impl FolderRemover {
 /// The main function of the thread.
 fn sweep(leftovers: &Receiver<Leftover>) {
     let mut small = Vec::new();
-    let all = iter::from_fn(|| {
-        leftovers.try_recv().ok().or_else(|| {
-            thread::park_timeout(PAUSE);
-            leftovers.recv().ok()
-        })
-    });
-    for Leftover { path: folder, placed } in all {
+    for Leftover { path: folder, placed } in iter::from_fn(|| next(leftovers)) {
         if let Some((work, places)) = placed {
             remove_placed(&work, &places);
         }
@@ -101,6 +96,23 @@ fn sweep(leftovers: &Receiver<Leftover>) {
         _ => remove(folder),
     };
     on_two_threads(&small, remove);
+}
+
+/// The next folder. If none is there, it waits for several. Once all senders are gone it does not wait.
+fn next(leftovers: &Receiver<Leftover>) -> Option<Leftover> {
+    let began = clock::steady();
+    loop {
+        match leftovers.try_recv() {
+            Ok(leftover) => return Some(leftover),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => {}
+        }
+        let rest = PAUSE.saturating_sub(clock::since(began));
+        if rest.is_zero() {
+            return leftovers.recv().ok();
+        }
+        thread::park_timeout(rest);
+    }
 }
 
 fn on_two_threads<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {

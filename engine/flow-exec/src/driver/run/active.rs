@@ -3,7 +3,7 @@
 use std::{
     cell::LazyCell,
     collections::{BTreeMap, BTreeSet},
-    process,
+    fs, process,
     sync::Arc,
 };
 
@@ -13,7 +13,7 @@ use flow_core::{
     sched::policy::Policy,
 };
 use flow_runs::{Journal, Status, WorkFolders};
-use flow_supervisor::clock;
+use flow_supervisor::{attempt::make_private, clock};
 use serde_json::Map;
 
 use super::{highest_priority, open::OpenedRun, prepare::PreparedRun};
@@ -93,11 +93,15 @@ impl ActiveRun {
             folders.begin(&run_dir).map_err(|e| ExecError::io("create a folder for the run in", folders.path())(e))
         };
         let work = work.folders.map(begin).transpose()?;
+        let attempts = run_dir.attempts();
+        let real = make_private(&attempts).and_then(|()| fs::canonicalize(&attempts));
+        let attempts = real.map_err(ExecError::io("create", &attempts))?;
         let environment = start::Environment::of(&session);
         let context = Arc::new(RunContext {
             builtins,
             objects: store.objects().doing(opened.activity.clone()),
             run_dir,
+            attempts,
             work,
             run,
             wanted,
