@@ -163,7 +163,10 @@ impl Place {
 
     /// A batch system runs the steps there.
     pub fn is_batch(self) -> bool {
-        self != Place::Local
+        match self {
+            Place::Local => false,
+            Place::Slurm => true,
+        }
     }
 
     pub fn name(self) -> &'static str {

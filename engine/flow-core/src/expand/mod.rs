@@ -84,10 +84,10 @@ impl Workflow {
         request.batch.node.filter(|_| self.on(request).is_batch()).unwrap_or(request.machine)
     }
 
-    /// Whether a batch system should run some of its steps.
-    pub fn wants_batch(&self, on: Option<Place>) -> bool {
+    /// Whether some of its steps should run there, if they run `on` a place unless they name one.
+    pub fn wants(&self, place: Place, on: Option<Place>) -> bool {
         let whole = on.or(self.file.on).unwrap_or_default();
-        let of = |step: &Step| step.on().unwrap_or(whole).is_batch() && !step.is_builtin();
+        let of = |step: &Step| step.on().unwrap_or(whole) == place && !step.is_builtin();
         self.steps.iter().any(of)
     }
 

@@ -308,7 +308,7 @@ fn batch_work(context: &RunContext, instance: &Instance) -> Option<BatchWork> {
         shares_gpus: instance.corun.as_ref().is_some_and(|corun| corun.gpus == CorunGpus::Shared),
         gpu_model: slurm.gpu_type.clone().or_else(|| only_model(context.session.expansion.machine_of(instance))),
         slurm,
-        intent: unwritten(context),
+        intent: Intent { place: instance.place, ..unwritten(context) },
         joined: false,
     })
 }

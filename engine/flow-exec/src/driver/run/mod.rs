@@ -10,7 +10,7 @@ mod progress;
 use std::{ops::ControlFlow, sync::Arc, thread, time::Duration};
 
 use flow_core::{
-    Builtins, Instance, Outcome, SettledResults, Uses, learn,
+    Builtins, Instance, Outcome, Place, SettledResults, Uses, learn,
     sched::{Limits, Scheduler},
 };
 use flow_runs::StoreDir;
@@ -55,7 +55,8 @@ pub fn run(
         let local = Local::new(context.exe.clone(), record::of_run(context.run_dir.path()));
         let daemon = context.detached.then(|| daemon(context));
         let detached = DetachedAttempts::new(context.store.dir().clone(), daemon);
-        CompositeExecutor::new(local, detached, context.session.expansion.has_batch().then(|| slurm(context)))
+        let slurm = context.session.expansion.runs_on(Place::Slurm).then(|| slurm(context));
+        CompositeExecutor::new(local, detached, slurm)
     })
 }
 

@@ -152,11 +152,11 @@ impl Basis {
         let on = match self.imagined {
             None => self.on,
             Some(ImaginedHardware::Machine) => Some(Place::Local),
-            Some(ImaginedHardware::Cluster) => (!workflow.wants_batch(None)).then_some(Place::Slurm),
+            Some(ImaginedHardware::Cluster) => (!workflow.wants(Place::Slurm, None)).then_some(Place::Slurm),
         };
         let (mut cluster, mut unasked, mut told_by) = (None, None, None);
-        let follows_jobs = left.values().any(|place| place.is_batch());
-        if self.imagined.is_none() && (workflow.wants_batch(on) || follows_jobs) {
+        let follows_jobs = left.values().any(|place| *place == Place::Slurm);
+        if self.imagined.is_none() && (workflow.wants(Place::Slurm, on) || follows_jobs) {
             // A store that is not used has no remembered cluster.
             let dir = workspace.existing_store().ok().flatten();
             match look(workflow.slurm(), dir.as_ref(), informs) {

@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-use flow_core::AttemptId;
+use flow_core::{AttemptId, Place};
 use flow_protocol::Exit;
 use flow_runs::{RunDir, StoreDir};
 use flow_supervisor::{
@@ -172,7 +172,7 @@ pub struct OrphanedJob {
 /// The jobs that Slurm still has of each of these dead runs; `None` if it does not answer in time. One query for all of
 /// them.
 pub fn orphaned_jobs(runs: &[&RunDir]) -> Vec<Option<OrphanedJobs>> {
-    let jobs = |run: &&RunDir| intents::of(run).into_iter().filter(|intent| intent.here.is_none()).collect();
+    let jobs = |run: &&RunDir| intents::of(run).into_iter().filter(|intent| intent.place == Place::Slurm).collect();
     let left: Vec<Vec<Intent>> = runs.iter().map(jobs).collect();
     let is_any = left.iter().any(|jobs| !jobs.is_empty());
     let rows = if is_any { client::Client::brief().queue() } else { Ok(Vec::new()) };
@@ -215,7 +215,7 @@ pub fn orphaned_jobs(runs: &[&RunDir]) -> Vec<Option<OrphanedJobs>> {
 /// # Errors
 /// Slurm does not answer. The jobs are marked, and the next run of the workflow ends them.
 pub fn cancel_jobs(run: &RunDir) -> Result<usize, NoAnswer> {
-    let left: Vec<Intent> = intents::of(run).into_iter().filter(|intent| intent.here.is_none()).collect();
+    let left: Vec<Intent> = intents::of(run).into_iter().filter(|intent| intent.place == Place::Slurm).collect();
     if left.is_empty() {
         return Ok(0);
     }
