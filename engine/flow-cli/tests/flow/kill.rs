@@ -252,8 +252,8 @@ impl FileLease {
     fn nothing() -> FileLease {
         // A process that is being forked elsewhere has the file open for a moment.
         let lease = r"
-import fcntl, signal, sys, time
-signal.signal(signal.SIGIO, signal.SIG_IGN)
+import fcntl, os, signal, sys, time
+signal.signal(signal.SIGIO, lambda *_: os.write(2, b'!'))
 files = []
 for line in sys.stdin:
     files.append(open(line[:-1]))
@@ -266,7 +266,8 @@ for line in sys.stdin:
     print(flush=True)
 ";
         let mut python = Command::new("python3");
-        FileLease(python.args(["-c", lease]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
+        let python = python.args(["-c", lease]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        FileLease(python.spawn().unwrap())
     }
 
     fn of(paths: &[PathBuf]) -> FileLease {
@@ -278,6 +279,11 @@ for line in sys.stdin:
     fn add(&mut self, path: &Path) {
         writeln!(self.0.stdin.as_mut().unwrap(), "{}", path.display()).unwrap();
         self.0.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    }
+
+    /// Waits until somebody opens one of the files.
+    fn wait_for_reader(&mut self) {
+        self.0.stderr.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     }
 }
 
@@ -373,11 +379,12 @@ fn half_is_stored(args: &[&str]) {
     space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{{step}}}\n"));
     let mut flow = space.start(args.iter().copied());
     until("both run", || space.read("log").lines().count() == 2);
-    let held = FileLease::of(&in_cache(&space, "work/out2"));
+    let mut held = FileLease::of(&in_cache(&space, "work/out2"));
     space.write("log.go", "");
     let has_ended = |line: &serde_json::Value| line["event"] == "ended";
     until("one is stored", || are_kept(&space, 1) && space.journal().iter().any(has_ended));
-    until("both have ended", || !space.alive().iter().any(|(_, command)| command.contains("work.sh")));
+    // Before that, a Ctrl-C would cancel the step.
+    held.wait_for_reader();
     flow.signal(Signal::SIGINT);
     until("flow has heard it", || flow.said().contains("Ctrl-C"));
     flow.signal(Signal::SIGINT);
