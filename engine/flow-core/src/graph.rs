@@ -62,8 +62,8 @@ impl<E> StepGraph<E> {
 
     /// One cycle for each group of steps that need each other, a shortest one through its first step; each step needs
     /// the next. With the reason for the first of these needs.
-    pub(crate) fn circles(&self) -> Vec<(Vec<usize>, &E)> {
-        let mut circles = Vec::new();
+    pub(crate) fn cycles(&self) -> Vec<(Vec<usize>, &E)> {
+        let mut cycles = Vec::new();
         let mut groups = kosaraju_scc(&self.0);
         groups.iter_mut().for_each(|g| g.sort());
         groups.sort();
@@ -74,14 +74,14 @@ impl<E> StepGraph<E> {
             if group.len() == 1 && !is_last(first) {
                 continue;
             }
-            let Some((_, mut circle)) = astar(Reversed(&self.0), first, is_last, |_| 1, |_| 0) else { continue };
-            circle.push(first);
-            let edge = self.0.find_edge(circle[1], circle[0]).and_then(|e| self.0.edge_weight(e));
+            let Some((_, mut cycle)) = astar(Reversed(&self.0), first, is_last, |_| 1, |_| 0) else { continue };
+            cycle.push(first);
+            let edge = self.0.find_edge(cycle[1], cycle[0]).and_then(|e| self.0.edge_weight(e));
             if let Some(why) = edge {
-                circles.push((circle.into_iter().map(NodeIndex::index).collect(), why));
+                cycles.push((cycle.into_iter().map(NodeIndex::index).collect(), why));
             }
         }
-        circles
+        cycles
     }
 }
 
@@ -104,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn shows_circles_whole() {
-        let circles = |g: &StepGraph<usize>| g.circles().into_iter().map(|(c, why)| (c, *why)).collect::<Vec<_>>();
-        assert_eq!(circles(&graph(4, &[(0, 1), (1, 2), (2, 0), (3, 0)])), [(vec![0, 1, 2, 0], 0)]);
-        assert_eq!(circles(&graph(2, &[(1, 1)])), [(vec![1, 1], 0)]);
+    fn shows_cycles_whole() {
+        let cycles = |g: &StepGraph<usize>| g.cycles().into_iter().map(|(c, why)| (c, *why)).collect::<Vec<_>>();
+        assert_eq!(cycles(&graph(4, &[(0, 1), (1, 2), (2, 0), (3, 0)])), [(vec![0, 1, 2, 0], 0)]);
+        assert_eq!(cycles(&graph(2, &[(1, 1)])), [(vec![1, 1], 0)]);
         // The shorter of two cycles, and one per group.
         let two = graph(6, &[(0, 1), (1, 2), (2, 0), (0, 2), (4, 5), (5, 4)]);
-        assert_eq!(circles(&two), [(vec![0, 2, 0], 3), (vec![4, 5, 4], 4)]);
-        assert!(circles(&graph(3, &[(1, 0), (2, 1)])).is_empty());
+        assert_eq!(cycles(&two), [(vec![0, 2, 0], 3), (vec![4, 5, 4], 4)]);
+        assert!(cycles(&graph(3, &[(1, 0), (2, 1)])).is_empty());
     }
 
     #[test]
@@ -120,6 +120,6 @@ mod tests {
         assert_eq!(graph(200_000, &edges).order().len(), 200_000);
         let mut round = edges;
         round.push((0, 199_999));
-        assert_eq!(graph(200_000, &round).circles()[0].0.len(), 200_001);
+        assert_eq!(graph(200_000, &round).cycles()[0].0.len(), 200_001);
     }
 }

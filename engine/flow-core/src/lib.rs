@@ -15,7 +15,7 @@ mod builtin;
 mod bundle;
 mod catalogue;
 mod compiled_once;
-mod declared;
+mod declared_environment;
 mod diagnostic;
 mod digest;
 mod environment;
@@ -62,7 +62,7 @@ pub use bundle::{
 pub use catalogue::{
     Catalogue, CatalogueStep, PlannedStep, PlannedWith, PluginFacts, Tolerances, WithCheck, WithVerdicts, WrongWith,
 };
-pub use declared::{DeclaredEnvironment, EnvironmentProvider};
+pub use declared_environment::{DeclaredEnvironment, EnvironmentProvider};
 pub use diagnostic::{Diagnostic, edits, nearest};
 pub use digest::{BadDigest, Digest};
 pub use environment::{Difference, Environment, FRAMEWORKS, ProgramFile, Python};

@@ -269,7 +269,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{launchers::FirstPython, search_path, started::Command};
+    use crate::{launchers::FirstPython, python_command::Command, search_path};
 
     /// A virtual environment of this machine's Python with these distributions.
     fn venv(at: &Path, packages: &[&str]) -> PathBuf {

@@ -2,23 +2,23 @@
 
 mod audit_findings;
 mod command_words;
-mod declared;
+mod declared_environment;
 mod driver;
 mod environment;
 mod error;
 mod launchers;
 mod live_sources;
-mod made;
 mod one_cpu;
 pub mod plugins;
 mod prefix;
+mod python_command;
 mod search_path;
 mod site_packages;
-mod started;
 pub mod text;
 mod trace;
 mod trust;
 mod unlisted;
+mod uv_environments;
 mod workspace;
 
 pub use audit_findings::{AuditFindings, Entry};
@@ -33,6 +33,6 @@ pub use driver::{
     present_inputs, progress, remake, rules, run, to_set_up, unwanted, work_report,
 };
 pub use error::ExecError;
-pub use made::{UnusedEnvironment, clear_environments};
-pub use started::serve_node;
+pub use python_command::serve_node;
+pub use uv_environments::{UnusedEnvironment, clear_environments};
 pub use workspace::Workspace;

@@ -16,12 +16,12 @@
 
 mod bounded;
 mod claims;
+mod daemon_lock;
 mod dir;
 pub mod error;
 pub mod file;
 mod forecasts;
 pub mod journal;
-mod kept;
 pub mod living;
 pub mod lock;
 pub mod mark;
@@ -35,12 +35,12 @@ pub mod work;
 
 pub use bounded::FollowLines;
 pub use claims::{Claimant, Claims};
+pub use daemon_lock::{Daemon, DaemonLock};
 pub use dir::{STORE_FORMAT, StoreDir};
 pub use error::{LIMIT, Result, StoreError};
 pub use file::{read as read_regular, regular};
 pub use forecasts::{ExpectedStart, FollowForecasts, Forecast, ForecastLog};
 pub use journal::{Follow, Journal, UnreadableParts};
-pub use kept::{Daemon, DaemonLock};
 pub use living::LivingRuns;
 pub use process::{Holder, Liveness, ProcessIdentity};
 pub use run::{EndRequest, INPUTS_OPEN, RunDir};

@@ -14,9 +14,10 @@ use nix::{
 };
 
 use crate::{
-    Result, StoreDir, StoreError, file,
+    Result, StoreDir, StoreError,
+    daemon_lock::{Daemon, DaemonLock},
+    file,
     journal::{self, Journal, Lines, UnreadableParts},
-    kept::{Daemon, DaemonLock},
     status::Status,
     tree::remove_tree,
 };

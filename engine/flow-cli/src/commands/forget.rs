@@ -94,7 +94,7 @@ fn forget_steps(
     place::mended(store.rebuilt(), output)?;
     let reuse = steps.iter().flat_map(NamedInstances::instances).filter_map(|shown| shown.fingerprint).collect();
     let names: Vec<String> = steps.iter().map(|step| step.name.clone()).collect();
-    let ForgetResult { mut labels, fingerprints, theirs } =
+    let ForgetResult { mut labels, fingerprints, others } =
         flow_exec::forget(&store, &start.workflow, &start.file, &names, &reuse, only_accepted)?;
     for line in of_others(steps, &start.workflow, &store, place)? {
         output.line(line)?;
@@ -102,7 +102,7 @@ fn forget_steps(
     let results = words::count(labels.len(), "result");
     labels.sort();
     labels.dedup();
-    if !labels.is_empty() || theirs.is_empty() {
+    if !labels.is_empty() || others.is_empty() {
         let also = also(steps, &labels, &fingerprints);
         let instances = words::count(labels.len(), "instance");
         output.line(match only_accepted {
@@ -112,7 +112,7 @@ fn forget_steps(
             }
         })?;
     }
-    if theirs.is_empty() { Ok(()) } else { Err(not_ours(&theirs)) }
+    if others.is_empty() { Ok(()) } else { Err(not_ours(&others)) }
 }
 
 /// Other steps that lose these results, because they do the same work or made them under another
@@ -180,7 +180,7 @@ fn forget_imports(
 }
 
 /// Results that others made or imported, by their names.
-fn not_ours(theirs: &BTreeMap<String, BTreeSet<String>>) -> CliError {
+fn not_ours(others: &BTreeMap<String, BTreeSet<String>>) -> CliError {
     const SHOWN: usize = 3;
     let of = |(user, labels): (&String, &BTreeSet<String>)| {
         let more = labels.len().saturating_sub(SHOWN);
@@ -188,7 +188,7 @@ fn not_ours(theirs: &BTreeMap<String, BTreeSet<String>>) -> CliError {
         let labels: Vec<&str> = labels.iter().take(SHOWN).map(String::as_str).collect();
         format!("{}{more} of {user}", labels.join(", "))
     };
-    let all: Vec<String> = theirs.iter().map(of).collect();
+    let all: Vec<String> = others.iter().map(of).collect();
     let only = "only the user who made or imported a result, or the owner of the store, can forget it";
     CliError::failed(format!("not forgotten: {}; {only}", all.join("; ")))
         .hint("ask them, or run `flow run -f STEP`: the new result replaces theirs")

@@ -83,7 +83,7 @@ fn render(machine: &Machine, survey: &Survey) -> Vec<String> {
             let memory = words::bytes(gpu.memory);
             row(&format!("GPU {}", gpu.index), format!("{}, {memory}, declared by FLOW_FAKE_GPUS", gpu.name))
         })),
-        _ => rows.push(row("GPUs", words::count(machine.gpus.len(), "card"))),
+        _ => rows.push(row("GPUs", machine.gpus.len().to_string())),
     }
     let mut lines = words::columns(&rows);
     if !survey.gpus.is_empty() {
@@ -94,39 +94,39 @@ fn render(machine: &Machine, survey: &Survey) -> Vec<String> {
     lines
 }
 
-fn table(cards: &[GpuSurvey]) -> Vec<String> {
+fn table(gpus: &[GpuSurvey]) -> Vec<String> {
     let heads =
         ["GPU", "model", "memory", "free", "GPU load", "memory-controller load", "power", "PCIe now", "PCIe", "UUID"];
     let mut rows = vec![heads.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     let told = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
     let link = |link: Option<(u32, u32)>| told(link.map(|(generation, width)| format!("{generation}.0 x{width}")));
     let share = |share: Option<f64>| told(share.map(|share| format!("{:.0}%", share * 100.0)));
-    for card in cards {
-        let now = &card.now;
+    for gpu in gpus {
+        let now = &gpu.now;
         rows.push(vec![
-            card.facts.index.to_string(),
-            card.facts.name.clone(),
-            words::bytes(card.facts.memory),
+            gpu.facts.index.to_string(),
+            gpu.facts.name.clone(),
+            words::bytes(gpu.facts.memory),
             told(now.memory.map(|memory| words::bytes(memory.free))),
             share(now.load),
             share(now.memory_load),
             told(now.watts.map(|watts| format!("{watts:.0} W"))),
             link(now.pcie),
-            link(card.pcie_max),
-            card.facts.uuid.clone(),
+            link(gpu.pcie_max),
+            gpu.facts.uuid.clone(),
         ]);
     }
     words::columns(&rows)
 }
 
 /// Processes on the GPUs.
-fn processes(cards: &[GpuSurvey]) -> Vec<String> {
+fn processes(gpus: &[GpuSurvey]) -> Vec<String> {
     let mut lines = Vec::new();
-    for card in cards {
-        for process in card.now.processes.iter().flatten() {
+    for gpu in gpus {
+        for process in gpu.now.processes.iter().flatten() {
             let memory = process.memory.map_or_else(|| "memory unknown".to_owned(), words::bytes);
             let name = process_name(process.pid);
-            lines.push(format!("GPU {}: process {} ({name}), {memory}", card.facts.index, process.pid));
+            lines.push(format!("GPU {}: process {} ({name}), {memory}", gpu.facts.index, process.pid));
         }
     }
     lines

@@ -140,7 +140,7 @@ steps:
 }
 
 #[test]
-fn a_stranger_spoils_what_is_exclusive_and_it_is_repeated_once() {
+fn a_foreign_process_spoils_what_is_exclusive_and_it_is_repeated_once() {
     let mut space = quiet_space();
     let gpus = space.gpus("gpu NVIDIA H200; memory=143771MiB; reserved=500MiB\n");
     let desktop = ForeignProcess::new();

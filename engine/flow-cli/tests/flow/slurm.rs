@@ -3,11 +3,11 @@
 
 mod daemons;
 mod disk;
+mod group_members;
 mod killed;
 mod limits;
 mod outcomes;
 mod secrets;
-mod theirs;
 mod types;
 mod wrong;
 

@@ -243,8 +243,8 @@ impl Workflow {
                 graph.needs(at, *own, place.clone());
             }
         }
-        for (circle, at) in graph.circles() {
-            let names: Vec<&str> = circle.iter().map(|n| &*plans[*n].name).collect();
+        for (cycle, at) in graph.cycles() {
+            let names: Vec<&str> = cycle.iter().map(|n| &*plans[*n].name).collect();
             let what = match &names[..] {
                 [own, _] => Diagnostic::new(format!("`{own}` needs itself")),
                 _ => Diagnostic::new(format!("the steps need each other in a cycle: {}", around(&names)))

@@ -113,51 +113,51 @@ pub struct GpuFigures {
 impl GpuSamples {
     /// For an attempt that begins now on these GPUs.
     pub fn since(at: f64, uuids: impl IntoIterator<Item = String>) -> GpuSamples {
-        let card = |uuid| GpuRecord { uuid, last: at, ..GpuRecord::default() };
-        GpuSamples { gpus: uuids.into_iter().map(card).collect() }
+        let gpu = |uuid| GpuRecord { uuid, last: at, ..GpuRecord::default() };
+        GpuSamples { gpus: uuids.into_iter().map(gpu).collect() }
     }
 
     /// Whether there is no sample.
     pub fn is_empty(&self) -> bool {
-        self.gpus.iter().all(|card| card.samples.is_empty())
+        self.gpus.iter().all(|gpu| gpu.samples.is_empty())
     }
 
     /// UUIDs of GPUs that did not respond for a while, and the longest gap in seconds.
     pub fn holes(&self) -> Vec<(String, f64)> {
-        self.gpus.iter().filter(|card| card.longest > HOLE).map(|card| (card.uuid.clone(), card.longest)).collect()
+        self.gpus.iter().filter(|gpu| gpu.longest > HOLE).map(|gpu| (gpu.uuid.clone(), gpu.longest)).collect()
     }
 
-    /// Adds a sample of the attempt's `card`th GPU.
-    pub fn push(&mut self, card: usize, seen: GpuLook) {
-        let Some(card) = self.gpus.get_mut(card) else { return };
-        let span = seen.at - card.last;
+    /// Adds a sample of the attempt's `gpu`th GPU.
+    pub fn push(&mut self, gpu: usize, seen: GpuLook) {
+        let Some(gpu) = self.gpus.get_mut(gpu) else { return };
+        let span = seen.at - gpu.last;
         if span <= 0.0 {
             return;
         }
-        card.last = seen.at;
-        card.longest = card.longest.max(span);
-        card.looks += 1;
-        card.memory_now = seen.memory;
-        card.memory_peak = card.memory_peak.max(seen.memory);
-        card.unverified |= seen.unverified;
+        gpu.last = seen.at;
+        gpu.longest = gpu.longest.max(span);
+        gpu.looks += 1;
+        gpu.memory_now = seen.memory;
+        gpu.memory_peak = gpu.memory_peak.max(seen.memory);
+        gpu.unverified |= seen.unverified;
         match (seen.joules, seen.watts) {
             (Some(joules), _) => {
-                card.joules = Some((card.joules.map_or(joules, |(first, _)| first), joules));
-                card.integrated = None;
+                gpu.joules = Some((gpu.joules.map_or(joules, |(first, _)| first), joules));
+                gpu.integrated = None;
             }
-            (None, Some(watts)) => card.integrated = Some(card.integrated.unwrap_or(0.0) + watts * span),
+            (None, Some(watts)) => gpu.integrated = Some(gpu.integrated.unwrap_or(0.0) + watts * span),
             (None, None) => {}
         }
-        card.pcie = card.pcie.max(seen.pcie);
+        gpu.pcie = gpu.pcie.max(seen.pcie);
         for stranger in seen.foreign {
-            let known = card.foreign.entry(stranger.pid).or_insert_with(|| stranger.clone());
+            let known = gpu.foreign.entry(stranger.pid).or_insert_with(|| stranger.clone());
             known.memory = known.memory.max(stranger.memory);
         }
         let GpuLook { load, memory_load, .. } = seen;
-        card.load_peak = highest(card.load_peak, load);
-        card.memory_load_peak = highest(card.memory_load_peak, memory_load);
+        gpu.load_peak = highest(gpu.load_peak, load);
+        gpu.memory_load_peak = highest(gpu.memory_load_peak, memory_load);
         let full = |load: f64| f64::from(load > FULL);
-        card.samples.push(Sample {
+        gpu.samples.push(Sample {
             at: seen.at,
             span,
             memory: seen.memory as f64,
@@ -168,37 +168,37 @@ impl GpuSamples {
             shared: seen.shared,
             watts: seen.watts,
         });
-        if card.samples.len() >= MOST {
-            card.samples = card.samples.chunks(2).map(merge).collect();
+        if gpu.samples.len() >= MOST {
+            gpu.samples = gpu.samples.chunks(2).map(merge).collect();
         }
     }
 
     /// The attempt is over.
     pub fn close(&mut self, at: f64) {
-        self.gpus.iter_mut().for_each(|card| card.longest = card.longest.max(at - card.last));
+        self.gpus.iter_mut().for_each(|gpu| gpu.longest = gpu.longest.max(at - gpu.last));
     }
 
     /// Memory on each GPU of the placement at the last look, bytes.
     pub fn memory_now(&self) -> Vec<u64> {
-        self.gpus.iter().map(|card| card.memory_now).collect()
+        self.gpus.iter().map(|gpu| gpu.memory_now).collect()
     }
 
     /// Whether the driver lacked memory per process.
     pub fn unverified(&self) -> bool {
-        self.gpus.iter().any(|card| card.unverified)
+        self.gpus.iter().any(|gpu| gpu.unverified)
     }
 
     /// The figures. Means cover the windows, or the whole attempt if there are none; all else always covers the whole.
     pub fn figures(&self, windows: &[Window]) -> GpuFigures {
-        let seen = self.gpus.iter().filter(|card| card.looks > 0);
-        let gpus: Vec<GpuUsage> = seen.map(|card| card.usage(windows)).collect();
+        let seen = self.gpus.iter().filter(|gpu| gpu.looks > 0);
+        let gpus: Vec<GpuUsage> = seen.map(|gpu| gpu.usage(windows)).collect();
         let energies: Vec<f64> = self.gpus.iter().filter_map(GpuRecord::energy).collect();
-        let shared = self.gpus.iter().filter_map(|card| card.mean(windows, |s| s.shared)).reduce(f64::max);
+        let shared = self.gpus.iter().filter_map(|gpu| gpu.mean(windows, |s| s.shared)).reduce(f64::max);
         GpuFigures {
             energy_j: (!gpus.is_empty() && energies.len() == self.gpus.len()).then(|| energies.iter().sum()),
             gpus,
             shared,
-            foreign: self.gpus.iter().flat_map(|card| card.foreign.values().cloned()).collect(),
+            foreign: self.gpus.iter().flat_map(|gpu| gpu.foreign.values().cloned()).collect(),
         }
     }
 
@@ -206,10 +206,10 @@ impl GpuSamples {
     /// index.
     pub fn series(&self, origin: f64) -> BTreeMap<String, Vec<(f64, f64)>> {
         let mut series = BTreeMap::new();
-        for (n, card) in self.gpus.iter().enumerate().filter(|(_, card)| !card.samples.is_empty()) {
+        for (n, gpu) in self.gpus.iter().enumerate().filter(|(_, gpu)| !gpu.samples.is_empty()) {
             let mut column = |name: &str, value: fn(&Sample) -> Option<f64>| {
                 let points =
-                    card.samples.iter().filter_map(|s| Some((round(s.at - origin, 1e3), round(value(s)?, 1e4))));
+                    gpu.samples.iter().filter_map(|s| Some((round(s.at - origin, 1e3), round(value(s)?, 1e4))));
                 series.insert(format!("gpu{n}_{name}"), points.collect());
             };
             column("load", |s| s.load);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_did_not_answer_is_told() {
+    fn a_gpu_that_did_not_answer_is_reported() {
         let holes = GpuSamples::holes;
         let mut samples = ten_seconds();
         samples.close(112.0);

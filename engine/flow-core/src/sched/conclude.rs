@@ -17,7 +17,7 @@ impl Core {
         let gang = self.node(instance).gang;
         self.node_mut(gang).lost |= outcome == Outcome::Failed && held.lost;
         if outcome == Outcome::OutOfMemory && shared {
-            self.out_of_memory_beside_others(held.peak, instance);
+            self.retry_without_corunners(held.peak, instance);
         }
         self.set(instance, TaskState::Ended { attempt, outcome, disturbed });
         if self.group(gang).is_some() {
@@ -37,7 +37,7 @@ impl Core {
 
     /// The attempt ran out of memory next to others although it was expected to fit. Its estimate is raised, and it is
     /// retried once with its GPUs to itself, because only that shows its real need.
-    fn out_of_memory_beside_others(&mut self, peak: u64, instance: InstanceId) {
+    fn retry_without_corunners(&mut self, peak: u64, instance: InstanceId) {
         let node = &mut self.nodes[instance.index()];
         if node.alone_since || node.task.corun.is_some() {
             return;

@@ -87,7 +87,7 @@ pub struct GpuHolders {
     /// GPUs that its own steps use.
     pub ours: BTreeSet<GpuId>,
     /// Those of other flows.
-    pub theirs: Vec<GpuId>,
+    pub peers: Vec<GpuId>,
 }
 
 /// Another run on the machine, as it published itself.
@@ -124,13 +124,13 @@ pub struct PeerLoad {
 
 impl PeerLoad {
     /// Only the GPUs of other flows.
-    pub fn on(cards: &GpuHolders) -> PeerLoad {
-        PeerLoad { gpus: cards.theirs.clone(), ..PeerLoad::default() }
+    pub fn on(holders: &GpuHolders) -> PeerLoad {
+        PeerLoad { gpus: holders.peers.clone(), ..PeerLoad::default() }
     }
 
     /// The sum for a run at this position.
-    pub fn facing(own: QueuePosition, rivals: &[PeerRun], cards: &GpuHolders) -> PeerLoad {
-        let mut others = PeerLoad::on(cards);
+    pub fn facing(own: QueuePosition, rivals: &[PeerRun], holders: &GpuHolders) -> PeerLoad {
+        let mut others = PeerLoad::on(holders);
         let mut ahead: Vec<(QueuePosition, &Head)> = Vec::new();
         for rival in rivals {
             others.runs += 1;
@@ -140,16 +140,16 @@ impl PeerLoad {
         ahead.sort_by_key(|(turn, _)| *turn);
         for (_, head) in ahead {
             others.ahead.add(&MachineShare { attempts: 1, ..head.request });
-            others.keep(head, &cards.ours);
+            others.keep(head, &holders.ours);
         }
         others
     }
 
     /// Keeps as many GPUs for a head as it asks for: free ones, then ours. On those of other flows we start nothing anyway.
     fn keep(&mut self, head: &Head, ours: &BTreeSet<GpuId>) {
-        let open = |card: &&GpuId| !self.kept.contains(card) && (ours.contains(card) || !self.gpus.contains(card));
+        let open = |gpu: &&GpuId| !self.kept.contains(gpu) && (ours.contains(gpu) || !self.gpus.contains(gpu));
         let mut open: Vec<GpuId> = head.gpus.iter().filter(open).copied().collect();
-        open.sort_by_key(|card| ours.contains(card));
+        open.sort_by_key(|gpu| ours.contains(gpu));
         self.kept.extend(open.into_iter().take(head.request.gpus as usize));
     }
 
@@ -164,7 +164,7 @@ impl PeerLoad {
         if self.ahead.exclusive || room.cpu_milli == 0 {
             return;
         }
-        let free = |all: u64, theirs: u64, ours: u64| all.saturating_sub(theirs).saturating_sub(ours);
+        let free = |all: u64, taken: u64, ours: u64| all.saturating_sub(taken).saturating_sub(ours);
         let cpu_milli = free(all.cpu_milli, self.holds.cpu_milli, holds.cpu_milli);
         let memory = free(all.memory, self.holds.memory, holds.memory);
         self.kept.clear();

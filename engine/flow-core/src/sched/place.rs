@@ -211,11 +211,11 @@ impl Allocations {
         }
         let gpus = self.choose(demand)?;
         let trial = self.joins(demand, &gpus)? == SharingKind::OnTrial;
-        let cards = || gpus.iter().map(|gpu| &self.gpus[gpu.index()]);
-        let room = cards().map(Gpu::free).min().unwrap_or(0);
+        let chosen = || gpus.iter().map(|gpu| &self.gpus[gpu.index()]);
+        let room = chosen().map(Gpu::free).min().unwrap_or(0);
         let gpu_memory = match demand.gpu_memory {
             GpuMemory::Unknown => room,
-            _ => cards().map(|gpu| demand.on_gpu(gpu.state.memory)).max().unwrap_or(0).min(room),
+            _ => chosen().map(|gpu| demand.on_gpu(gpu.state.memory)).max().unwrap_or(0).min(room),
         };
         Some(Placement { gpus, cpus: demand.cpus, gpu_memory, memory: demand.memory, trial })
     }
@@ -231,12 +231,12 @@ impl Allocations {
         if !self.holders.is_empty() || !self.others.let_start(true) || memory > self.memory {
             return None;
         }
-        let mut cards: Vec<_> = (0..self.gpus.len() as u32)
+        let mut free_gpus: Vec<_> = (0..self.gpus.len() as u32)
             .map(|i| (GpuId(i), &self.gpus[i as usize]))
             .filter(|(_, g)| g.state.alive && !g.taken() && !g.kept)
             .collect();
-        cards.sort_by_key(|(id, gpu)| (Reverse(gpu.free()), *id));
-        let mut room: Vec<u64> = cards.iter().map(|(_, gpu)| gpu.free()).collect();
+        free_gpus.sort_by_key(|(id, gpu)| (Reverse(gpu.free()), *id));
+        let mut room: Vec<u64> = free_gpus.iter().map(|(_, gpu)| gpu.free()).collect();
         // The largest demand chooses first, from the GPUs with the most room: if any assignment exists, this one does.
         let mut by_size: Vec<usize> = (0..members.len()).collect();
         by_size.sort_by_key(|&m| (Reverse(members[m].declared()), m));
@@ -246,13 +246,13 @@ impl Allocations {
             let (demand, wanted) = (&members[m], members[m].gpus as usize);
             let first = if mode == CorunGpus::Own { next } else { 0 };
             next = first + wanted;
-            if next > cards.len() {
+            if next > free_gpus.len() {
                 return None;
             }
             for free in &mut room[first..next] {
                 *free = free.checked_sub(demand.declared())?;
             }
-            let mut gpus: Vec<GpuId> = cards[first..next].iter().map(|(id, _)| *id).collect();
+            let mut gpus: Vec<GpuId> = free_gpus[first..next].iter().map(|(id, _)| *id).collect();
             gpus.sort();
             let (cpus, gpu_memory, memory) = (demand.cpus, demand.declared(), demand.memory);
             placements[m] = Placement { gpus, cpus, gpu_memory, memory, trial: false };

@@ -140,13 +140,13 @@ fn what_a_parser_says_without_a_place_has_one() {
 }
 
 #[test]
-fn a_long_circle_is_told_without_its_middle() {
+fn a_long_cycle_is_told_without_its_middle() {
     let of = |keys: &dyn Fn(usize) -> String| {
         steps(&(0..300).map(|n| format!("  s{n}: {{{}}}\n", keys(n))).collect::<String>())
     };
     for text in [of(&|n| format!("run: x, needs: [s{}]", (n + 1) % 300)), of(&|n| format!("like: s{}", (n + 1) % 300))]
     {
-        let said = shown(&text, &expand_on(&text, &machine(0), None, &[]).map(drop).expect_err("a circle"));
+        let said = shown(&text, &expand_on(&text, &machine(0), None, &[]).map(drop).expect_err("a cycle"));
         assert!(said.contains("s8 → s9 → … 281 more … → s291 → s292"), "{said}");
     }
 }

@@ -22,7 +22,7 @@ use super::{
     reports::publish::{PublishedFile, WithheldFile},
     request::RunEnd,
 };
-use crate::{ExecError, Workspace, declared::project_files};
+use crate::{ExecError, Workspace, declared_environment::project_files};
 
 /// True if no later run of the workflow, even partial or interrupted, has begun: `flow show` and others would show that
 /// one.

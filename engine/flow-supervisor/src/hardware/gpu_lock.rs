@@ -119,7 +119,7 @@ impl GpuLock {
         let Some(LockFile::Held(lock)) = &self.kept else { return };
         if !is_at(lock, &self.path) {
             let mut anew = GpuLock { path: self.path.clone(), kept: None, signed: false };
-            // The old one is given back only then: who waits for it finds that it is not the file of the card any more.
+            // The old one is given back only then: who waits for it finds that it is not the file of the GPU any more.
             if anew.take().is_ok() {
                 anew.sign();
                 *self = anew;

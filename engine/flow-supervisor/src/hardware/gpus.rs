@@ -32,7 +32,7 @@ pub(super) fn found(only: Option<&str>) -> Result<UsableGpus, String> {
         }
         _ => {
             let mut survey = survey();
-            let there: Vec<GpuFacts> = survey.gpus.iter().map(|card| card.facts.clone()).collect();
+            let there: Vec<GpuFacts> = survey.gpus.iter().map(|gpu| gpu.facts.clone()).collect();
             let (count, visible) = (there.len(), env::var("CUDA_VISIBLE_DEVICES").ok());
             let gpus = allowed_by_variable(there, survey.count, visible.as_deref());
             if let Some(visible) = visible.filter(|visible| !visible.is_empty() && gpus.is_empty() && count > 0) {
@@ -46,7 +46,7 @@ pub(super) fn found(only: Option<&str>) -> Result<UsableGpus, String> {
         found.gpus = allowed_by_flag(&found.gpus, only)?;
     }
     let may = |uuid: &str| found.gpus.iter().any(|gpu| gpu.uuid == uuid);
-    found.survey.gpus.retain(|card| may(&card.facts.uuid));
+    found.survey.gpus.retain(|gpu| may(&gpu.facts.uuid));
     Ok(found)
 }
 

@@ -54,10 +54,10 @@ pub(super) struct Programs {
 
 impl Programs {
     /// Supervises programs on these GPUs. `engine`: the caller's process, if it is the parent and belongs to flow.
-    pub(super) fn new(keeper: Keeper, cards: &[GpuFacts], engine: Option<u32>) -> Result<Programs, String> {
+    pub(super) fn new(keeper: Keeper, devices: &[GpuFacts], engine: Option<u32>) -> Result<Programs, String> {
         let sampler = Sampler::start_below(keeper.pid(), engine);
         let sampler = sampler.map_err(|e| format!("the sampler cannot be started: {e}"))?;
-        let gpus = (!cards.is_empty()).then(|| GpuSampler::start(cards)).transpose();
+        let gpus = (!devices.is_empty()).then(|| GpuSampler::start(devices)).transpose();
         let gpus = gpus.map_err(|e| format!("GPUs cannot be measured: {e}"))?;
         Ok(Programs { keeper, sampler, gpus, running: BTreeMap::new() })
     }
@@ -67,10 +67,10 @@ impl Programs {
     }
 
     /// Starts a program on these GPUs.
-    pub(super) fn begin(&mut self, start: keeper::Start, facts: NodeFacts, cards: Vec<usize>) {
+    pub(super) fn begin(&mut self, start: keeper::Start, facts: NodeFacts, gpus: Vec<usize>) {
         let (attempt, folder) = (start.attempt, Folder::at(start.folder.clone()));
-        if let Some(sampler) = self.gpus.as_ref().filter(|_| !cards.is_empty()) {
-            sampler.track(attempt, self.keeper.pid(), &cards);
+        if let Some(sampler) = self.gpus.as_ref().filter(|_| !gpus.is_empty()) {
+            sampler.track(attempt, self.keeper.pid(), &gpus);
         }
         let mut log = Lines::new(folder.log(), LINE_ENDS);
         log.comes_after(clock::unix_seconds());
@@ -78,7 +78,7 @@ impl Programs {
             log: Some(log),
             folder,
             facts,
-            gpus: cards,
+            gpus,
             looks: Looks::default(),
             released: None,
             began: None,
@@ -87,7 +87,7 @@ impl Programs {
             near: BTreeSet::new(),
         };
         for (id, other) in &mut self.running {
-            let near = other.gpus.iter().any(|card| program.gpus.contains(card));
+            let near = other.gpus.iter().any(|gpu| program.gpus.contains(gpu));
             for (to, who) in [(&mut *other, attempt), (&mut program, *id)] {
                 to.corunners.insert(who);
                 if near {

@@ -339,9 +339,9 @@ impl Daemon {
     fn hold(&mut self) {
         let running = self.programs.running.keys().filter_map(|attempt| self.attempts.get(attempt));
         let held: BTreeSet<usize> = running.clone().flat_map(|own| own.gpus.iter().copied()).collect();
-        for (card, lock) in self.locks.iter_mut().enumerate() {
+        for (index, lock) in self.locks.iter_mut().enumerate() {
             match lock {
-                Some(lock) if held.contains(&card) => lock.keep(),
+                Some(lock) if held.contains(&index) => lock.keep(),
                 _ => lock.take().into_iter().for_each(LentLock::give_back),
             }
         }

@@ -81,7 +81,7 @@ fn query(library: Result<&Library, &NvmlUnavailable>) -> Survey {
     survey.count = count;
     for index in 0..count {
         match library.gpu(index).and_then(|handle| survey_gpu(&handle)) {
-            Ok(card) => survey.gpus.push(card),
+            Ok(gpu) => survey.gpus.push(gpu),
             Err(fault) => survey.troubles.push(fault.into()),
         }
     }

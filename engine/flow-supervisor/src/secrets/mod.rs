@@ -65,8 +65,8 @@ impl HideFault {
 /// many texts.
 pub fn leaking_line(value: &str, text: &str) -> Option<usize> {
     let parts: Vec<Secrets> = lines(value).map(|line| Secrets::new(vec![line.to_owned()])).collect();
-    let told = parts.iter().all(|part| part.stand_in(text));
-    text.lines().zip(1..).find(|(line, _)| told && parts.iter().any(|part| part.stand_in(line))).map(|(_, n)| n)
+    let in_text = parts.iter().all(|part| part.occur_in(text));
+    text.lines().zip(1..).find(|(line, _)| in_text && parts.iter().any(|part| part.occur_in(line))).map(|(_, n)| n)
 }
 
 fn lines(value: &str) -> impl Iterator<Item = &str> {
@@ -90,7 +90,7 @@ impl Secrets {
 
     /// The text without them.
     pub fn hide(&self, text: String) -> String {
-        if !self.stand_in(&text) {
+        if !self.occur_in(&text) {
             return text;
         }
         String::from_utf8_lossy(&self.hide_bytes(text.as_bytes())).into_owned()
@@ -104,7 +104,7 @@ impl Secrets {
     }
 
     /// Whether the text has one, in one of the forms.
-    pub fn stand_in(&self, text: &str) -> bool {
+    pub fn occur_in(&self, text: &str) -> bool {
         self.finder.as_ref().is_some_and(|finder| finder.automaton.is_match(text))
     }
 

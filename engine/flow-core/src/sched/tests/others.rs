@@ -135,7 +135,7 @@ fn as_many_gpus_are_kept_for_a_head_as_it_asks_for() {
     // Of six GPUs we hold the second and the third, and others the first.
     let kept = |heads: &[PeerRun]| {
         let ours = BTreeSet::from([GpuId(1), GpuId(2)]);
-        let cards = GpuHolders { ours, theirs: vec![GpuId(0)] };
+        let cards = GpuHolders { ours, peers: vec![GpuId(0)] };
         let others = PeerLoad::facing(QueuePosition::new(0, 9, 0), heads, &cards);
         others.kept.into_iter().map(|gpu| gpu.0).collect::<Vec<_>>()
     };
@@ -245,7 +245,7 @@ impl SharedMachine {
             .collect();
         let run = &self.runs[i];
         let own = run.published.turn().unwrap_or(QueuePosition::new(run.scheduler.highest_priority(), now.0, i as u32));
-        let holders = GpuHolders { ours: cards[i].clone(), theirs: theirs.iter().copied().collect() };
+        let holders = GpuHolders { ours: cards[i].clone(), peers: theirs.iter().copied().collect() };
         let others = PeerLoad::facing(own, &rivals, &holders);
         let capacity = self.capacity(&theirs);
         let run = &mut self.runs[i];

@@ -25,7 +25,7 @@ use flow_supervisor::{
 
 use super::running::LiveAttempt;
 use crate::{
-    declared,
+    declared_environment,
     driver::{
         begin::{context::RunContext, environments, live_sources},
         executor::{LocalObservation, OutcomeOverride, RemoteObservation, RetryAdvice},
@@ -229,7 +229,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
     );
     let recorded = result.circumstances.environment;
     // The programs of an image are not those of this machine.
-    if !session.expansion.environment_of(instance).is_some_and(declared::is_image) {
+    if !session.expansion.environment_of(instance).is_some_and(declared_environment::is_image) {
         result.circumstances.also_ran = environments::also_ran(seen.samples.programs(), recorded, &context.objects);
     }
     let mut notices = Vec::new();
@@ -306,7 +306,7 @@ fn telling_names(context: &RunContext, result: &StepResult) -> Vec<String> {
     let told = folders.filter(|_| !context.secrets.values().is_empty()).filter_map(|(name, output)| {
         let list = context.objects.contents(&output.digest).ok()?;
         let mut paths = list.entries.iter().map(|entry| entry.path.to_string_lossy());
-        let path = paths.find(|path| context.secrets.stand_in(path))?.into_owned();
+        let path = paths.find(|path| context.secrets.occur_in(path))?.into_owned();
         let place = result.paths.get(name).unwrap_or(name);
         Some(format!(
             "a file of its output `{place}` has a secret in its name, `{}`: flow stores outputs unchanged, with their names; use another name, and `flow forget {}` this result",

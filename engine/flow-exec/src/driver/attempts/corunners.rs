@@ -60,7 +60,7 @@ fn of_group(expansion: &Expansion, instance: InstanceId) -> (Vec<String>, Vec<St
 pub(crate) fn trial(history: &History<'_>, running: &LiveAttempt, others: &[String]) -> String {
     // The other one may start a moment later.
     let with = if others.is_empty() { String::new() } else { format!(" with {}", others.join(", ")) };
-    let model = running.circumstances.gpu_models.first().map_or("card", String::as_str);
+    let model = running.circumstances.gpu_models.first().map_or("GPU", String::as_str);
     let seen = history.devices().into_iter().find(|device| device.model == model);
     let so_far = match seen.map_or(0, |device| device.samples) {
         0 => "not measured yet".to_owned(),

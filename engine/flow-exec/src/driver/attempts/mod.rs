@@ -221,11 +221,11 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// An attempt has ended. The first end in a group closes the group's window.
-    pub(crate) fn closes(&mut self, attempt: AttemptId, end: &AttemptEnd, cards: &mut RunGpus, out: &mut Outbox) {
+    pub(crate) fn closes(&mut self, attempt: AttemptId, end: &AttemptEnd, gpus: &mut RunGpus, out: &mut Outbox) {
         let Some(running) = self.states.running_mut(attempt) else { return };
         out.push(Event::Collecting { attempt });
         // An end may be reported twice, but its GPUs are released once.
-        let untracked = || if running.batch { Default::default() } else { cards.untrack(attempt) };
+        let untracked = || if running.batch { Default::default() } else { gpus.untrack(attempt) };
         running.seen_of_gpus = Some(running.seen_of_gpus.take().unwrap_or_else(untracked));
         if let Some(corun) = &self.context.instance(running.instance).corun {
             // By the clock of the node, like all messages of its members.

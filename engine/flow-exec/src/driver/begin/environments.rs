@@ -26,10 +26,10 @@ use nix::unistd::geteuid;
 
 use super::start;
 use crate::{
-    declared,
+    declared_environment,
     driver::{plan::Knowledge, session::Session},
     environment::{self, Variables},
-    started::Command,
+    python_command::Command,
 };
 
 /// Variables that differ from one shell to the next without meaning anything to a step, or that flow itself sets.
@@ -116,7 +116,7 @@ impl Environments {
         objects: &Objects,
     ) -> Option<Digest> {
         let mut own = own.clone();
-        for (name, value) in declared.into_iter().flat_map(|of| declared::variables(of, "")) {
+        for (name, value) in declared.into_iter().flat_map(|of| declared_environment::variables(of, "")) {
             // The value of `PATH` follows from the shell's.
             if name != "PATH" {
                 own.entry(name.to_owned()).or_insert(value.unwrap_or_default());
@@ -133,7 +133,9 @@ impl Environments {
         }
         let is_job = work.is_none();
         let mut found = if is_job { Environment::default() } else { command.environment(variable) };
-        found.activated = found.activated.or(declared.filter(|of| !declared::is_image(of)).map(declared::bin));
+        found.activated = found
+            .activated
+            .or(declared.filter(|of| !declared_environment::is_image(of)).map(declared_environment::bin));
         self.shell.put_into(&mut found);
         if is_job {
             // A job has its own index, or none.

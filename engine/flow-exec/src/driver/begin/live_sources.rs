@@ -19,7 +19,7 @@ use super::{start::Environment, step_variables::StepVariables};
 use crate::{
     ExecError,
     command_words::{MAKEFILES, commands, reads_scripts, script, words},
-    declared,
+    declared_environment,
     driver::session::Session,
     environment::packages_of,
     live_sources::{self, LiveSource, SourceRoute},
@@ -98,7 +98,7 @@ impl Session {
     fn with_declared(&self, instance: &Instance, mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
         if let Some(declared) = self.expansion.environment_of(instance) {
             let path = env::var("PATH").unwrap_or_default();
-            for (name, value) in declared::variables(declared, &path) {
+            for (name, value) in declared_environment::variables(declared, &path) {
                 env.entry(name.to_owned()).or_insert(value.unwrap_or_default());
             }
         }

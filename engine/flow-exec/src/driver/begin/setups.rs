@@ -15,8 +15,8 @@ use crate::{
         session::{Session, plugin_of},
         updates::Update,
     },
-    made::Make,
     plugins::{self, Plugin},
+    uv_environments::Make,
 };
 
 /// A set-up in progress; returns whether anything had to be done.

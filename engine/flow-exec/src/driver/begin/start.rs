@@ -27,7 +27,7 @@ use super::{
     input_folder::{copy_folder, link_folder},
     step_variables::StepVariables,
 };
-use crate::{ExecError, declared, driver::session::Session, plugins::Plugin};
+use crate::{ExecError, declared_environment, driver::session::Session, plugins::Plugin};
 
 /// A larger file is not read as a script.
 const LONGEST_SCRIPT: u64 = 1 << 20;
@@ -223,10 +223,10 @@ fn link_next_to(work: &Path, place: &str, to: &Path) -> Result<(), FolderFault> 
 
 /// The command in the image of its declared environment, if that is one.
 fn in_image(start: &Start<'_>, argv: Vec<String>) -> Vec<String> {
-    let image = start.session.expansion.environment_of(start.instance).filter(|of| declared::is_image(of));
+    let image = start.session.expansion.environment_of(start.instance).filter(|of| declared_environment::is_image(of));
     let Some(image) = image else { return argv };
     let folders = [&*start.session.workspace.store, &*start.session.workspace.root];
-    declared::in_image(image, start.instance.request.gpus > 0, &folders, &start.folder.work(), argv)
+    declared_environment::in_image(image, start.instance.request.gpus > 0, &folders, &start.folder.work(), argv)
 }
 
 /// The program and arguments of a command. Scripts too long for an argument, or with a `#!` line, go into a file. It is
@@ -379,7 +379,7 @@ fn environment(start: &Start<'_>) -> StepVariables {
     }
     if let Some(declared) = start.session.expansion.environment_of(start.instance) {
         let path = env.get("PATH").unwrap_or_default().to_owned();
-        for (name, value) in declared::variables(declared, &path) {
+        for (name, value) in declared_environment::variables(declared, &path) {
             match value {
                 Some(value) => env.set(name, value),
                 None => env.remove(name),

@@ -42,8 +42,8 @@ impl<X: Executor> EventLoop<'_, X> {
                 self.ended.push((attempt, end));
                 continue;
             }
-            let (outcomes, cards, out) = (&self.outcomes, &mut self.gpus, &mut self.out);
-            if let Some(ended) = self.attempts.on_exited(attempt, *end, outcomes, cards, out) {
+            let (outcomes, gpus, out) = (&self.outcomes, &mut self.gpus, &mut self.out);
+            if let Some(ended) = self.attempts.on_exited(attempt, *end, outcomes, gpus, out) {
                 self.report_gpus();
                 self.background.note_and_collect(ended);
             }

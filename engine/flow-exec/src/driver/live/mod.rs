@@ -224,8 +224,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
         self.context.activity.end();
         for (attempt, end) in std::mem::take(&mut self.ended) {
-            let (outcomes, cards, out) = (&self.outcomes, &mut self.gpus, &mut self.out);
-            if let Some(mut ended) = self.attempts.on_exited(attempt, *end, outcomes, cards, out) {
+            let (outcomes, gpus, out) = (&self.outcomes, &mut self.gpus, &mut self.out);
+            if let Some(mut ended) = self.attempts.on_exited(attempt, *end, outcomes, gpus, out) {
                 ended.note(self.context.store.dir());
             }
         }
@@ -283,7 +283,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         if !due {
             return;
         }
-        let ours = self.attempts.gpus().map(|card| GpuId(card as u32)).collect();
+        let ours = self.attempts.gpus().map(|gpu| GpuId(gpu as u32)).collect();
         let (opened, say) = self.peers.open(now, &self.scheduler, &self.gpus.holders(ours));
         say.into_iter().for_each(|text| self.out.notice(None, text));
         let LedgerAccess::Decide(others) = opened else { return };

@@ -156,7 +156,12 @@ impl PeerRuns {
     }
 
     /// Before a decision: who else is there, and who has GPUs. What there is to say comes with it.
-    pub(crate) fn open(&mut self, now: Time, scheduler: &Scheduler, cards: &GpuHolders) -> (LedgerAccess, Vec<String>) {
+    pub(crate) fn open(
+        &mut self,
+        now: Time,
+        scheduler: &Scheduler,
+        holders: &GpuHolders,
+    ) -> (LedgerAccess, Vec<String>) {
         let mut say = Vec::new();
         let mut without = None;
         match self.ledger.as_mut().map(Ledger::enter) {
@@ -199,9 +204,9 @@ impl PeerRuns {
         let peers = self.peer_runs(now);
         let mut others = if peers.is_empty() {
             // Nobody is to be told apart from us, and our own place takes a look at all that waits.
-            PeerLoad::on(cards)
+            PeerLoad::on(holders)
         } else {
-            PeerLoad::facing(self.turn(now, scheduler), &peers, cards)
+            PeerLoad::facing(self.turn(now, scheduler), &peers, holders)
         };
         let holds = scheduler.holding();
         others.leave(&self.shift.available(now, &holds), &holds, &scheduler.all());

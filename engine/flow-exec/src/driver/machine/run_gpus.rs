@@ -94,7 +94,7 @@ impl RunGpus {
         }
         let mut is_asked = false;
         if wanted {
-            for (card, ((lock, held), gpu)) in self.locks.iter_mut().zip(&mut self.held).zip(&self.facts).enumerate() {
+            for (index, ((lock, held), gpu)) in self.locks.iter_mut().zip(&mut self.held).zip(&self.facts).enumerate() {
                 *held = match lock.as_mut().map(GpuLock::take) {
                     Some(Err(Refusal::Held(holder))) => Some(holder),
                     Some(Err(Refusal::Unusable(why))) => {
@@ -104,18 +104,18 @@ impl RunGpus {
                     }
                     None | Some(Ok(())) => None,
                 };
-                let beside = held.is_some();
-                let is_new = std::mem::replace(&mut self.shared[card], beside) && !beside;
+                let is_held = held.is_some();
+                let is_new = std::mem::replace(&mut self.shared[index], is_held) && !is_held;
                 // Also while a check is pending: another flow may have held the GPU in between.
                 if is_new {
-                    self.given_back.insert(card);
+                    self.given_back.insert(index);
                 }
                 is_asked |= is_new;
             }
             // The last samples there show steps of the flow that released it.
             if is_asked {
                 let unseen =
-                    (0..self.facts.len()).filter(|card| self.given_back.contains(card) || self.is_unseen(*card));
+                    (0..self.facts.len()).filter(|index| self.given_back.contains(index) || self.is_unseen(*index));
                 self.looking = Some(sampler.request(&unseen.collect::<Vec<_>>()));
             }
         }
@@ -139,8 +139,8 @@ impl RunGpus {
 
     /// After a decision: keeps the locks of the GPUs that are given out, and gives the rest back.
     pub(crate) fn close(&mut self, given_out: BTreeSet<usize>) {
-        for (card, lock) in self.locks.iter_mut().enumerate() {
-            if let Some(lock) = lock.as_mut().filter(|_| !given_out.contains(&card)) {
+        for (index, lock) in self.locks.iter_mut().enumerate() {
+            if let Some(lock) = lock.as_mut().filter(|_| !given_out.contains(&index)) {
                 lock.release();
             }
         }
@@ -153,14 +153,14 @@ impl RunGpus {
 
     /// The new capacity, if the scheduler has an old state of the GPUs.
     pub(crate) fn changed(&mut self) -> Option<Capacity> {
-        let state = |(card, ((gpu, standing), held)): (usize, ((&GpuFacts, &GpuStatus), &Option<String>))| {
-            let memory = if standing.usable > 0 { standing.usable } else { gpu.memory };
-            let is_taken = held.is_some() || standing.silent || self.is_unseen(card);
-            let foreign = if is_taken { memory } else { standing.others.min(memory) };
-            GpuState { memory, foreign, alive: standing.alive }
+        let state = |(index, ((gpu, status), held)): (usize, ((&GpuFacts, &GpuStatus), &Option<String>))| {
+            let memory = if status.usable > 0 { status.usable } else { gpu.memory };
+            let is_taken = held.is_some() || status.silent || self.is_unseen(index);
+            let foreign = if is_taken { memory } else { status.others.min(memory) };
+            GpuState { memory, foreign, alive: status.alive }
         };
-        let cards = self.facts.iter().zip(&self.status).zip(&self.held).enumerate();
-        let states: Vec<GpuState> = cards.map(state).collect();
+        let gpus = self.facts.iter().zip(&self.status).zip(&self.held).enumerate();
+        let states: Vec<GpuState> = gpus.map(state).collect();
         let alike = |(a, b): (&GpuState, &GpuState)| {
             a.alive == b.alive && a.memory == b.memory && a.foreign.abs_diff(b.foreign) <= NOISE
         };
@@ -172,14 +172,14 @@ impl RunGpus {
     }
 
     /// Begins to sample an attempt that is about to start on these GPUs.
-    pub(crate) fn track(&mut self, attempt: AttemptId, keeper: u32, cards: &[usize]) {
-        for card in cards {
-            if let Some(Some(lock)) = self.locks.get_mut(*card) {
+    pub(crate) fn track(&mut self, attempt: AttemptId, keeper: u32, gpus: &[usize]) {
+        for index in gpus {
+            if let Some(Some(lock)) = self.locks.get_mut(*index) {
                 lock.sign();
             }
         }
-        if let Some(sampler) = self.sampler.as_ref().filter(|_| !cards.is_empty()) {
-            sampler.track(attempt, keeper, cards);
+        if let Some(sampler) = self.sampler.as_ref().filter(|_| !gpus.is_empty()) {
+            sampler.track(attempt, keeper, gpus);
         }
     }
 
@@ -191,32 +191,32 @@ impl RunGpus {
     /// GPU memory of those running attempts whose memory use has changed.
     pub(crate) fn used_now(&mut self, running: impl Iterator<Item = AttemptId>) -> Vec<(AttemptId, Vec<u64>)> {
         let Some(sampler) = &self.sampler else { return Vec::new() };
-        let mut news = Vec::new();
+        let mut changed = Vec::new();
         let mut used = BTreeMap::new();
         for attempt in running {
             let before = self.used.remove(&attempt).unwrap_or_default();
             let now = sampler.memory(attempt).unwrap_or_default();
             let moved = |(n, now): (usize, &u64)| now.abs_diff(before.get(n).copied().unwrap_or(0)) > NOISE;
             if now.iter().enumerate().any(moved) {
-                news.push((attempt, now.clone()));
+                changed.push((attempt, now.clone()));
                 used.insert(attempt, now);
             } else {
                 used.insert(attempt, before);
             }
         }
         self.used = used;
-        news
+        changed
     }
 
     /// True while a check is pending, before which nothing starts on the GPU.
-    fn is_unseen(&self, card: usize) -> bool {
-        self.looking.as_ref().is_some_and(|asked| asked.is_of(card))
+    fn is_unseen(&self, index: usize) -> bool {
+        self.looking.as_ref().is_some_and(|asked| asked.is_of(index))
     }
 
     /// Requests a check of these GPUs, because an attempt failed and a lost GPU may be the cause.
-    pub(crate) fn doubt(&mut self, attempt: AttemptId, cards: &[usize]) {
-        if let Some(sampler) = self.sampler.as_ref().filter(|_| !cards.is_empty()) {
-            self.unsure.insert(attempt, sampler.request(cards));
+    pub(crate) fn doubt(&mut self, attempt: AttemptId, gpus: &[usize]) {
+        if let Some(sampler) = self.sampler.as_ref().filter(|_| !gpus.is_empty()) {
+            self.unsure.insert(attempt, sampler.request(gpus));
         }
     }
 
@@ -231,10 +231,10 @@ impl RunGpus {
     }
 
     /// The first of these GPUs that is known to be lost.
-    pub(crate) fn lost(&mut self, cards: &[usize]) -> Option<&GpuFacts> {
+    pub(crate) fn lost(&mut self, gpus: &[usize]) -> Option<&GpuFacts> {
         self.status = self.sampler.as_ref()?.statuses();
-        let is_dead = |card: &&usize| self.status.get(**card).is_some_and(|standing| !standing.alive);
-        self.facts.get(*cards.iter().find(is_dead)?)
+        let is_dead = |index: &&usize| self.status.get(**index).is_some_and(|status| !status.alive);
+        self.facts.get(*gpus.iter().find(is_dead)?)
     }
 
     /// Returns when a requested check may be done. Dropping the future loses nothing.
@@ -248,31 +248,31 @@ impl RunGpus {
     }
 
     /// The other user of a GPU, if there is one.
-    pub(crate) fn occupant(&self, card: usize) -> Option<Occupant> {
-        if let Some(holder) = self.held.get(card)?.as_ref() {
+    pub(crate) fn occupant(&self, index: usize) -> Option<Occupant> {
+        if let Some(holder) = self.held.get(index)?.as_ref() {
             return Some(Occupant::Flow { holder: holder.clone() });
         }
-        if self.given_back.contains(&card) {
+        if self.given_back.contains(&index) {
             return Some(Occupant::Flow { holder: String::new() });
         }
-        if self.status.get(card)?.silent {
+        if self.status.get(index)?.silent {
             return Some(Occupant::Silent);
         }
-        let strangers = &self.status.get(card)?.foreign;
-        let first = strangers.iter().max_by_key(|stranger| stranger.memory)?;
-        Some(Occupant::Processes { pid: first.pid, name: first.name.clone(), more: strangers.len() as u32 - 1 })
+        let foreign = &self.status.get(index)?.foreign;
+        let first = foreign.iter().max_by_key(|process| process.memory)?;
+        Some(Occupant::Processes { pid: first.pid, name: first.name.clone(), more: foreign.len() as u32 - 1 })
     }
 
     /// `GPU 2 (NVIDIA H200)`.
-    pub(crate) fn name(&self, card: usize) -> String {
-        self.facts.get(card).map_or_else(|| format!("GPU {card}"), |gpu| format!("GPU {} ({})", gpu.index, gpu.name))
+    pub(crate) fn name(&self, index: usize) -> String {
+        self.facts.get(index).map_or_else(|| format!("GPU {index}"), |gpu| format!("GPU {} ({})", gpu.index, gpu.name))
     }
 
     /// The holders of all GPUs; `ours` are those on which our steps run.
     pub(crate) fn holders(&self, ours: BTreeSet<GpuId>) -> GpuHolders {
-        let theirs =
-            self.held.iter().enumerate().filter(|(card, held)| held.is_some() || self.given_back.contains(card));
-        GpuHolders { ours, theirs: theirs.map(|(card, _)| GpuId(card as u32)).collect() }
+        let peers =
+            self.held.iter().enumerate().filter(|(index, held)| held.is_some() || self.given_back.contains(index));
+        GpuHolders { ours, peers: peers.map(|(index, _)| GpuId(index as u32)).collect() }
     }
 
     /// True if the state of a GPU may change while a decision waits for it.
@@ -281,33 +281,33 @@ impl RunGpus {
     }
 
     fn notices(&self) -> Vec<String> {
-        let mut news = Vec::new();
-        for (card, standing) in self.status.iter().enumerate() {
-            if !standing.alive {
-                news.push(format!("{} is lost; the run continues without it", self.name(card)));
+        let mut notices = Vec::new();
+        for (index, status) in self.status.iter().enumerate() {
+            if !status.alive {
+                notices.push(format!("{} is lost; the run continues without it", self.name(index)));
             }
-            if standing.silent {
-                news.push(format!("{} does not answer; nothing starts on it until it does", self.name(card)));
+            if status.silent {
+                notices.push(format!("{} does not answer; nothing starts on it until it does", self.name(index)));
             }
             // Processes of other flows are not foreign: the ledger lists them.
-            let flows = self.locks.get(card).and_then(Option::as_ref).is_some_and(|lock| !lock.is_held())
-                || self.is_unseen(card);
-            for stranger in standing.foreign.iter().filter(|_| !flows) {
-                news.push(format!(
+            let flows = self.locks.get(index).and_then(Option::as_ref).is_some_and(|lock| !lock.is_held())
+                || self.is_unseen(index);
+            for process in status.foreign.iter().filter(|_| !flows) {
+                notices.push(format!(
                     "the foreign process {} ({}) computes on {}",
-                    stranger.pid,
-                    stranger.name,
-                    self.name(card)
+                    process.pid,
+                    process.name,
+                    self.name(index)
                 ));
             }
-            if let Some(holder) = &self.held[card] {
-                let card = self.name(card);
+            if let Some(holder) = &self.held[index] {
+                let gpu = self.name(index);
                 let holder = if holder.is_empty() { String::new() } else { format!(" ({holder})") };
-                news.push(format!(
-                    "{card} is held by another flow{holder}; steps that need it wait; `--gpus` selects other GPUs"
+                notices.push(format!(
+                    "{gpu} is held by another flow{holder}; steps that need it wait; `--gpus` selects other GPUs"
                 ));
             }
         }
-        news
+        notices
     }
 }

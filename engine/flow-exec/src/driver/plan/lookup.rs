@@ -19,7 +19,7 @@ use flow_store::{EarlierData, EntryKind, Inputs, Objects, Results, Snapshot, Sna
 use flow_supervisor::clock;
 
 use crate::{
-    declared,
+    declared_environment,
     driver::{
         recover::follow::AttemptToFollow,
         results::{
@@ -195,10 +195,10 @@ pub(crate) fn digest_of(
 /// The digest of the packages of a declared environment, listed once in a run.
 fn packages(declared: &DeclaredEnvironment, hashed: &Inputs) -> Result<Digest, Fault> {
     let place = Path::new(&declared.place);
-    if declared::is_image_file(declared) {
+    if declared_environment::is_image_file(declared) {
         return Ok(hashed.hash_path(place, false)?.digest);
     }
-    hashed.list(place, || declared::list(declared))
+    hashed.list(place, || declared_environment::list(declared))
 }
 
 /// Lists the declared environments of these instances before anything is planned, so that one state counts in the run.
@@ -218,8 +218,8 @@ pub(crate) fn drifted<'s>(
 ) -> Option<(&'s DeclaredEnvironment, Vec<Difference>)> {
     const NAMED: usize = 3;
     let declared = session.expansion.environment_of(instance)?;
-    let (place, list) = (Path::new(&declared.place), || declared::list(declared));
-    let has_changed = match declared::is_image_file(declared) {
+    let (place, list) = (Path::new(&declared.place), || declared_environment::list(declared));
+    let has_changed = match declared_environment::is_image_file(declared) {
         true => hashed.changed(place, false).is_some(),
         false => hashed.has_changed(place, list),
     };
@@ -227,7 +227,7 @@ pub(crate) fn drifted<'s>(
         let Some(ListContent::Packages(was)) = listed(&packages(declared, hashed).ok()?, objects).ok()? else {
             return None;
         };
-        let is: Python = serde_json::from_slice(&declared::list(declared).ok()?.text).ok()?;
+        let is: Python = serde_json::from_slice(&declared_environment::list(declared).ok()?.text).ok()?;
         let mut all = was.differences_to(&is);
         all.truncate(NAMED);
         Some(all)
@@ -274,7 +274,7 @@ impl Lookup for StoreLookup<'_> {
 
     fn environment(&mut self, declared: &DeclaredEnvironment) -> Result<Option<Digest>, Fault> {
         match packages(declared, self.inputs) {
-            Err(_) if !declared::is_made(declared) => Ok(None),
+            Err(_) if !declared_environment::is_made(declared) => Ok(None),
             packages => packages.map(Some),
         }
     }

@@ -85,7 +85,7 @@ impl Knowledge {
         &self,
         session: &Session,
         recorded: fn(&StoreDir, &str) -> RecordedParts,
-        ask: impl FnOnce(&mut StoreLookup<'_>) -> T,
+        query: impl FnOnce(&mut StoreLookup<'_>) -> T,
     ) -> Result<T, ExecError> {
         let activity = &session.activity;
         let objects: Option<Objects> = self.dir().map(|dir| Objects::of(dir).doing(activity.clone()));
@@ -103,7 +103,7 @@ impl Knowledge {
             followed: &|fingerprint| to_follow.get(fingerprint).cloned(),
             ..StoreLookup::of_inputs(workflow, folder, &inputs)
         };
-        let answer = ask(&mut world);
+        let answer = query(&mut world);
         match world.error {
             Some(error) => Err(error.into()),
             None => Ok(answer),
@@ -227,7 +227,7 @@ pub struct ForgetResult {
     /// Their fingerprints.
     pub fingerprints: BTreeSet<Digest>,
     /// Labels of results that stay, because only these users may forget them.
-    pub theirs: BTreeMap<String, BTreeSet<String>>,
+    pub others: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// `flow forget`: removes results of the instances that `names` mean, under every fingerprint, and those that they
@@ -261,7 +261,7 @@ pub fn forget(
                 if accepted.is_none()
                     || !kept.get_or_insert_with(|| kept_by_us(store.dir())).contains(&fingerprint) =>
             {
-                forgotten.theirs.entry(user.clone()).or_default().insert(label);
+                forgotten.others.entry(user.clone()).or_default().insert(label);
             }
             _ => {
                 forgotten.labels.push(label.clone());

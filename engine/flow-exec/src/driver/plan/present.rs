@@ -60,7 +60,7 @@ fn files_of(
             "" => (input.path.clone(), root.to_owned()),
             below => (format!("{}/{below}", input.path), root.join(path)),
         };
-        if secrets.stand_in(&name) {
+        if secrets.occur_in(&name) {
             continue;
         }
         let Some((kept, content)) = source(&path, secrets) else { continue };

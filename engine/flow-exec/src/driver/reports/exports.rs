@@ -131,7 +131,7 @@ fn kept_texts(objects: &Objects, results: &[StepResult], secrets: &Secrets) -> B
     let inputs = results.iter().filter_map(|result| result.kept.as_ref()).flat_map(|kept| kept.inputs.values());
     let digests: BTreeSet<Digest> = inputs.filter(|input| input.text).map(|input| input.digest).collect();
     let text = |digest: Digest| {
-        let text = String::from_utf8(objects.read_private(&digest)?).ok().filter(|text| !secrets.stand_in(text))?;
+        let text = String::from_utf8(objects.read_private(&digest)?).ok().filter(|text| !secrets.occur_in(text))?;
         Some((format!("{INPUT_TEXTS}/{digest}"), text))
     };
     digests.into_iter().filter_map(text).collect()

@@ -97,14 +97,14 @@ pub(crate) struct PublishResult {
 }
 
 /// Publishes everything whose step has a result; for other steps the run has already said why not. If a file may not be
-/// replaced, the new version goes into `aside`, a folder of the run.
+/// replaced, the new version goes into `withheld_dir`, a folder of the run.
 pub(crate) fn publish(
     session: &Session,
     builtins: &dyn Builtins,
     settled: &dyn SettledResults,
     objects: &Objects,
     replace: &Replace,
-    aside: &Path,
+    withheld_dir: &Path,
 ) -> PublishResult {
     let mut out = PublishResult::default();
     let expansion = &session.expansion;
@@ -149,7 +149,7 @@ pub(crate) fn publish(
             Some(why) => {
                 let below = target.strip_prefix(&session.workspace.root).ok();
                 let elsewhere =
-                    aside.join(below.or(target.file_name().map(Path::new)).unwrap_or(Path::new("report.md")));
+                    withheld_dir.join(below.or(target.file_name().map(Path::new)).unwrap_or(Path::new("report.md")));
                 let first = done.files.first().map_or("", |file| &file.path);
                 let (path, written) = (target.with_file_name(first), elsewhere.with_file_name(first));
                 write_all(&elsewhere, &done.files)?;
@@ -267,9 +267,9 @@ mod tests {
             assert!(link.is_symlink() && !target.is_symlink());
             assert_eq!(fs::read(&target).unwrap(), b"new");
         }
-        let circle = dir.path().join("circle.md");
-        symlink(&circle, &circle).unwrap();
-        assert!(write(&circle, b"new").unwrap_err().contains("form a cycle"));
+        let cycle = dir.path().join("cycle.md");
+        symlink(&cycle, &cycle).unwrap();
+        assert!(write(&cycle, b"new").unwrap_err().contains("form a cycle"));
         let pipe = dir.path().join("pipe.md");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(write(&pipe, b"new").unwrap_err().contains("not a regular file"));

@@ -69,7 +69,7 @@ pub(crate) fn keep(
     for path in sources((instance, artifacts), metrics, missed, &work) {
         let bytes = bytes_in(&work.join(&path), &path).ok();
         // A file that holds a secret is not kept: with the secret hidden, its format or name might be wrong.
-        let open = |bytes: &Vec<u8>| !secrets.stand_in(&path) && !secrets.stand_in(&String::from_utf8_lossy(bytes));
+        let open = |bytes: &Vec<u8>| !secrets.occur_in(&path) && !secrets.occur_in(&String::from_utf8_lossy(bytes));
         if let Some(bytes) = bytes.filter(open) {
             files.insert(path, objects.store_private(|file| file.write_all(&bytes))?);
         }
@@ -97,7 +97,7 @@ pub(crate) fn keep_inputs(
         for file in files.iter().filter(|_| files.len() <= MOST_SOURCES) {
             let below = file.path().strip_prefix(root).ok().and_then(Path::to_str).unwrap_or_default();
             let name = if below.is_empty() { (*declared).to_owned() } else { format!("{declared}/{below}") };
-            if secrets.stand_in(&name) {
+            if secrets.occur_in(&name) {
                 continue;
             }
             let Some((input, content)) = source(file.path(), secrets) else { continue };
@@ -115,7 +115,7 @@ pub(crate) fn source(path: &Path, secrets: &Secrets) -> Option<(KeptInput, Vec<u
     let content = text::read_bytes(path, LONGEST_FILE).ok()?;
     let (digest, bytes) = (Digest::of(&content), content.len() as u64);
     let text = bytes <= LONGEST_SOURCE
-        && std::str::from_utf8(&content).is_ok_and(|text| !text.contains('\0') && !secrets.stand_in(text));
+        && std::str::from_utf8(&content).is_ok_and(|text| !text.contains('\0') && !secrets.occur_in(text));
     Some((KeptInput { digest, bytes, text }, content))
 }
 

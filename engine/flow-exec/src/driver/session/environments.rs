@@ -6,7 +6,7 @@ use flow_core::{DeclaredEnvironment, Diagnostic, Digest, EnvironmentProvider, Ex
 
 use super::{Session, lock_file};
 use crate::{
-    declared::{self, project_files},
+    declared_environment::{self, project_files},
     search_path::resolve,
 };
 
@@ -18,7 +18,7 @@ pub(super) fn place(expansion: &mut Expansion, cache: &Path) {
         let mut content: Vec<u8> = project_files(&project).iter().flat_map(|path| read(path).0).collect();
         // A home folder may be shared by machines of several architectures.
         content.extend(std::env::consts::ARCH.bytes());
-        let own = declared::made(cache).join(Digest::of(&content).short());
+        let own = declared_environment::made(cache).join(Digest::of(&content).short());
         declared.place = own.to_string_lossy().into_owned();
     }
 }
@@ -41,7 +41,7 @@ impl Session {
     pub(crate) fn missing_environments(&self, wanted: &[InstanceId]) -> Vec<Diagnostic> {
         let missing = self.environments_of(wanted).into_iter().filter_map(|declared| {
             let what = match declared.provider {
-                EnvironmentProvider::Prefix => declared::check(declared).err().map(|error| {
+                EnvironmentProvider::Prefix => declared_environment::check(declared).err().map(|error| {
                     let what = Diagnostic::new(error.to_string());
                     if self.runs_on_nodes(&declared.name, wanted) {
                         return what.help("it is not visible here: flow lists its packages on this machine, even if steps run on nodes");
@@ -49,7 +49,7 @@ impl Session {
                     what.help("flow uses an environment that exists; `uv:` makes one")
                 }),
                 EnvironmentProvider::Apptainer => {
-                    declared::check(declared).err().map(|error| Diagnostic::new(error.to_string()))
+                    declared_environment::check(declared).err().map(|error| Diagnostic::new(error.to_string()))
                 }
                 EnvironmentProvider::Uv => self.no_project(declared),
             };
@@ -93,7 +93,7 @@ impl Session {
     /// Each image of these instances, if the program that runs it is missing here.
     pub(crate) fn without_apptainer(&self, wanted: &[InstanceId]) -> Vec<Diagnostic> {
         let path = std::env::var("PATH").unwrap_or_default();
-        let images = self.environments_of(wanted).into_iter().filter(|of| declared::is_image(of));
+        let images = self.environments_of(wanted).into_iter().filter(|of| declared_environment::is_image(of));
         let here = images.filter(|image| !self.runs_on_nodes(&image.name, wanted));
         let missing = here.filter(|_| resolve("apptainer", &path).is_none());
         let help = "https://apptainer.org/docs/admin/main/installation.html says how";

@@ -9,7 +9,7 @@ const FORMAT: u32 = 2;
 const TEXT: usize = 80;
 /// The same where there is no room for that.
 const SHORT: usize = 16;
-/// `GPU-` and eight digits; no machine has more such cards.
+/// `GPU-` and eight digits; no machine has more such GPUs.
 const NAME_LENGTH: usize = 12;
 const MAX_GPUS: usize = 16;
 /// No machine has more: a million CPUs, a pebibyte.
@@ -85,7 +85,7 @@ pub struct Waiter {
     pub beat: u32,
 }
 
-/// The name of a GPU in the ledger: the beginning of its UUID, which tells the cards of a machine apart.
+/// The name of a GPU in the ledger: the beginning of its UUID, which tells the GPUs of a machine apart.
 pub fn ledger_name(uuid: &str) -> String {
     uuid.chars().take(NAME_LENGTH).collect()
 }

@@ -185,8 +185,8 @@ struct PriorState {
 }
 
 impl Holder {
-    pub(super) fn new(card: usize) -> Holder {
-        Holder { gpu: card, before: None }
+    pub(super) fn new(gpu: usize) -> Holder {
+        Holder { gpu, before: None }
     }
 
     /// True if there was a look at the GPU since the attempt holds it.
@@ -262,7 +262,7 @@ mod tests {
         let table: [Case; 8] = [
             ("by process", found(500, Some(Some(300)), &[], &[], true), true, (300, false, &[])),
             ("beside a stranger", found(500, Some(Some(300)), &[7], &[], true), true, (300, false, &[7])),
-            ("not on the card", found(500, None, &[7], &[], true), true, (0, false, &[7])),
+            ("not on the GPU", found(500, None, &[7], &[], true), true, (0, false, &[7])),
             ("a process without its memory", found(500, Some(None), &[], &[], true), true, (400, true, &[])),
             ("no list", found(500, None, &[], &[], false), true, (400, true, &[])),
             ("no list, and nothing taken", found(105, None, &[], &[], false), true, (5, false, &[])),

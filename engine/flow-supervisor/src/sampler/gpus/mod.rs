@@ -71,8 +71,8 @@ pub struct SampleRequest {
 }
 
 impl SampleRequest {
-    pub fn is_of(&self, card: usize) -> bool {
-        self.looks.contains_key(&card)
+    pub fn is_of(&self, gpu: usize) -> bool {
+        self.looks.contains_key(&gpu)
     }
 }
 
@@ -125,8 +125,8 @@ impl GpuSampler {
     ///
     /// # Errors
     /// No more threads can be created.
-    pub fn start(cards: &[GpuFacts]) -> io::Result<GpuSampler> {
-        let (sampler, first) = GpuSampler::begin(cards)?;
+    pub fn start(gpus: &[GpuFacts]) -> io::Result<GpuSampler> {
+        let (sampler, first) = GpuSampler::begin(gpus)?;
         sampler.wait_for(&first);
         Ok(sampler)
     }
@@ -135,30 +135,30 @@ impl GpuSampler {
     ///
     /// # Errors
     /// As [`GpuSampler::start`].
-    pub fn begin(cards: &[GpuFacts]) -> io::Result<(GpuSampler, SampleRequest)> {
+    pub fn begin(gpus: &[GpuFacts]) -> io::Result<(GpuSampler, SampleRequest)> {
         let shared = Arc::new(SharedState::default());
-        let card = || GpuThreadState {
+        let fresh = || GpuThreadState {
             status: GpuStatus { alive: true, ..GpuStatus::default() },
             asking: Some(clock::steady()),
             ..GpuThreadState::default()
         };
-        shared.lock().gpus = cards.iter().map(|_| card()).collect();
-        let (theirs, facts) = (Arc::clone(&shared), cards.to_vec());
+        shared.lock().gpus = gpus.iter().map(|_| fresh()).collect();
+        let (theirs, facts) = (Arc::clone(&shared), gpus.to_vec());
         thread::Builder::new().name("gpus".into()).spawn(move || theirs.run(&facts))?;
-        let sampler = GpuSampler { shared, gpus: cards.to_vec() };
-        let first = sampler.request(&(0..cards.len()).collect::<Vec<_>>());
+        let sampler = GpuSampler { shared, gpus: gpus.to_vec() };
+        let first = sampler.request(&(0..gpus.len()).collect::<Vec<_>>());
         Ok((sampler, first))
     }
 
     /// Requests a look at these GPUs at once.
-    pub fn request(&self, cards: &[usize]) -> SampleRequest {
+    pub fn request(&self, gpus: &[usize]) -> SampleRequest {
         let mut state = self.shared.lock();
         let mut looks = BTreeMap::new();
-        for n in cards {
-            if let Some(card) = state.gpus.get_mut(*n) {
-                card.requested = true;
+        for n in gpus {
+            if let Some(gpu) = state.gpus.get_mut(*n) {
+                gpu.requested = true;
                 // A look in progress may have read its values before this request.
-                looks.insert(*n, card.begun + 1);
+                looks.insert(*n, gpu.begun + 1);
             }
         }
         self.shared.wake.notify_all();
@@ -192,11 +192,11 @@ impl GpuSampler {
     }
 
     /// Samples an attempt on GPUs, by their index in the list, from before its start.
-    pub fn track(&self, attempt: AttemptId, keeper: u32, cards: &[usize]) {
-        let uuids = cards.iter().filter_map(|card| Some(self.gpus.get(*card)?.uuid.clone()));
+    pub fn track(&self, attempt: AttemptId, keeper: u32, gpus: &[usize]) {
+        let uuids = gpus.iter().filter_map(|gpu| Some(self.gpus.get(*gpu)?.uuid.clone()));
         let samples = GpuSamples::since(clock::unix_seconds(), uuids);
         let mut state = self.shared.lock();
-        let holds = cards.iter().map(|card| Holder::new(*card)).collect();
+        let holds = gpus.iter().map(|gpu| Holder::new(*gpu)).collect();
         let tracked = TrackedAttempt { keeper, holds, samples, since: clock::steady(), cpu: state.cpu() };
         state.tracked.insert(attempt, tracked);
         self.shared.wake.notify_all();
@@ -221,7 +221,7 @@ impl GpuSampler {
     /// The states of the GPUs, in the order of the list.
     pub fn statuses(&self) -> Vec<GpuStatus> {
         let state = self.shared.lock();
-        state.gpus.iter().map(|card| GpuStatus { silent: card.is_silent(), ..card.status.clone() }).collect()
+        state.gpus.iter().map(|gpu| GpuStatus { silent: gpu.is_silent(), ..gpu.status.clone() }).collect()
     }
 
     /// The reason, if any, why nothing can be seen.
@@ -258,7 +258,7 @@ impl GpuSamplerState {
 
     /// CPU time of all threads.
     fn cpu(&self) -> Duration {
-        self.gpus.iter().map(|card| card.cpu).sum()
+        self.gpus.iter().map(|gpu| gpu.cpu).sum()
     }
 
     /// The attempts' holds on a GPU.
@@ -273,7 +273,7 @@ impl GpuSamplerState {
     /// Intervals for GPUs that attempts hold, and for the others and slow values, so that all queries stay within their
     /// share.
     fn pace(&self) -> (Duration, Duration) {
-        let costs = self.gpus.iter().enumerate().map(|(n, card)| card.cost * if self.is_held(n) { 1.0 } else { 0.1 });
+        let costs = self.gpus.iter().enumerate().map(|(n, gpu)| gpu.cost * if self.is_held(n) { 1.0 } else { 0.1 });
         let often = EVERY.max(Duration::from_secs_f64(costs.sum::<f64>() / SHARE)).min(SLOWLY);
         (often, SLOWLY.max(often * 10))
     }
@@ -319,11 +319,11 @@ impl SharedState {
     }
 
     /// Stops looking at these GPUs.
-    fn give_up(&self, cards: Range<usize>, why: String) {
+    fn give_up(&self, gpus: Range<usize>, why: String) {
         let mut state = self.lock();
         state.trouble = Some(why);
-        for card in state.gpus.get_mut(cards).into_iter().flatten() {
-            card.asking = None;
+        for gpu in state.gpus.get_mut(gpus).into_iter().flatten() {
+            gpu.asking = None;
         }
         self.notify_looked();
     }
@@ -334,7 +334,7 @@ impl SharedState {
     }
 
     /// The main function of a GPU's thread.
-    fn watch_gpu(&self, n: usize, mut card: OneGpu<'_>) {
+    fn watch_gpu(&self, n: usize, mut gpu: OneGpu<'_>) {
         let mut owners = Owners::new();
         let (mut looked, mut spent) = (None::<Instant>, clock::thread_cpu());
         let mut state = self.lock();
@@ -355,15 +355,15 @@ impl SharedState {
             let begun = clock::steady();
             looked = Some(begun);
             // Later looks are compared with the first one, which therefore reads everything.
-            let slowly = new || card.is_due(state.pace().1);
+            let slowly = new || gpu.is_due(state.pace().1);
             let held = state.is_held(n);
             let keeper = state.tracked.values().map(|tracked| tracked.keeper).next();
             owners.sees_all |= state.sees_all;
             let this = &mut state.gpus[n];
             (this.requested, this.asking, this.begun) = (false, Some(begun), this.begun + 1);
             drop(state);
-            let seen = card.look(&mut owners, keeper, held, slowly);
-            owners.keep(|pid| card.has(pid));
+            let seen = gpu.look(&mut owners, keeper, held, slowly);
+            owners.keep(|pid| gpu.has(pid));
             let cpu = clock::thread_cpu();
             state = self.lock();
             state.sees_all |= owners.sees_all;

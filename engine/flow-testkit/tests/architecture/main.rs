@@ -1,8 +1,8 @@
 //! The invariants of `engine/ARCHITECTURE.md` that a machine can check: who may depend on whom, who may name what, that no
-//! files import each other in a circle, and that every file says what it does.
+//! files import each other in a cycle, and that every file says what it does.
 
-mod circles;
 mod code;
+mod cycles;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -292,14 +292,14 @@ fn pure_crates_are_pure() {
     }
 }
 
-/// What is in some rooms of the core, from which others it takes nothing, and what of these it takes all the same.
+/// What is in some modules of the core, from which others it takes nothing, and what of these it takes all the same.
 struct ModuleRule {
     these: &'static [&'static str],
     others: &'static [&'static str],
     but: &'static [&'static str],
 }
 
-/// The rooms of the core go one way too.
+/// The modules of the core go one way too.
 const ROOMS: &[ModuleRule] = &[
     ModuleRule {
         these: &["expr", "spec", "expand"],
@@ -340,19 +340,20 @@ const ROOMS: &[ModuleRule] = &[
 ];
 
 #[test]
-fn rooms_of_the_core_go_one_way() {
+fn modules_of_the_core_go_one_way() {
     let of_core = |source: &&Source| source.path.starts_with("engine/flow-core/src/");
     let modules = shipped().filter(of_core).map(|source| {
         let path = source.path.trim_start_matches("engine/flow-core/src/");
-        (circles::module(path), &source.code)
+        (cycles::module(path), &source.code)
     });
-    let imports = circles::imports(&modules.collect());
+    let imports = cycles::imports(&modules.collect());
     let mut guilty = Vec::new();
     for ModuleRule { these, others, but } in ROOMS {
-        let is_in =
-            |file: &circles::Path, rooms: &[&str]| file.first().is_some_and(|room| rooms.contains(&room.as_str()));
+        let is_in = |file: &cycles::Path, modules: &[&str]| {
+            file.first().is_some_and(|module| modules.contains(&module.as_str()))
+        };
         for (from, to) in imports.iter().filter(|(from, _)| is_in(from, these)) {
-            let may = |to: &circles::Path| but.iter().any(|but| is(&to.join("::"), but));
+            let may = |to: &cycles::Path| but.iter().any(|but| is(&to.join("::"), but));
             let wrong = to.iter().filter(|(to, _)| is_in(to, others) && !may(to));
             guilty
                 .extend(wrong.map(|(to, names)| format!("{} takes {names:?} from {}", from.join("::"), to.join("::"))));
@@ -361,7 +362,7 @@ fn rooms_of_the_core_go_one_way() {
     assert!(guilty.is_empty(), "{}", guilty.join("\n"));
 }
 
-/// The rooms of the driver, from the top floor down.
+/// The modules of the driver, from the top floor down.
 const DRIVER: &[&str] = &[
     "run",
     "unchanged",
@@ -383,15 +384,15 @@ const DRIVER: &[&str] = &[
 ];
 
 #[test]
-fn rooms_of_the_driver_take_only_from_lower_ones() {
+fn modules_of_the_driver_take_only_from_lower_ones() {
     const PLACE: &str = "engine/flow-exec/src/driver/";
     let of_driver = |source: &&Source| source.path.starts_with(PLACE) && !source.path.ends_with("driver/tests.rs");
     let modules = shipped().filter(of_driver).map(|source| {
         let path = source.path.trim_start_matches("engine/flow-exec/src/");
-        (circles::module(path), &source.code)
+        (cycles::module(path), &source.code)
     });
-    let imports = circles::imports(&modules.collect());
-    let floor = |file: &circles::Path| {
+    let imports = cycles::imports(&modules.collect());
+    let floor = |file: &cycles::Path| {
         let room = file.get(1)?;
         Some(DRIVER.iter().position(|known| known == room).unwrap_or_else(|| panic!("DRIVER lacks the room `{room}`")))
     };
@@ -406,19 +407,19 @@ fn rooms_of_the_driver_take_only_from_lower_ones() {
 }
 
 #[test]
-fn no_files_import_each_other_in_a_circle() {
-    let mut crates: BTreeMap<&str, BTreeMap<circles::Path, &Source>> = BTreeMap::new();
+fn no_files_import_each_other_in_a_cycle() {
+    let mut crates: BTreeMap<&str, BTreeMap<cycles::Path, &Source>> = BTreeMap::new();
     for source in shipped() {
         if let Some((name, path)) = source.path.split_once("/src/") {
-            crates.entry(name).or_default().insert(circles::module(path), source);
+            crates.entry(name).or_default().insert(cycles::module(path), source);
         }
     }
     let mut text = String::new();
     for (name, sources) in &crates {
-        let imports = circles::imports(&sources.iter().map(|(path, source)| (path.clone(), &source.code)).collect());
-        for circle in circles::circles(&imports) {
-            text += &format!("{name}/src:\n{}", circles::words(&imports, &circle));
+        let imports = cycles::imports(&sources.iter().map(|(path, source)| (path.clone(), &source.code)).collect());
+        for cycle in cycles::cycles(&imports) {
+            text += &format!("{name}/src:\n{}", cycles::words(&imports, &cycle));
         }
     }
-    assert!(text.is_empty(), "files import each other in a circle:\n{text}");
+    assert!(text.is_empty(), "files import each other in a cycle:\n{text}");
 }

@@ -18,7 +18,7 @@ use flow_supervisor::{
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::{
-    declared,
+    declared_environment,
     plugins::{PluginError, Progress, follow, lock},
     search_path::resolve,
 };
@@ -50,18 +50,18 @@ impl Make<'_> {
         let place = Path::new(&self.declared.place);
         let system = |e: io::Error| self.error(format!("{}: {e}", place.display()));
         fs::create_dir_all(place.parent().unwrap_or(place)).map_err(system)?;
-        let file = declared::sibling_path(place, "lock");
+        let file = declared_environment::sibling_path(place, "lock");
         loop {
             let shared = lock(&file, FlockArg::LockSharedNonblock, said).await.map_err(system)?;
-            if declared::is_made(self.declared) {
-                declared::used(place).map_err(system)?;
+            if declared_environment::is_made(self.declared) {
+                declared_environment::used(place).map_err(system)?;
                 return Ok(shared);
             }
             drop(shared);
             let own = lock(&file, FlockArg::LockExclusiveNonblock, said).await.map_err(system)?;
-            if !declared::is_made(self.declared) {
+            if !declared_environment::is_made(self.declared) {
                 self.run(place, said).await.map_err(|what| self.error(what))?;
-                declared::finished(place, &self.project).map_err(system)?;
+                declared_environment::finished(place, &self.project).map_err(system)?;
             }
             drop(own);
         }
@@ -76,7 +76,7 @@ impl Make<'_> {
         let argv = [uv.to_string_lossy().into_owned()].into_iter().chain(argv).collect();
         said(Progress::Command(&by_hand));
         let io = |e: io::Error| format!("{}: {e}", place.display());
-        let top = declared::sibling_path(place, "log");
+        let top = declared_environment::sibling_path(place, "log");
         if top.exists() {
             fs::remove_dir_all(&top).map_err(io)?;
         }
@@ -134,28 +134,34 @@ pub struct UnusedEnvironment {
 /// One cannot be removed.
 pub fn clear_environments(otherwise: &Path, since: u64, dry: bool) -> io::Result<Vec<UnusedEnvironment>> {
     let mut cleared = Vec::new();
-    for entry in fs::read_dir(declared::made(&crate::plugins::cache_folder(otherwise))).into_iter().flatten().flatten()
+    for entry in fs::read_dir(declared_environment::made(&crate::plugins::cache_folder(otherwise)))
+        .into_iter()
+        .flatten()
+        .flatten()
     {
         let place = entry.path();
         // Locks, logs and marks have one.
         if place.extension().is_some() {
             continue;
         }
-        if declared::last_used(&place).is_none_or(|used| used >= since) {
+        if declared_environment::last_used(&place).is_none_or(|used| used >= since) {
             continue;
         }
-        let Ok(file) =
-            File::options().create(true).truncate(false).write(true).open(declared::sibling_path(&place, "lock"))
+        let Ok(file) = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(declared_environment::sibling_path(&place, "lock"))
         else {
             continue;
         };
         let Ok(_own) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { continue };
         let bytes = size(&place);
         if !dry {
-            fs::remove_file(declared::sibling_path(&place, "made"))?;
+            fs::remove_file(declared_environment::sibling_path(&place, "made"))?;
             fs::remove_dir_all(&place)?;
             // The lock stays: another process may wait for it.
-            let _ = fs::remove_dir_all(declared::sibling_path(&place, "log"));
+            let _ = fs::remove_dir_all(declared_environment::sibling_path(&place, "log"));
         }
         cleared.push(UnusedEnvironment { place, bytes });
     }

@@ -1,9 +1,9 @@
-//! Which file of a crate imports which, and where that goes round in a circle.
+//! Which file of a crate imports which, and where that goes in a cycle.
 //!
 //! A file imports another if its code, tests aside, names something that the other *defines*: in a `use`, or by a path. What a
 //! module only hands on (`pub use child::Thing`) is followed to the file that defines it, so a child may take its sisters' names
-//! from `super`. What a `mod.rs` takes from the files in its own folder does not count: it is the door of these rooms, which
-//! may hold the words that all of them use and call each of them. So circles are between sisters, cousins and aunts. Methods,
+//! from `super`. What a `mod.rs` takes from the files in its own folder does not count: it is the door of these modules, which
+//! may hold the words that all of them use and call each of them. So cycles are between sisters, cousins and aunts. Methods,
 //! and names that come from macros, are not seen.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,18 +107,18 @@ fn home(modules: &Modules<'_>, path: &[String], depth: usize) -> Option<Path> {
     globs.find_map(|glob| follow(&glob.path, rest))
 }
 
-/// The circles: sets of files each of which leads to all others.
-pub(crate) fn circles(imports: &Imports) -> Vec<BTreeSet<Path>> {
+/// The cycles: sets of files each of which leads to all others.
+pub(crate) fn cycles(imports: &Imports) -> Vec<BTreeSet<Path>> {
     let reached: BTreeMap<&Path, BTreeSet<&Path>> = imports.keys().map(|from| (from, reach(imports, from))).collect();
-    let mut circles = BTreeSet::new();
+    let mut cycles = BTreeSet::new();
     for (from, to) in &reached {
-        let circle: BTreeSet<Path> =
+        let cycle: BTreeSet<Path> =
             to.iter().filter(|other| reached[**other].contains(*from)).map(|other| (*other).clone()).collect();
-        if circle.len() > 1 {
-            circles.insert(circle);
+        if cycle.len() > 1 {
+            cycles.insert(cycle);
         }
     }
-    circles.into_iter().collect()
+    cycles.into_iter().collect()
 }
 
 fn reach<'a>(imports: &'a Imports, from: &'a Path) -> BTreeSet<&'a Path> {
@@ -132,11 +132,11 @@ fn reach<'a>(imports: &'a Imports, from: &'a Path) -> BTreeSet<&'a Path> {
     reached
 }
 
-/// A circle in words, with the names by which its files import each other.
-pub(crate) fn words(imports: &Imports, circle: &BTreeSet<Path>) -> String {
+/// A cycle in words, with the names by which its files import each other.
+pub(crate) fn words(imports: &Imports, cycle: &BTreeSet<Path>) -> String {
     let mut text = String::new();
-    for from in circle {
-        for (to, names) in imports[from].iter().filter(|(to, _)| circle.contains(*to)) {
+    for from in cycle {
+        for (to, names) in imports[from].iter().filter(|(to, _)| cycle.contains(*to)) {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             text += &format!("  {} takes {} from {}\n", show(from), names.join(", "), show(to));
         }
