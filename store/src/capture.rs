@@ -383,6 +383,11 @@ impl CapturedInput {
         &self.path
     }
 
+    /// The digest of the input when it was captured.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
     /// The input's own path.
     pub fn author(&self) -> &Path {
         &self.author

@@ -99,6 +99,8 @@ pub fn doctor(
         restore(&store, &mut diagnosis)?;
     }
     check_results(&store, contents, &mut diagnosis)?;
+    // After a rebuild, the next run would have to do it before it starts.
+    store.renew_index();
     Ok((store, diagnosis))
 }
 

@@ -1,7 +1,7 @@
 //! The snapshot of a workflow: all that a finished run depends on, so that the next run sees by `stat` calls alone
 //! whether there is nothing to do. Also remembers digests of inputs. A cache: an unreadable one is ignored.
 
-use std::{collections::HashMap, fs, path::PathBuf, time::SystemTime};
+use std::{collections::HashMap, fs, path::PathBuf, sync::OnceLock, time::SystemTime};
 
 use flow_core::{Artifact, ArtifactKind, Digest, Outcome, RunId, StepResult};
 use nix::{
@@ -32,6 +32,9 @@ pub struct Snapshot {
     /// The results of all instances in encoded form, decoded only if there is something to do.
     #[serde(skip)]
     results: Vec<u8>,
+    /// What [`Snapshot::look_ahead`] found.
+    #[serde(skip)]
+    objects_hold: OnceLock<bool>,
 }
 
 /// An instance's result at the end of a run.
@@ -116,6 +119,7 @@ impl Snapshot {
             objects,
             summary: rested.summary,
             results: postcard::to_stdvec(&rested.results).unwrap_or_default(),
+            objects_hold: OnceLock::new(),
         }
     }
 
@@ -157,14 +161,27 @@ impl Snapshot {
         self.key == *key && self.inputs.hold() && self.published.hold() && self.objects_hold(dir)
     }
 
+    /// Looks at the artifacts before [`Snapshot::results`] needs them, while the caller's other thread is busy. Does nothing
+    /// if another process may change the store meanwhile.
+    pub fn look_ahead(&self, store: &Store) {
+        if self.is_last_of(store).unwrap_or(false) {
+            self.objects_hold.get_or_init(|| self.objects_hold(store.dir()));
+        }
+    }
+
+    /// True if nothing was recorded in the store since.
+    fn is_last_of(&self, store: &Store) -> Result<bool> {
+        Ok(store.rebuilt().is_none() && store.is_as_left_by(&self.run)?)
+    }
+
     /// The result of each instance, by number. Empty unless these are reliable: `key` is the same, nothing was recorded
     /// in the store since, and all artifacts exist as far as `stat` shows.
     ///
     /// # Errors
     /// The database cannot be read.
     pub fn results(&self, store: &Store, key: &Digest) -> Result<Vec<Option<SnapshotResult>>> {
-        let sound = self.key == *key && store.rebuilt().is_none() && store.is_as_left_by(&self.run)?;
-        if !sound || !self.objects_hold(store.dir()) {
+        let objects_hold = || self.objects_hold.get().copied().unwrap_or_else(|| self.objects_hold(store.dir()));
+        if self.key != *key || !self.is_last_of(store)? || !objects_hold() {
             return Ok(Vec::new());
         }
         Ok(postcard::from_bytes(&self.results).unwrap_or_default())

@@ -62,10 +62,8 @@ impl Store {
     /// As of [`Store::open`].
     pub fn open_to_run(path: &Path, me: &Holder, waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Store> {
         let store = Store::join(path, me, lock_soon, waiting)?;
-        if store.database.is_held() {
-            // Runs that were killed did not. Without it, other processes read more of the journals.
-            let _ = store.database.renew_index();
-        }
+        // Runs that were killed did not.
+        store.renew_index();
         Ok(store)
     }
 
@@ -82,6 +80,13 @@ impl Store {
         let mut store = Store::open_to_run(path, me, waiting)?;
         let run = store.name_run(name)?;
         Ok((store, run))
+    }
+
+    /// Renews the index if the journals have much that it lacks. Without it, other processes read more of them.
+    pub(crate) fn renew_index(&self) {
+        if self.database.is_held() {
+            let _ = self.database.renew_index();
+        }
     }
 
     /// Begins the life of a run: it [lives](StoreDir::living) until the store is dropped. `name` chooses its id, given the
@@ -401,9 +406,8 @@ fn take_name(dir: &StoreDir, me: &Holder, name: Namer<'_>) -> Result<(RunId, Run
 impl Drop for Store {
     fn drop(&mut self) {
         let has_run = !self.alive.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-        if has_run && self.database.is_held() {
-            // Without it, other processes read more of the journals.
-            let _ = self.database.renew_index();
+        if has_run {
+            self.renew_index();
         }
     }
 }

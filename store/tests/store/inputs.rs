@@ -240,8 +240,14 @@ fn what_stood_is_relied_on_as_long_as_nothing_else_was_recorded() {
     let file = write(dir.path().join("weights"), "weights");
     store.objects().ingest(&file, dir.path()).unwrap();
     assert_eq!(snapshot.results(&store, &key).unwrap(), all, "and there again");
+    snapshot.look_ahead(&store);
+    fs::remove_file(store.objects().path(&artifact.digest)).unwrap();
+    assert_eq!(snapshot.results(&store, &key).unwrap(), all, "looked at ahead");
     record(&store, &result("other", 2), Value::Null);
     assert_eq!(snapshot.results(&store, &key).unwrap(), [], "somebody recorded something");
+    let fresh = Snapshot::load(store.dir(), "w").unwrap();
+    fresh.look_ahead(&store);
+    assert_eq!(fresh.results(&store, &key).unwrap(), [], "and before it was looked at");
 }
 
 #[test]

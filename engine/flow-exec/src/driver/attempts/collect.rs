@@ -242,7 +242,8 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
         let captured: Vec<_> = instance.inputs.iter().filter(|input| !input.by_listing).filter_map(place).collect();
         let captured: Vec<_> = captured.iter().map(|(path, captured)| (&**path, &**captured)).collect();
         // Inputs that cannot be kept are not compared later.
-        kept.inputs = keep_inputs(&captured, &context.objects, &context.secrets).unwrap_or_default();
+        kept.inputs =
+            keep_inputs(&captured, &context.kept_folders, &context.objects, &context.secrets).unwrap_or_default();
     }
     if let Some(error) = unkept {
         notices.push(format!("its log could not be stored, so its metrics cannot be read again: {error}"));

@@ -18,7 +18,10 @@ use nix::fcntl::Flock;
 
 use super::{environments::Environments, run_claims::RunClaims, start::Environment};
 use crate::driver::{
-    plan::lookup::RecordedParts, recover::orphans::OrphanedWork, results::checkpoint::Checkpoint, session::Session,
+    plan::lookup::RecordedParts,
+    recover::orphans::OrphanedWork,
+    results::{checkpoint::Checkpoint, keep::KeptFolders},
+    session::Session,
 };
 
 pub(crate) struct RunContext {
@@ -39,6 +42,7 @@ pub(crate) struct RunContext {
     pub(crate) force: Force,
     pub(crate) inputs: Inputs,
     pub(crate) captures: Captures,
+    pub(crate) kept_folders: KeptFolders,
     pub(crate) known: RunResults,
     pub(crate) claimed: RunClaims,
     /// The result of each instance in the previous run, if it can be relied on.

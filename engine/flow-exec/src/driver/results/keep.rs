@@ -7,6 +7,7 @@ use std::{
     io::{self, Read, Seek, SeekFrom, Write},
     ops::Range,
     path::Path,
+    sync::{Mutex, PoisonError},
 };
 
 use flow_core::{
@@ -79,6 +80,10 @@ pub(crate) fn keep(
     Ok(KeptOutput { attempt, record: kept, log: large, files, absent, inputs: BTreeMap::new(), cut: cut_bytes })
 }
 
+/// The kept files of captured folders, by declared path and digest: all attempts of a sweep read the same source folder.
+#[derive(Default)]
+pub(crate) struct KeptFolders(Mutex<BTreeMap<(String, Digest), BTreeMap<String, KeptInput>>>);
+
 /// Keeps the captured input files of an attempt, to compare it with others later: texts whole, other small files as
 /// digests. Folders of many files count as data, not as programs.
 ///
@@ -86,12 +91,21 @@ pub(crate) fn keep(
 /// The disk is full.
 pub(crate) fn keep_inputs(
     captured: &[(&str, &CapturedInput)],
+    folders: &KeptFolders,
     objects: &Objects,
     secrets: &Secrets,
 ) -> Result<BTreeMap<String, KeptInput>, StoreError> {
-    let mut kept = BTreeMap::new();
+    let folders = || folders.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = BTreeMap::new();
     for (declared, captured) in captured.iter().filter(|(_, captured)| captured.is_copy()) {
-        let root = captured.path();
+        let (root, key) = (captured.path(), ((*declared).to_owned(), captured.digest()));
+        // A folder that the attempt has written into is not the one that the others read.
+        let is_shared = root.is_dir() && captured.written().is_none();
+        if let Some(known) = folders().get(&key).filter(|_| is_shared) {
+            all.extend(known.clone());
+            continue;
+        }
+        let mut kept = BTreeMap::new();
         let entries = WalkDir::new(root).into_iter().take(MOST_ENTRIES).flatten();
         let files: Vec<_> = entries.filter(|entry| entry.file_type().is_file()).take(MOST_SOURCES + 1).collect();
         for file in files.iter().filter(|_| files.len() <= MOST_SOURCES) {
@@ -106,8 +120,12 @@ pub(crate) fn keep_inputs(
             }
             kept.insert(name, input);
         }
+        if is_shared {
+            folders().insert(key, kept.clone());
+        }
+        all.append(&mut kept);
     }
-    Ok(kept)
+    Ok(all)
 }
 
 /// The kept form of an input file, and its content; `None` if it is large or cannot be read.
@@ -189,13 +207,15 @@ fn unnamed(given: &[String], longest: u64, named: &[String], work: &Path) -> Vec
 #[cfg(test)]
 mod tests {
     use std::{
-        fs,
+        collections::BTreeSet,
+        fs::{self, Permissions},
         ops::ControlFlow,
-        os::unix::fs::{FileExt, MetadataExt},
+        os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
     };
 
     use flow_runs::{Holder, ProcessIdentity};
-    use flow_store::Store;
+    use flow_store::{Captures, InputToCapture, Inputs, Store};
+    use flow_supervisor::clock;
 
     use super::*;
 
@@ -234,6 +254,56 @@ mod tests {
         let record = store.objects().read_private(&kept[0].record.unwrap()).unwrap();
         assert!(record.ends_with(b"\n") && record.len() < 1000, "without the log");
         assert_eq!(store.objects().read_private(&kept[1].log.unwrap()).unwrap(), printed.as_bytes());
+    }
+
+    #[test]
+    fn a_folder_that_many_attempts_read_is_read_once_unless_one_wrote_into_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let me = Holder { process: ProcessIdentity::own(), doing: "t".into(), run: None, since: String::new() };
+        let store = Store::open(&dir.path().join(".flow"), &me, |_| ControlFlow::Break(())).unwrap();
+        let src = dir.path().join("src");
+        fs::create_dir(&src).unwrap();
+        fs::write(src.join("a.py"), "one").unwrap();
+        let inputs = Inputs::new(None, None, clock::system()).of_workflow(dir.path().to_owned(), BTreeSet::new());
+        inputs.hash_path(&src, false).unwrap();
+        let captures = Captures::new(dir.path().join("inputs"));
+        let wanted = InputToCapture { path: src.clone(), place: "src".into(), by_listing: false };
+        captures.capture(&inputs, [wanted]).unwrap();
+        let captured = captures.get(&src, false).unwrap();
+        let folders = KeptFolders::default();
+        let kept = || {
+            let all = keep_inputs(&[("src", &captured)], &folders, store.objects(), &Secrets::default()).unwrap();
+            all.into_iter().map(|(name, kept)| (name, kept.digest)).collect::<Vec<_>>()
+        };
+        let write = |text: &str| {
+            fs::remove_file(captured.path().join("a.py")).unwrap();
+            fs::write(captured.path().join("a.py"), text).unwrap();
+        };
+        let found = |text: &str| vec![("src/a.py".to_owned(), Digest::of(text.as_bytes()))];
+        write("written by an attempt");
+        assert_eq!(kept(), found("written by an attempt"));
+        write("by another");
+        assert_eq!(kept(), found("by another"), "the first is not kept for the others");
+
+        inputs.forget(std::slice::from_ref(&src));
+        inputs.hash_path(&src, false).unwrap();
+        let wanted = InputToCapture { path: src.clone(), place: "src".into(), by_listing: false };
+        captures.capture(&inputs, [wanted]).unwrap();
+        let captured = captures.get(&src, false).unwrap();
+        let kept = || keep_inputs(&[("src", &captured)], &folders, store.objects(), &Secrets::default()).unwrap();
+        let first = kept();
+        assert_eq!(first["src/a.py"].digest, Digest::of(b"one"));
+        let path = captured.path().join("a.py");
+        let before = fs::metadata(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        file.write_all_at(b"two", 0).unwrap();
+        file.set_modified(before.modified().unwrap()).unwrap();
+        fs::set_permissions(&path, before.permissions()).unwrap();
+        assert_eq!(kept(), first, "the second does not read it");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "by the third").unwrap();
+        assert_eq!(kept()["src/a.py"].digest, Digest::of(b"by the third"), "which is seen, and read");
     }
 
     #[test]

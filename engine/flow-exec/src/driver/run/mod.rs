@@ -102,16 +102,22 @@ pub(super) fn run_on<X: Executor>(
     let machine = hardware::machine(options.session.gpus.as_deref()).map_err(ExecError::Usage)?;
     let basis = Basis::read(&options.session, machine)?;
     let existing = basis.workspace.existing_store()?;
-    let previous = existing.as_ref().and_then(|dir| Snapshot::load(dir, &basis.workspace.snapshot_name()));
-    if let Some(end) = nothing_to_do(options, &basis, &*builtins, previous.as_ref())? {
+    let previous =
+        existing.as_ref().and_then(|dir| Snapshot::load(dir, &basis.workspace.snapshot_name())).map(Arc::new);
+    if let Some(end) = nothing_to_do(options, &basis, &*builtins, previous.as_deref())? {
         return Ok(end);
     }
-    let before = previous.as_ref().map(PublishedBefore::of).unwrap_or_default();
+    let before = previous.as_deref().map(PublishedBefore::of).unwrap_or_default();
     let left = places_left(&basis)?;
     let opened = thread::scope(|scope| {
         // It takes as long as the expansion of the workflow, which opens the store itself if a dead run left something.
         let holder = holder(&options.doing);
-        let open = move |dir: StoreDir| Store::open_to_run(dir.path(), &holder, |_| ControlFlow::Break(())).ok();
+        let snapshot = previous.clone();
+        let open = move |dir: StoreDir| {
+            let store = Store::open_to_run(dir.path(), &holder, |_| ControlFlow::Break(())).ok()?;
+            snapshot.iter().for_each(|snapshot| snapshot.look_ahead(&store));
+            Some(store)
+        };
         let opening = existing
             .filter(|_| left.is_empty())
             .and_then(|dir| thread::Builder::new().name("open".into()).spawn_scoped(scope, move || open(dir)).ok());

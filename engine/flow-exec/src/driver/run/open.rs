@@ -1,6 +1,6 @@
 //! The first phase of a run: opens the workflow and the store. Nothing is planned yet.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
 use flow_core::{
     Builtins, Digest, Instance, InstanceId, Place, RunId,
@@ -60,7 +60,7 @@ pub(super) fn nothing_to_do(
 pub(super) struct OpenedRun {
     pub(super) session: Session,
     /// The snapshot of the last run.
-    pub(super) previous: Option<Snapshot>,
+    pub(super) previous: Option<Arc<Snapshot>>,
     /// The key of the snapshot that this run will leave.
     pub(super) key: Digest,
     pub(super) wanted: Vec<InstanceId>,
@@ -89,7 +89,7 @@ impl OpenedRun {
         options: &RunOptions,
         (basis, left): (&Basis, BTreeMap<String, Place>),
         builtins: &dyn Builtins,
-        previous: Option<Snapshot>,
+        previous: Option<Arc<Snapshot>>,
         store: impl FnOnce() -> Option<Store>,
         observe: &mut dyn FnMut(Update),
     ) -> Result<OpenedRun, ExecError> {

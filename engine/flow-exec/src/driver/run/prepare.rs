@@ -45,7 +45,7 @@ impl PreparedRun {
     /// cannot be used.
     pub(super) fn of(opened: &OpenedRun, observe: &mut dyn FnMut(Update)) -> Result<PreparedRun, ExecError> {
         let OpenedRun { session, store, run, wanted, force, activity, recorded, secrets, key, .. } = opened;
-        let previous = opened.previous.as_ref();
+        let previous = opened.previous.as_deref();
         let prepare = |observe: &mut dyn FnMut(Update)| {
             let left = OrphanedWork::look(store, run);
             let strays = follow::end_strays(store.dir()).map(|text| secrets.hide(text));
