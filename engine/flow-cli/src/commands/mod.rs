@@ -155,8 +155,8 @@ pub(crate) enum Command {
         record: PathBuf,
     },
     /// Supervises the steps of a detached run
-    #[command(name = "__stay", hide = true)]
-    Stay {
+    #[command(name = "__supervisor", hide = true)]
+    Supervisor {
         /// The run's folder
         run: PathBuf,
     },
@@ -182,7 +182,7 @@ pub(crate) fn main() -> ExitCode {
         return flow_supervisor::keeper::serve(record);
     }
     let failed = |why: String| CliError::failed(why).report(&mut Output::plain());
-    if let Command::Stay { .. } = &command {
+    if let Command::Supervisor { .. } = &command {
         return flow_supervisor::node::supervise().unwrap_or_else(failed);
     }
     if let Command::Node { folder } = &command {
@@ -243,7 +243,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> CommandRes
         Command::Plugins(plugins) => plugins.execute(global, output),
         Command::Completions(completions) => completions.execute(output),
         Command::Ready(ready) => ready.execute(),
-        Command::Keeper { .. } | Command::Stay { .. } | Command::Node { .. } => Ok(ExitCode::SUCCESS),
+        Command::Keeper { .. } | Command::Supervisor { .. } | Command::Node { .. } => Ok(ExitCode::SUCCESS),
     }
 }
 

@@ -293,7 +293,8 @@ fn what_is_lost_while_it_is_followed_is_done_again() {
     kill_it(pid);
     let mut flow = space.start(["run", "w.yaml"]);
     until("it is followed", || flow.said().contains("running since run"));
-    let keeps = space.alive().into_iter().find(|(_, command)| command.contains("__stay")).expect("who keeps it").0;
+    let keeps =
+        space.alive().into_iter().find(|(_, command)| command.contains("__supervisor")).expect("who keeps it").0;
     kill_it(keeps);
     until("it runs again", || lines(&space, "began")["0"] == 2);
     space.write("on", "");

@@ -25,7 +25,7 @@ pub enum Decision {
         read_again: Option<Vec<String>>,
     },
     /// An earlier run of the workflow used this result, and it is still valid.
-    Stands {
+    Unchanged {
         reusable: ReusableResult,
         /// Its result, if something reads it.
         result: Option<Arc<StepResult>>,
@@ -58,7 +58,7 @@ impl Decision {
     pub fn reused(&self) -> Option<Outcome> {
         match self {
             Decision::Reuse { result, .. } => Some(result.outcome),
-            Decision::Stands { reusable: standing, .. } => Some(standing.outcome),
+            Decision::Unchanged { reusable, .. } => Some(reusable.outcome),
             Decision::Run { .. } | Decision::NotNeeded { .. } | Decision::Refused { .. } => None,
         }
     }

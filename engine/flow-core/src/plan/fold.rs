@@ -77,11 +77,11 @@ pub enum State {
 }
 
 impl From<&ReusableResult> for State {
-    fn from(standing: &ReusableResult) -> Self {
+    fn from(reusable: &ReusableResult) -> Self {
         State::Cached {
-            fingerprint: standing.fingerprint,
-            outcome: standing.outcome,
-            from: standing.from.clone(),
+            fingerprint: reusable.fingerprint,
+            outcome: reusable.outcome,
+            from: reusable.from.clone(),
             read_again: false,
             environment: None,
         }
@@ -401,9 +401,9 @@ impl PlanResults {
     /// The unchanged results, with those that were read.
     fn unchanged(&mut self) -> BTreeMap<InstanceId, Decision> {
         let results = self.results.iter_mut().zip(&self.reusable).enumerate();
-        let decisions = results.filter_map(|(id, (result, standing))| {
-            let (standing, result) = (standing.clone()?, result.take());
-            Some((InstanceId(id as u32), Decision::Stands { reusable: standing, result }))
+        let decisions = results.filter_map(|(id, (result, reusable))| {
+            let (reusable, result) = (reusable.clone()?, result.take());
+            Some((InstanceId(id as u32), Decision::Unchanged { reusable, result }))
         });
         decisions.collect()
     }
@@ -420,7 +420,7 @@ impl PlanResults {
                 }
                 state
             }
-            Decision::Stands { reusable: standing, .. } => State::from(&standing),
+            Decision::Unchanged { reusable, .. } => State::from(&reusable),
             Decision::Run { reasons, .. } => State::Run(reasons),
             Decision::NotNeeded { cause } => State::NotNeeded { cause },
             Decision::Refused { outcome, cause } => {
@@ -452,8 +452,8 @@ impl SettledResults for PlanResults {
     }
 
     fn unread(&self, id: InstanceId) -> Option<Digest> {
-        let standing = self.reusable[id.index()].as_ref().filter(|_| self.results[id.index()].get().is_none());
-        standing.map(|standing| standing.fingerprint)
+        let reusable = self.reusable[id.index()].as_ref().filter(|_| self.results[id.index()].get().is_none());
+        reusable.map(|reusable| reusable.fingerprint)
     }
 
     fn requested(&self) -> BTreeSet<InstanceId> {

@@ -192,7 +192,7 @@ fn what_stands_is_looked_up_only_where_something_else_reads_it() {
         let plan = plan_of_run(&context, &wanted, &mut world, force, &mut found);
         let cached: String =
             plan.items.iter().map(|item| if matches!(item.state, State::Cached { .. }) { 'c' } else { '-' }).collect();
-        let unread = found.values().filter(|found| matches!(found, Decision::Stands { result: None, .. })).count();
+        let unread = found.values().filter(|found| matches!(found, Decision::Unchanged { result: None, .. })).count();
         (cached, unread, world.looked_up.len())
     };
     let nothing = Force::Nothing;

@@ -115,7 +115,7 @@ impl Scheduler {
                 WaitState::Group(core.members(node.gang).iter().copied().filter(runs).collect())
             }
             TaskState::Recording { .. } => WaitState::Recording,
-            TaskState::Settled { outcome, blame, .. } => WaitState::Settled { outcome, because: blame },
+            TaskState::Settled { outcome, because, .. } => WaitState::Settled { outcome, because },
         }
     }
 }

@@ -306,7 +306,7 @@ impl Core {
             self.set(member, TaskState::Waiting { since });
         }
         if self.ending != EndReason::No {
-            self.give_up(&members, Outcome::Cancelled, self.blame_for_ending(), out);
+            self.give_up(&members, Outcome::Cancelled, self.cause_of_ending(), out);
         } else if let Some(outcome) = self.never_fits(self.class(gang)).filter(|_| !self.node(gang).is_joined) {
             self.give_up(&members, outcome, None, out);
         }

@@ -19,12 +19,12 @@ impl Core {
         &mut self,
         ids: &[InstanceId],
         outcome: Outcome,
-        blame: Option<InstanceId>,
+        because: Option<InstanceId>,
         out: &mut Vec<Action>,
     ) {
         for &id in ids {
             let fine = self.node(id).is_fine(outcome);
-            self.set(id, TaskState::Settled { outcome, fine, blame });
+            self.set(id, TaskState::Settled { outcome, fine, because });
         }
         for &id in ids {
             self.notify_dependents(id, out);
@@ -82,7 +82,7 @@ impl Core {
 
     /// Ends the run: cancels everything that neither runs nor is being stored. `at_once`: also pending lookups.
     pub(super) fn end_all(&mut self, at_once: bool, out: &mut Vec<Action>) {
-        let (outcome, because) = (Outcome::Cancelled, self.blame_for_ending());
+        let (outcome, because) = (Outcome::Cancelled, self.cause_of_ending());
         for index in 0..self.nodes.len() {
             let instance = InstanceId(index as u32);
             let ends = match self.node(instance).state {
@@ -92,15 +92,15 @@ impl Core {
             };
             if ends {
                 out.push(Action::Settle { instance, outcome, because });
-                self.set(instance, TaskState::Settled { outcome, fine: false, blame: because });
+                self.set(instance, TaskState::Settled { outcome, fine: false, because });
             }
         }
     }
 
     /// The failure that ended the run, if one did.
-    pub(super) fn blame_for_ending(&self) -> Option<InstanceId> {
+    pub(super) fn cause_of_ending(&self) -> Option<InstanceId> {
         match self.ending {
-            EndReason::Failed(blame) => Some(blame),
+            EndReason::Failed(instance) => Some(instance),
             EndReason::No | EndReason::Cancelled => None,
         }
     }
@@ -110,7 +110,7 @@ impl Core {
     pub(super) fn notify_dependents(&mut self, id: InstanceId, out: &mut Vec<Action>) {
         let mut settled = vec![id];
         while let Some(id) = settled.pop() {
-            let TaskState::Settled { fine, blame, .. } = self.node(id).state else { continue };
+            let TaskState::Settled { fine, because, .. } = self.node(id).state else { continue };
             for (dependent, list) in std::mem::take(&mut self.node_mut(id).dependents) {
                 if self.node(dependent).state != TaskState::Pending {
                     continue;
@@ -118,7 +118,7 @@ impl Core {
                 if fine || list && self.limits.keep_going {
                     self.met(dependent);
                 } else {
-                    settled.extend(self.block(dependent, blame.unwrap_or(id), out));
+                    settled.extend(self.block(dependent, because.unwrap_or(id), out));
                 }
             }
         }
@@ -138,12 +138,12 @@ impl Core {
     }
 
     /// Skips an instance and its group because one of its needs did not succeed. Returns the skipped instances.
-    pub(super) fn block(&mut self, id: InstanceId, blame: InstanceId, out: &mut Vec<Action>) -> Vec<InstanceId> {
+    pub(super) fn block(&mut self, id: InstanceId, because: InstanceId, out: &mut Vec<Action>) -> Vec<InstanceId> {
         let skipped = self.members(self.node(id).gang).to_vec();
         for &instance in &skipped {
-            let (outcome, blame) = (Outcome::Skipped, Some(blame));
-            out.push(Action::Settle { instance, outcome, because: blame });
-            self.set(instance, TaskState::Settled { outcome, fine: false, blame });
+            let (outcome, because) = (Outcome::Skipped, Some(because));
+            out.push(Action::Settle { instance, outcome, because });
+            self.set(instance, TaskState::Settled { outcome, fine: false, because });
         }
         skipped
     }

@@ -50,7 +50,7 @@ pub(super) enum TaskState {
     Settled {
         outcome: Outcome,
         fine: bool,
-        blame: Option<InstanceId>,
+        because: Option<InstanceId>,
     },
 }
 

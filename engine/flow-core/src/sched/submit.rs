@@ -42,13 +42,13 @@ impl Core {
         for &id in &new {
             if let Some(outcome) = self.node(id).task.settled {
                 let fine = self.node(id).is_fine(outcome);
-                self.set(id, TaskState::Settled { outcome, fine, blame: None });
+                self.set(id, TaskState::Settled { outcome, fine, because: None });
             }
         }
         let mut blocked = Vec::new();
         for &id in &new {
             if self.node(id).state == TaskState::Pending {
-                blocked.extend(self.link(id).map(|blame| (id, blame)));
+                blocked.extend(self.link(id).map(|because| (id, because)));
             }
         }
         for &id in &new {
@@ -57,9 +57,9 @@ impl Core {
                 self.to_look_up.push(id);
             }
         }
-        for (id, blame) in blocked {
+        for (id, because) in blocked {
             if self.node(id).state == TaskState::Pending {
-                let skipped = self.block(id, blame, out);
+                let skipped = self.block(id, because, out);
                 skipped.into_iter().for_each(|id| self.notify_dependents(id, out));
             }
         }
@@ -72,13 +72,13 @@ impl Core {
         }
     }
 
-    /// Links an arriving instance to its needs. Returns the instance to blame if a need can never succeed.
+    /// Links an arriving instance to its needs. Returns the failed instance if a need can never succeed.
     fn link(&mut self, id: InstanceId) -> Option<InstanceId> {
-        let mut blame = None;
+        let mut because = None;
         for need in self.node(id).task.needs.clone() {
             match self.node(need.on).state {
-                TaskState::Settled { fine: false, blame: root, .. } if !(need.list && self.limits.keep_going) => {
-                    blame = blame.or(root).or(Some(need.on));
+                TaskState::Settled { fine: false, because: root, .. } if !(need.list && self.limits.keep_going) => {
+                    because = because.or(root).or(Some(need.on));
                 }
                 TaskState::Settled { .. } => {}
                 _ => {
@@ -91,6 +91,6 @@ impl Core {
             let gang = self.node(id).gang;
             self.node_mut(gang).open += 1;
         }
-        blame
+        because
     }
 }

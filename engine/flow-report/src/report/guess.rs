@@ -41,17 +41,18 @@ pub(super) fn judge_guess(resource: Resource, together: &[GroupVerdict], finding
             GuessVerdict::Open { resource }
         };
     }
-    let blamed: Vec<&GroupVerdict> = slower.iter().copied().filter(|g| ruled(g) == Some(ResourceVerdict::In)).collect();
+    let attributed: Vec<&GroupVerdict> =
+        slower.iter().copied().filter(|g| ruled(g) == Some(ResourceVerdict::In)).collect();
     let cleared = slower.iter().filter(|g| ruled(g).is_some_and(ResourceVerdict::is_out)).count();
     if cleared == slower.len() {
         return GuessVerdict::Refuted { resource, groups: names(slower) };
     }
-    if blamed.is_empty() || cleared > 0 {
+    if attributed.is_empty() || cleared > 0 {
         return GuessVerdict::Open { resource };
     }
     let relieved = together
         .iter()
         .filter(|g| g.verdict == Verdict::Parallel && ruled(g).is_some_and(ResourceVerdict::is_out))
         .collect();
-    GuessVerdict::Confirmed { resource, groups: names(blamed), relieved: names(relieved) }
+    GuessVerdict::Confirmed { resource, groups: names(attributed), relieved: names(relieved) }
 }

@@ -442,7 +442,7 @@ fn section<'a>(
     let with_series: Vec<_> = with_series.into_iter().filter(|(result, _)| shown.contains(&*result.label)).collect();
     let loads = Load::all(&asked, &table, &with_series)?;
     let guess = match &with.notes.guess {
-        Some(Guess::Attributed(blames)) => Some(judge_guess(blames.resource, &together, &findings)),
+        Some(Guess::Attributed(attribution)) => Some(judge_guess(attribution.resource, &together, &findings)),
         _ => None,
     };
     let mut schedules = Vec::new();

@@ -162,7 +162,7 @@ pub(super) fn results(
             if let Some(column) = column {
                 let unit = unit(now, own).or(column.unit.map(str::to_owned)).unwrap_or_default();
                 let (file, of) = (file(), called.clone());
-                let factor = match (column.unit, unsaid(&unit)) {
+                let factor = match (column.unit, default_unit(&unit)) {
                     (Some(given), _) => factor(&unit, given).ok_or_else(|| match given.to_owned() {
                         given if unit.is_empty() => BuiltinFault::ReferenceNoUnit { file, column: of, given },
                         given => BuiltinFault::ReferenceOtherUnit { file, column: of, unit: unit.clone(), given },
@@ -373,7 +373,7 @@ fn factor(metric: &str, given: &str) -> Option<f64> {
 }
 
 /// A likely unit for columns of bytes and ratios, because files rarely have these as such.
-fn unsaid(metric: &str) -> Option<&'static str> {
+fn default_unit(metric: &str) -> Option<&'static str> {
     match metric {
         "bytes" => Some("MiB"),
         "ratio" => Some("%"),

@@ -1,4 +1,4 @@
-//! `flow __stay RUN`: the daemon of a detached run, which keeps its attempts on this machine and survives the run's own
+//! `flow __supervisor RUN`: the daemon of a detached run, which keeps its attempts on this machine and survives the run's own
 //! process. It works like a job on a node: the attempts' folders are the interface, and whoever follows an attempt reads
 //! its files. Only the start of a gang comes over a socket, while the run's process lives, and each new file is announced
 //! there. The daemon holds the attempts' claims, and when that process is gone also their GPU locks and their part of the
@@ -47,7 +47,7 @@ use crate::{
 };
 
 /// The argument that makes the binary a supervisor.
-pub const SUPERVISOR_ARG: &str = "__stay";
+pub const SUPERVISOR_ARG: &str = "__supervisor";
 /// Interval of looks at logs and files, as in an engine next to the programs.
 const LOOK: Duration = Duration::from_millis(50);
 /// Interval of looks at the machine's ledger.

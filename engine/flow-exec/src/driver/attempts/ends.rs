@@ -76,7 +76,7 @@ impl<X: Executor> Attempts<X> {
         }
         let Instance { corun, label, .. } = self.context.instance(instance);
         if let Some(corun) = corun.as_ref().filter(|_| result.outcome != Outcome::Ok) {
-            self.windows.blame(corun.group, attempt, label, result.outcome);
+            self.windows.attribute(corun.group, attempt, label, result.outcome);
         }
         let (gpus, told) = (&running.placement.gpus, &running.listener.reported);
         result.circumstances.sharing = history.sharing(instance, gpus, told, &corunners, &result);

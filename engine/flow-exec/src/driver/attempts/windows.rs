@@ -58,7 +58,7 @@ impl CorunWindows {
     }
 
     /// A member did not end well: if it closed the window, notes it as the reason.
-    pub(crate) fn blame(&mut self, group: GroupId, attempt: AttemptId, label: &str, outcome: Outcome) {
+    pub(crate) fn attribute(&mut self, group: GroupId, attempt: AttemptId, label: &str, outcome: Outcome) {
         if let Some(window) = self.0.get_mut(&group).filter(|window| window.closer == Some(attempt)) {
             window.closed_by = Some(ClosedBy { label: label.to_owned(), outcome });
         }

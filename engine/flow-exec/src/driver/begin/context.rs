@@ -105,7 +105,7 @@ pub(crate) struct RunResults {
 enum KnownResult {
     Result(Arc<StepResult>),
     /// The earlier result under this fingerprint, loaded when it is first read.
-    Stands(Digest, OnceLock<Arc<StepResult>>),
+    Unchanged(Digest, OnceLock<Arc<StepResult>>),
 }
 
 impl RunResults {
@@ -123,7 +123,7 @@ impl RunResults {
 
     /// Sets an instance to its earlier result, under this fingerprint.
     pub(crate) fn set_unchanged(&self, id: InstanceId, fingerprint: Digest) {
-        self.find(id, KnownResult::Stands(fingerprint, OnceLock::new()));
+        self.find(id, KnownResult::Unchanged(fingerprint, OnceLock::new()));
     }
 
     fn find(&self, id: InstanceId, found: KnownResult) {
@@ -150,7 +150,7 @@ impl KnownResult {
     fn result(&self) -> Option<&Arc<StepResult>> {
         match self {
             KnownResult::Result(result) => Some(result),
-            KnownResult::Stands(_, read) => read.get(),
+            KnownResult::Unchanged(_, read) => read.get(),
         }
     }
 }
@@ -172,7 +172,7 @@ impl SettledResults for RunResults {
 
     fn unread(&self, id: InstanceId) -> Option<Digest> {
         match self.of(id)? {
-            KnownResult::Stands(fingerprint, read) if read.get().is_none() => Some(*fingerprint),
+            KnownResult::Unchanged(fingerprint, read) if read.get().is_none() => Some(*fingerprint),
             _ => None,
         }
     }
@@ -182,7 +182,7 @@ impl SettledResults for RunResults {
     }
 
     fn read(&self, id: InstanceId, result: StepResult) {
-        if let Some(KnownResult::Stands(_, read)) = self.of(id) {
+        if let Some(KnownResult::Unchanged(_, read)) = self.of(id) {
             let _ = read.set(Arc::new(result));
         }
     }

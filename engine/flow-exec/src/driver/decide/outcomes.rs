@@ -145,11 +145,11 @@ impl Outcomes {
                 self.reuse(instance, result, out);
                 Answer::Hit(outcome)
             }
-            Decision::Stands { reusable: standing, result } => {
-                let outcome = standing.outcome;
+            Decision::Unchanged { reusable, result } => {
+                let outcome = reusable.outcome;
                 match result {
                     Some(result) => self.reuse(instance, result, out),
-                    None => self.reuse_unread(instance, standing, out),
+                    None => self.reuse_unread(instance, reusable, out),
                 }
                 Answer::Hit(outcome)
             }
@@ -208,8 +208,8 @@ impl Outcomes {
         self.know(instance, result);
     }
 
-    fn reuse_unread(&mut self, instance: InstanceId, standing: ReusableResult, out: &mut Outbox) {
-        let ReusableResult { fingerprint, outcome, from } = standing;
+    fn reuse_unread(&mut self, instance: InstanceId, reusable: ReusableResult, out: &mut Outbox) {
+        let ReusableResult { fingerprint, outcome, from } = reusable;
         out.report(RunEvent::Cached { instance, fingerprint, outcome, from });
         self.count("cached");
         self.want_gpus.remove(&instance);
@@ -303,11 +303,11 @@ impl Outcomes {
                 }
                 None => out.report(RunEvent::Observed { result: result.clone() }),
             }
-            let blame = || {
+            let inherited = || {
                 let cancelled = result.outcome == Outcome::Cancelled;
-                cancelled.then(|| self.blame_in_group(instance).unwrap_or(Cause::RunCancelled))
+                cancelled.then(|| self.cause_in_group(instance).unwrap_or(Cause::RunCancelled))
             };
-            let (outcome, cause) = (result.outcome, result.cause.clone().or_else(blame));
+            let (outcome, cause) = (result.outcome, result.cause.clone().or_else(inherited));
             self.know(instance, *result);
             self.settle_as(instance, outcome, cause, out);
         }
@@ -349,7 +349,7 @@ impl Outcomes {
     }
 
     /// The member that ended the group of an instance that did nothing wrong itself.
-    fn blame_in_group(&self, instance: InstanceId) -> Option<Cause> {
+    fn cause_in_group(&self, instance: InstanceId) -> Option<Cause> {
         let expansion = &self.context.session.expansion;
         let corun = expansion.instances[instance.index()].corun.as_ref()?;
         let members =

@@ -43,7 +43,7 @@ pub(crate) enum JobAnswer {
     /// Their ends are written down for the next run.
     Noted(Vec<Collect>),
     Collected(Box<CollectedAttempt>),
-    Heard(Vec<AttemptOutput>),
+    Output(Vec<AttemptOutput>),
     /// Estimates for the step of an instance were fitted again.
     Learned(InstanceId, Vec<Refit>),
     /// Jobs of earlier runs were told to end. Holds a notice for the user.
@@ -126,7 +126,7 @@ impl BackgroundJobs {
         let done = done.map_err(|e| ExecError::Fault(format!("a job ended without an answer: {e}")))?;
         match &done {
             JobAnswer::LookedUp(_) => self.looking_up = false,
-            JobAnswer::Heard(_) => self.listening = false,
+            JobAnswer::Output(_) => self.listening = false,
             JobAnswer::Unjoined(_) => self.ending -= 1,
             JobAnswer::Noted(_) => {
                 self.noting = false;
@@ -258,7 +258,7 @@ impl BackgroundJobs {
         if !listeners.is_empty() {
             self.listening = true;
             let now = clock::unix_seconds();
-            self.spawn(move |_| JobAnswer::Heard(output::listen(listeners, now)));
+            self.spawn(move |_| JobAnswer::Output(output::listen(listeners, now)));
         }
     }
 

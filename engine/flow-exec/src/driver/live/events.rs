@@ -82,7 +82,7 @@ impl<X: Executor> EventLoop<'_, X> {
                     self.outcomes.ended(attempt, result, goes_on);
                 }
             }
-            JobAnswer::Heard(heard) => self.attempts.apply_output(heard, &mut self.out),
+            JobAnswer::Output(output) => self.attempts.apply_output(output, &mut self.out),
             JobAnswer::Learned(of, refits) => {
                 refits.into_iter().for_each(|refit| self.history.take_in(refit));
                 self.out.events.extend(self.history.update(of, self.outcomes.want_gpus()));

@@ -27,14 +27,14 @@ impl<X: Executor> EventLoop<'_, X> {
             1 => "the copy of an input file".to_owned(),
             files => format!("{files} copies of input files"),
         };
-        let (begun, mut unsaid) = (clock::steady(), Some(format!("cleaning up: removing {what}")));
+        let (begun, mut notice) = (clock::steady(), Some(format!("cleaning up: removing {what}")));
         let mut leftovers = std::mem::take(&mut self.attempts.leftovers);
         let work = || {
             context.captures.clear();
             leftovers.clear();
         };
         while_it_lasts(work, SHOW, || {
-            let text = if clock::since(begun) < SHORT { None } else { unsaid.take() };
+            let text = if clock::since(begun) < SHORT { None } else { notice.take() };
             text.into_iter().for_each(|text| self.screen.notice(text));
             self.show_status(None);
         });
