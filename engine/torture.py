@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What flow survives: kills at any moment, mutated workflows and expressions, spoilt stores, full disks, another user on the
+"""What flow survives: kills at any moment, mutated workflows and expressions, damaged stores, full disks, another user on the
 same machine. One command runs the tests that do so with many more cases than the suite has, and counts:
 
     python3 engine/torture.py

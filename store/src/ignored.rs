@@ -21,7 +21,7 @@ use flow_runs::{Result, StoreError};
 const FLOWIGNORE: &str = ".flowignore";
 
 /// Ignored paths to report: all but `.flowignore` itself, because its author knows that it is ignored.
-pub(crate) fn worth_telling(paths: &[PathBuf]) -> impl Iterator<Item = &PathBuf> {
+pub(crate) fn to_report(paths: &[PathBuf]) -> impl Iterator<Item = &PathBuf> {
     paths.iter().filter(|path| !path.ends_with(FLOWIGNORE))
 }
 

@@ -18,7 +18,7 @@ use indexmap::{Equivalent, IndexMap};
 use crate::{
     Activity, Manifest, Objects,
     hash::{self, FolderEntry, FoundKind, Links},
-    ignored::{IgnoreRules, worth_telling},
+    ignored::{IgnoreRules, to_report},
     stamp::{Counts, KnownFile, Stamp, Stats},
 };
 use flow_runs::{Result, StoreError};
@@ -217,7 +217,7 @@ impl Inputs {
     /// Ignored files that were found in an input folder.
     pub fn ignored_in(&self, path: &Path, by_listing: bool) -> Vec<PathBuf> {
         let seen = self.as_seen(path, by_listing);
-        seen.iter().flat_map(|seen| worth_telling(&seen.ignored)).map(|ignored| path.join(ignored)).collect()
+        seen.iter().flat_map(|seen| to_report(&seen.ignored)).map(|ignored| path.join(ignored)).collect()
     }
 
     /// Forgets these inputs, and those inside or around them: they are read again when needed.
@@ -247,7 +247,7 @@ impl Inputs {
     pub fn ignored(&self, path: &Path) -> Result<Vec<PathBuf>> {
         let rules = IgnoreRules::of(path, self.root.as_deref(), &self.named)?;
         let (_, ignored) = hash::walk_but(path, Links::Follow, |path, is_folder| rules.covers(path, is_folder))?;
-        Ok(worth_telling(&ignored).cloned().collect())
+        Ok(to_report(&ignored).cloned().collect())
     }
 
     fn look(&self, path: &Path, by_listing: bool, rules: Option<Arc<IgnoreRules>>) -> Result<StampedInput> {

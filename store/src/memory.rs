@@ -91,7 +91,7 @@ impl Memory {
         let Some(mut lines) = self.dir.run(&run).lines(at)? else { return Ok(None) };
         let Some(Some(line)) = lines.next_line()? else { return Ok(None) };
         let (mut batch, mut values) = (Batch::new(), DbBatch::default());
-        batch.take_in(&line);
+        batch.apply(&line);
         put_values(&batch, &mut values);
         Ok(values.into_writes().find(|(found, _)| found == key).and_then(|(_, value)| value))
     }

@@ -138,7 +138,7 @@ impl OpenDatabase {
     /// The writes for lines of a run's journal, together with a batch.
     pub(crate) fn writes(&self, run: &RunId, lines: &[JournalLine], batch: &Batch) -> Result<DbBatch> {
         let mut recorded = Batch::new();
-        lines.iter().for_each(|line| recorded.take_in(line));
+        lines.iter().for_each(|line| recorded.apply(line));
         if self.is_shared.load(Ordering::Relaxed) {
             self.leave_later(run, &mut recorded)?;
         }
@@ -264,18 +264,18 @@ impl OpenDatabase {
         for (run, read) in &mut followed.runs {
             let Some(read) = read else { continue };
             if self.dir.run(run).journal_length().is_some_and(|length| length > *read) {
-                *read = self.take_in_rest(run)?.unwrap_or(*read);
+                *read = self.import_rest(run)?.unwrap_or(*read);
             }
         }
         Ok(())
     }
 
     /// The same, and the rest of the journals of runs that have ended.
-    pub(crate) fn take_in_ended(&self) -> Result<()> {
+    pub(crate) fn import_ended(&self) -> Result<()> {
         self.import_new_lines()?;
         for (run, read) in &mut self.followed().runs {
             if read.is_some() && self.dir.run(run).is_over() {
-                self.take_in_rest(run)?;
+                self.import_rest(run)?;
                 *read = None;
             }
         }
@@ -284,7 +284,7 @@ impl OpenDatabase {
 
     /// Applies what a run's journal has beyond its mark. Returns how far it is applied; `None` if there is no journal,
     /// or its writer holds it for too long.
-    pub(crate) fn take_in_rest(&self, run: &RunId) -> Result<Option<u64>> {
+    pub(crate) fn import_rest(&self, run: &RunId) -> Result<Option<u64>> {
         let _one = self.one_at_a_time();
         let folder = self.dir.run(run);
         let from = self.value(mark_key(run))?.unwrap_or(0);
@@ -295,14 +295,14 @@ impl OpenDatabase {
                 if self.is_held() {
                     lines.sync()?;
                 }
-                self.take_in(run, lines).map(Some)
+                self.import(run, lines).map(Some)
             }
             _ => Ok(Some(from)),
         }
     }
 
     /// Applies the records of a journal, with the mark after each chunk. Returns how far it read.
-    fn take_in(&self, run: &RunId, mut lines: Lines) -> Result<u64> {
+    fn import(&self, run: &RunId, mut lines: Lines) -> Result<u64> {
         let most = if self.is_held() { CHUNK } else { 1 };
         loop {
             let (recorded, at) = next_records(&mut lines, most)?;

@@ -1,5 +1,5 @@
 //! Opening the database: applies what journals have beyond their marks, and rebuilds a damaged or missing database from
-//! them. Uses [`Batch::take_in`](crate::Batch), like live recording. Has words only for repairs.
+//! them. Uses [`Batch::apply`](crate::Batch), like live recording. Has words only for repairs.
 
 use std::{collections::BTreeMap, fmt, fs, path::PathBuf};
 
@@ -94,7 +94,7 @@ impl OpenDatabase {
             // Before it is read, because until then it may grow.
             let is_over = folder.is_over();
             let is_known = mark.is_some() && mark == folder.journal_length();
-            let to = if is_known { mark } else { self.take_in_rest(&run)? };
+            let to = if is_known { mark } else { self.import_rest(&run)? };
             read += u32::from(!is_known && to.is_some());
             runs.insert(run, (!is_over).then_some(to.unwrap_or(0)));
         }

@@ -27,7 +27,7 @@ pub fn recorded(
         while let Some(line) = lines.next_line()? {
             let Some(line) = line else { continue };
             let mut batch = Batch::new();
-            batch.take_in(&line);
+            batch.apply(&line);
             batch.last.into_iter().filter(|(of, ..)| of == workflow).for_each(|(_, label, last)| each(label, last));
         }
     }

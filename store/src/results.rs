@@ -148,7 +148,7 @@ impl Batch {
 
     /// Adds what a journal line records: a result under its fingerprint, the parts for `flow why`, and the usage. The
     /// only way into the database, for live recording, opening and rebuilding.
-    pub(crate) fn take_in(&mut self, line: &JournalLine) {
+    pub(crate) fn apply(&mut self, line: &JournalLine) {
         match &line.event {
             RunEvent::Recorded { result, parts, read_again, .. } => {
                 self.tried(&result.workflow, &result.label, result.fingerprint, parts, &result.run);

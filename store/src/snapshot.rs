@@ -171,7 +171,7 @@ impl Snapshot {
 
     /// True if nothing was recorded in the store since.
     fn is_last_of(&self, store: &Store) -> Result<bool> {
-        Ok(store.rebuilt().is_none() && store.is_as_left_by(&self.run)?)
+        Ok(store.rebuilt().is_none() && store.is_unchanged_since(&self.run)?)
     }
 
     /// The result of each instance, by number. Empty unless these are reliable: `key` is the same, nothing was recorded

@@ -201,8 +201,8 @@ impl Store {
     ///
     /// # Errors
     /// The disk is full, or the database damaged.
-    pub fn take_in_ended(&self) -> Result<()> {
-        self.database.take_in_ended()
+    pub fn import_ended(&self) -> Result<()> {
+        self.database.import_ended()
     }
 
     /// The result under a fingerprint, else the last good result of an attempt.
@@ -273,7 +273,7 @@ impl Store {
     }
 
     /// True if nothing was recorded since a run began except by that run, and its journal still exists.
-    pub(crate) fn is_as_left_by(&self, run: &RunId) -> Result<bool> {
+    pub(crate) fn is_unchanged_since(&self, run: &RunId) -> Result<bool> {
         let undisturbed: Vec<RunId> = self.database.value(UNDISTURBED.to_vec())?.unwrap_or_default();
         Ok(undisturbed.contains(run) && self.others()?.is_empty() && self.dir.run(run).journal().exists())
     }

@@ -22,7 +22,7 @@ use crate::{
 
 mod living;
 
-pub(crate) use living::{LivingRun, kept, left_in_slurm, may_have_left};
+pub(crate) use living::{LivingRun, orphaned_in_slurm, orphaned_steps, runs_with_jobs};
 
 /// A shorter end of an id does not select an imported run.
 const SHORTEST: usize = 4;
@@ -316,9 +316,9 @@ pub(crate) fn results(store: &StoreDir, output: &mut Output) -> Result<Box<dyn R
 /// Opens a workflow. Warns if its cluster does not answer.
 pub(crate) fn open(request: &SessionRequest, output: &mut Output) -> Result<Session, CliError> {
     let session = flow_exec::open(request, &crate::builtins::Steps::new())?;
-    if let Some(unasked) = &session.unasked {
+    if let Some(unavailable) = &session.cluster_unavailable {
         let advice = error::no_configuration().map(|advice| format!("; {advice}")).unwrap_or_default();
-        output.error(format!("{} {unasked}{advice}", styled(NOTE, "note:")))?;
+        output.error(format!("{} {unavailable}{advice}", styled(NOTE, "note:")))?;
     }
     if let Some(run) = &session.cluster_from {
         let said = format!("Slurm is not queried while run {run} is active: flow uses its last answer about the nodes");
@@ -399,7 +399,7 @@ pub(crate) fn default_to_last_place(request: &mut SessionRequest, output: &mut O
 
 /// Runs on Slurm if the last run of the workflow did and has left jobs there, and says so.
 pub(crate) fn follow_jobs(request: &mut SessionRequest, output: &mut Output) -> Result<(), CliError> {
-    place_of(request, output, flow_exec::place_of_left_jobs)
+    place_of(request, output, flow_exec::place_of_orphaned_jobs)
 }
 
 fn place_of(

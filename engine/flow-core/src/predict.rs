@@ -31,7 +31,7 @@ const ALIKE: f64 = 0.8;
 const MIXED: f64 = 0.1;
 /// From this many points on, intervals are calibrated by the leave-one-out errors; with fewer, the prior on noise
 /// decides.
-const TELLING: usize = 16;
+const CALIBRATED_FROM: usize = 16;
 /// More points are thinned out: what is made of them takes time by their cube.
 pub(crate) const MOST: usize = 48;
 
@@ -162,7 +162,7 @@ struct Belief {
     /// The mean of what they say at all points.
     level: f64,
     smooth: usize,
-    left: Vec<f64>,
+    residuals: Vec<f64>,
 }
 
 /// Slope and bend by logarithm of what no law says: nothing at all, a little, a power, a curve.
@@ -313,7 +313,7 @@ impl Fit {
         let rooted: Vec<FactoredKernel> = smooths.filter_map(rooted).collect();
         let mut fit = Fit { points, axes, mean, rooted, beliefs: Vec::new(), wider: 1.0 };
         fit.believe();
-        if fit.points.len() >= TELLING {
+        if fit.points.len() >= CALIBRATED_FROM {
             fit.wider = calibrate::wider(&fit.off());
         }
         Some(fit)
@@ -357,9 +357,9 @@ impl Fit {
         let level = said.iter().sum::<f64>() / said.len() as f64;
         said.iter_mut().for_each(|said| *said -= level);
         let weigh = |(smooth, rooted): (usize, &FactoredKernel)| {
-            let left: Vec<f64> = rooted.known.iter().zip(rooted.root.solve(&said)).map(|(y, m)| y - m).collect();
-            let ln = rooted.prior - left.iter().map(|left| left * left).sum::<f64>() / 2.0;
-            (ln, Belief { laws: laws.to_vec(), level, smooth, left })
+            let residuals: Vec<f64> = rooted.known.iter().zip(rooted.root.solve(&said)).map(|(y, m)| y - m).collect();
+            let ln = rooted.prior - residuals.iter().map(|residual| residual * residual).sum::<f64>() / 2.0;
+            (ln, Belief { laws: laws.to_vec(), level, smooth, residuals })
         };
         self.rooted.iter().enumerate().map(weigh).collect()
     }
@@ -393,10 +393,10 @@ impl Fit {
             })
             .collect();
         let (mut mean, mut square) = (0.0, 0.0);
-        for (weight, Belief { laws, level, smooth, left }) in &self.beliefs {
+        for (weight, Belief { laws, level, smooth, residuals }) in &self.beliefs {
             let Some((beside, variance)) = &seen[*smooth] else { continue };
             let law = laws.iter().map(|law| law.at(at)).sum::<f64>() - level;
-            let value = law + beside.iter().zip(left).map(|(b, l)| b * l).sum::<f64>();
+            let value = law + beside.iter().zip(residuals).map(|(b, l)| b * l).sum::<f64>();
             mean += weight * value;
             square += weight * (value * value + variance);
         }

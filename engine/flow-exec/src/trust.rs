@@ -12,8 +12,8 @@ const OTHERS_SEE: u32 = 0o077;
 /// name in the sentence.
 pub(crate) fn against(path: &Path, what: &str) -> Option<String> {
     let link = fs::symlink_metadata(path).ok().map(|meta| meta.uid());
-    let stranger = link.into_iter().chain(owner(path)).find(|uid| *uid != 0 && *uid != me())?;
-    Some(format!("{what} belongs to {}, and flow runs as {}", account(stranger), user()))
+    let owner = link.into_iter().chain(owner(path)).find(|uid| *uid != 0 && *uid != me())?;
+    Some(format!("{what} belongs to {}, and flow runs as {}", account(owner), user()))
 }
 
 /// The nearest folder with one of these names in it, from `folder` upwards. A folder of another owner ends the search. Above `folder`

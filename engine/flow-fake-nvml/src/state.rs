@@ -70,8 +70,8 @@ impl State {
     }
 
     fn process(&mut self, rest: &str) {
-        let (card, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        let at = card.parse().ok().or_else(|| self.gpus.iter().position(|gpu| gpu.uuid == card));
+        let (gpu, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let at = gpu.parse().ok().or_else(|| self.gpus.iter().position(|known| known.uuid == gpu));
         let Some(gpu) = at.and_then(|at: usize| self.gpus.get_mut(at)) else { return };
         let mut process = Process { computes: true, ..Process::default() };
         for field in rest.split_whitespace() {

@@ -144,8 +144,8 @@ note-no-column-near = 没有任何结果含有 { $name }；是否想写 { $neare
 note-accepted = { $label } 沿用了以前的结果，尽管其依赖已有变化：{ $reason }
 note-resumed = { $label } 的时间缺少一段：它从检查点继续，而留下检查点的尝试随 flow 一起被强制终止，其用时未知
 note-resumed-several = { $label } 及另外 { $more } 个实例的时间缺少一段：它们从检查点继续，而留下检查点的尝试随 flow 一起被强制终止，其用时未知
-note-went-on = { $label } 的总用时由多次尝试相加而得，每次尝试都包含启动：它从检查点继续
-note-went-on-several = { $label } 及另外 { $more } 个实例的总用时由多次尝试相加而得，每次尝试都包含启动：它们从检查点继续
+note-wall-of-attempts = { $label } 的总用时由多次尝试相加而得，每次尝试都包含启动：它从检查点继续
+note-wall-of-attempts-several = { $label } 及另外 { $more } 个实例的总用时由多次尝试相加而得，每次尝试都包含启动：它们从检查点继续
 note-accepted-several = { $label } 及另外 { $more } 个实例沿用了以前的结果，尽管其依赖已有变化：{ $reason }
 note-not-a-number = 程序输出了 NaN 或无穷大。损失出现这种值，即训练已发散。
 note-other-parameter = 在 { $machine } 上 { $name } 为 { $theirs }，在此处为 { $own }。差异可能由此而来，而非来自机器。
@@ -473,7 +473,7 @@ refused-one-member = 该组只有一个成员，没有其他任务与其同时�
 refused-not-alone = 本应单独运行的 { $label } 与 { $others } 同时运行；`exclusive: true` 可使其独占机器。
 refused-no-solo = { $label } 没有可供比较的单独运行结果。
 refused-no-time = { $label } 没有可供比较的用时。
-refused-went-on = { $label } 没有可供比较的轮次，且曾从检查点继续，其总用时包含多次启动，不能用于比较。
+refused-resumed = { $label } 没有可供比较的轮次，且曾从检查点继续，其总用时包含多次启动，不能用于比较。
 refused-unlike = { $label } 与其单独运行的条件不同（{ $what }：{ $other } vs. { $one }）。
 refused-ended = { $label } 没有结果（{ $how }）。
 refused-disturbed = { $label } 的测量受到干扰，结果不可靠：{ $why }。
@@ -811,7 +811,6 @@ fault-store-cannot = { $which ->
     [find] 找不到
     [follow-the-link] 无法跟随链接
     [give-away] 无法更改所属的组
-    [have-the-process-that-holds-the-store-use] 占用存储的进程无法使用
     [link-to] 无法链接到
     [lock] 无法锁定
     [look-at] 无法查看
@@ -831,7 +830,7 @@ fault-store-cannot = { $which ->
     [remove] 无法删除
     [settle] 无法设置权限和时间
     [sync] 无法同步
-    [take-in] 无法存入存储
+    [store] 无法存入存储
     [use] 无法使用
     [use-the-database] 无法使用数据库
     [write] 无法写入
@@ -898,13 +897,13 @@ fault-job-not-written = 其作业所需的内容无法写入：{ $error }
 fault-not-written-down = 没有它的记录
 fault-driver-silent = NVIDIA 驱动在 { $seconds } 秒内没有响应，flow 将不使用 GPU；可能有显卡故障，请查看 `nvidia-smi` 是否响应
 fault-no-query-thread = 无法启动用于查询 NVIDIA 库的线程：{ $error }
-fault-no-card = 有 NVIDIA 驱动，但本进程看不到任何显卡
+fault-no-gpu = 有 NVIDIA 驱动，但本进程看不到任何显卡
 fault-gpus-not-counted = NVIDIA 驱动未给出显卡数量：{ $message }
 fault-gpus-hidden = { $variable } 为 { $value }，隐藏了本机的所有 GPU
 fault-divided = GPU { $gpu }（{ $model }）已用 MIG 切分，而 flow 只分配整块显卡；可用 `nvidia-smi -mig 0` 恢复
-fault-card-lost = GPU { $gpu } 已掉卡；flow 将不使用它
-fault-card-off-the-bus = GPU { $gpu } 已从总线脱落；重启机器之前 flow 不使用它
-fault-card-forbidden = 当前用户无权使用 GPU { $gpu }；请查看 /dev/nvidia* 的权限
+fault-gpu-lost = GPU { $gpu } 已掉卡；flow 将不使用它
+fault-gpu-off-the-bus = GPU { $gpu } 已从总线脱落；重启机器之前 flow 不使用它
+fault-gpu-forbidden = 当前用户无权使用 GPU { $gpu }；请查看 /dev/nvidia* 的权限
 fault-gpu-unknown = 无法查询 GPU { $gpu } 的信息（{ $message }）；flow 将不使用它
 fault-library-not-loaded = { $variable } 所指的 { $path } 无法加载：{ $message }
 fault-driver-not-loaded = 有 NVIDIA 的库，但驱动未加载；主机上 `nvidia-smi` 会给出原因，容器需要 `--gpus all`

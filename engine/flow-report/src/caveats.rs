@@ -33,7 +33,7 @@ impl Caveats {
         Caveats {
             foreign_cpu: seen.foreign_cpu.filter(|used| *used > FOREIGN_CPU),
             unwatched: seen.unwatched,
-            foreign_processes: seen.foreign_processes.iter().map(|stranger| stranger.name.clone()).collect(),
+            foreign_processes: seen.foreign_processes.iter().map(|process| process.name.clone()).collect(),
             gpu_shared: gpu_shared(result),
             own_corunners: gpu_shared(result).is_some()
                 && !seen.corunners.is_empty()

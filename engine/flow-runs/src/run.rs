@@ -108,7 +108,7 @@ impl RunDir {
     /// True if such jobs, or other work that survives its process, may still run or have results to import, whether the
     /// run lives or not.
     pub fn has_jobs(&self) -> bool {
-        fs::read_dir(self.jobs()).is_ok_and(|mut jobs| jobs.next().is_some()) || self.kept().is_some()
+        fs::read_dir(self.jobs()).is_ok_and(|mut jobs| jobs.next().is_some()) || self.daemon().is_some()
     }
 
     /// Makes this process the supervisor of what the run starts, even after the run's death, until the returned lock is
@@ -121,7 +121,7 @@ impl RunDir {
     }
 
     /// The process that supervises what the run started, and outlives it.
-    pub fn kept(&self) -> Option<Daemon> {
+    pub fn daemon(&self) -> Option<Daemon> {
         Daemon::of(&self.path)
     }
 

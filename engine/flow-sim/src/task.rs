@@ -82,7 +82,7 @@ pub enum End {
 /// Faults of the machine or the run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// GPUs come, go, or are taken by strangers.
+    /// GPUs come, go, or are taken by foreign processes.
     Capacity(Capacity),
     Cancel {
         /// With this much grace.

@@ -256,7 +256,7 @@ impl Simulation {
                     let outcome = match answer {
                         Answer::Hit(outcome) | Answer::Refused(outcome) => Some(outcome),
                         Answer::NotNeeded => Some(Outcome::Skipped),
-                        Answer::Miss | Answer::GoesOn => None,
+                        Answer::Miss | Answer::Orphaned => None,
                     };
                     if let Some(outcome) = outcome {
                         self.schedule.settled[instance.index()] = Some((outcome, self.now));

@@ -208,8 +208,8 @@ fn public_traces_are_read_as_they_are_published() {
 fn columns_are_mapped_and_separated_by_semicolons_and_tabs_too() {
     let own = "\u{feff}job_id;submit_s;num_gpus;duration_s\r\na;0;1;10\r\n";
     assert_eq!(read(own, ""), "a 0+10 1; 0 left out, 0 rounded");
-    let tabs = "name\tarrival\tcards\tlasts\trank\na\t0\t1.5\t10\t3\n";
-    let mapped = "job_id=name,submit_s=arrival,num_gpus=cards,duration_s=lasts,priority=rank";
+    let tabs = "name\tarrival\tgpus\tlength\trank\na\t0\t1.5\t10\t3\n";
+    let mapped = "job_id=name,submit_s=arrival,num_gpus=gpus,duration_s=length,priority=rank";
     assert_eq!(read(tabs, mapped), "a 0+10 2; 0 left out, 1 rounded");
     let wrong =
         ["submit_s", "submit=arrival", "priority=a,priority=b"].map(|text| trace::Columns::parse(text).unwrap_err());

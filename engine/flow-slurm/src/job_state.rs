@@ -10,7 +10,7 @@ pub enum JobState {
     /// It waits until somebody releases it.
     Held,
     /// It will never run and must be cancelled.
-    Never(PermanentReason),
+    NeverRuns(PermanentReason),
     Running,
     /// It has its node and is suspended: its measurements are worthless.
     Suspended,
@@ -78,16 +78,18 @@ pub fn job_state(row: &Row) -> JobState {
 
 fn waiting(reason: &str) -> JobState {
     match reason {
-        "DependencyNeverSatisfied" => JobState::Never(PermanentReason::Dependency),
+        "DependencyNeverSatisfied" => JobState::NeverRuns(PermanentReason::Dependency),
         "PartitionConfig" | "PartitionNodeLimit" | "PartitionTimeLimit" | "BadConstraints" => {
-            JobState::Never(PermanentReason::Partition)
+            JobState::NeverRuns(PermanentReason::Partition)
         }
         "InvalidAccount" | "InvalidQOS" | "AccountNotAllowed" | "QOSNotAllowed" => {
-            JobState::Never(PermanentReason::NotAllowed)
+            JobState::NeverRuns(PermanentReason::NotAllowed)
         }
         // "launch failed requeued held", with underscores since 23.02.
-        _ if reason.starts_with("launch") && reason.ends_with("held") => JobState::Never(PermanentReason::Launch),
-        _ if reason.contains("PerJob") || reason.starts_with("QOSMin") => JobState::Never(PermanentReason::NotAllowed),
+        _ if reason.starts_with("launch") && reason.ends_with("held") => JobState::NeverRuns(PermanentReason::Launch),
+        _ if reason.contains("PerJob") || reason.starts_with("QOSMin") => {
+            JobState::NeverRuns(PermanentReason::NotAllowed)
+        }
         "JobHeldUser" | "JobHeldAdmin" => JobState::Held,
         _ if reason.contains("requeued held") || reason.contains("requeued_held") => JobState::Held,
         _ => JobState::Waiting,
@@ -178,10 +180,10 @@ mod tests {
             ("PENDING|0||BeginTime", JobState::Waiting),
             ("PENDING|0||ReqNodeNotAvail, UnavailableNodes:node3", JobState::Waiting),
             ("PENDING|0||JobHeldUser", JobState::Held),
-            ("PENDING|0||DependencyNeverSatisfied", JobState::Never(PermanentReason::Dependency)),
-            ("PENDING|0||PartitionConfig", JobState::Never(PermanentReason::Partition)),
-            ("PENDING|0||PartitionTimeLimit", JobState::Never(PermanentReason::Partition)),
-            ("PENDING|0||launch failed requeued held", JobState::Never(PermanentReason::Launch)),
+            ("PENDING|0||DependencyNeverSatisfied", JobState::NeverRuns(PermanentReason::Dependency)),
+            ("PENDING|0||PartitionConfig", JobState::NeverRuns(PermanentReason::Partition)),
+            ("PENDING|0||PartitionTimeLimit", JobState::NeverRuns(PermanentReason::Partition)),
+            ("PENDING|0||launch failed requeued held", JobState::NeverRuns(PermanentReason::Launch)),
         ];
         for (line, expected) in table {
             assert_eq!(of(line), *expected, "{line}");
@@ -195,7 +197,7 @@ mod tests {
         let table: &[(&str, JobState)] = &[
             ("PREEMPTED|15|node1|None", JobState::Ended(JobResult::Preempted)),
             ("PREEMPTED|256|node1|None", JobState::Ended(JobResult::Preempted)),
-            ("PENDING|0||QOSMaxWallDurationPerJobLimit", JobState::Never(PermanentReason::NotAllowed)),
+            ("PENDING|0||QOSMaxWallDurationPerJobLimit", JobState::NeverRuns(PermanentReason::NotAllowed)),
         ];
         for (line, expected) in table {
             assert_eq!(of(line), *expected, "{line}");
@@ -216,10 +218,10 @@ mod tests {
             ("PREEMPTED|0:15|node1|None", JobState::Ended(JobResult::Preempted)),
             ("TIMEOUT|0:15|node2|TimeLimit", JobState::Ended(JobResult::TimeLimit)),
             ("CANCELLED|0:15|node1|None", JobState::Ended(JobResult::Cancelled)),
-            ("PENDING|0:0||DependencyNeverSatisfied", JobState::Never(PermanentReason::Dependency)),
-            ("PENDING|0:0||PartitionTimeLimit", JobState::Never(PermanentReason::Partition)),
+            ("PENDING|0:0||DependencyNeverSatisfied", JobState::NeverRuns(PermanentReason::Dependency)),
+            ("PENDING|0:0||PartitionTimeLimit", JobState::NeverRuns(PermanentReason::Partition)),
             ("PENDING|0:0||JobHeldUser", JobState::Held),
-            ("PENDING|0:0||launch failed requeued held", JobState::Never(PermanentReason::Launch)),
+            ("PENDING|0:0||launch failed requeued held", JobState::NeverRuns(PermanentReason::Launch)),
         ];
         for (line, expected) in table {
             assert_eq!(of(line), *expected, "{line}");
@@ -253,10 +255,10 @@ mod tests {
             ("COMPLETING|0|node1|None", JobState::Running),
             ("SUSPENDED|0|node1|None", JobState::Suspended),
             ("REQUEUE_HOLD|0|node1|x", JobState::Held),
-            ("PENDING|0||launch_failed_requeued_held", JobState::Never(PermanentReason::Launch)),
+            ("PENDING|0||launch_failed_requeued_held", JobState::NeverRuns(PermanentReason::Launch)),
             ("PENDING|0||job_requeued_in_held_state", JobState::Waiting),
             ("PENDING|0||AssocMaxJobsLimit", JobState::Waiting),
-            ("PENDING|0||InvalidQOS", JobState::Never(PermanentReason::NotAllowed)),
+            ("PENDING|0||InvalidQOS", JobState::NeverRuns(PermanentReason::NotAllowed)),
             ("PENDING|0||SomethingNew", JobState::Waiting),
             ("SOMETHING_NEW|0|node1|None", JobState::Unknown),
         ];

@@ -145,7 +145,7 @@ impl Intent {
         }
         let files = || self.members.iter().map(|member| NodeFiles::of(&member.folder));
         let ended = |files: &NodeFiles| files.read_ended().map(|record| record.warned.is_none());
-        let goes = dir.run(&self.run).kept().is_some();
+        let goes = dir.run(&self.run).daemon().is_some();
         let ends: Vec<Option<bool>> = files().map(|files| ended(&files)).collect();
         if !goes && ends.iter().any(Option::is_none) {
             // Its supervisor may have ended between the two looks.
@@ -167,7 +167,7 @@ impl Intent {
     pub fn end(&self, dir: &StoreDir) -> bool {
         let going = self.members.iter().map(|member| NodeFiles::of(&member.folder));
         let going: Vec<NodeFiles> = going.filter(|files| files.read_ended().is_none()).collect();
-        if going.is_empty() || dir.run(&self.run).kept().is_none() {
+        if going.is_empty() || dir.run(&self.run).daemon().is_none() {
             self.remove(dir);
             return false;
         }

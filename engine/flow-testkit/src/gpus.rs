@@ -10,7 +10,7 @@ use crate::TestSpace;
 /// The file, relative to the space.
 const FILE: &str = "gpus.txt";
 
-/// Cards that are not there, as a real driver would tell of them.
+/// GPUs that are not there, as a real driver would tell of them.
 pub struct Gpus {
     file: PathBuf,
 }
@@ -38,9 +38,9 @@ impl Gpus {
     /// The file cannot be written.
     pub fn set(&self, text: &str) {
         let next = self.file.with_extension("next");
-        fs::write(&next, text).expect("the cards");
+        fs::write(&next, text).expect("the GPUs");
         // The library reads it at every call: it is never half written.
-        fs::rename(next, &self.file).expect("the cards");
+        fs::rename(next, &self.file).expect("the GPUs");
     }
 
     /// Replaces a part, which must be there.

@@ -53,7 +53,7 @@ impl RunningFlow {
     }
 
     /// Its output so far, both streams.
-    pub fn said(&self) -> String {
+    pub fn output(&self) -> String {
         fs::read_to_string(&self.out).unwrap_or_default()
     }
 

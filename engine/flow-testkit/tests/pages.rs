@@ -20,7 +20,7 @@ fn numbers(text: &str) -> Vec<String> {
 }
 
 /// A number of the page reads so with as many digits.
-fn stands_in(page: &[f64], number: &str) -> bool {
+fn is_in(page: &[f64], number: &str) -> bool {
     let decimals = number.split_once('.').map_or(0, |(_, behind)| behind.len());
     page.iter().any(|value| format!("{value:.decimals$}") == number)
 }
@@ -66,7 +66,7 @@ fn a_readme_opens_with_an_answer_from_a_report() {
         let said: Vec<String> = numbers(&caption).into_iter().filter(|number| number.contains('.')).collect();
         assert!(said.len() >= 4, "{said:?}");
         for number in said {
-            assert!(stands_in(&on_page, &number), "{path} says {number}, and {report} does not");
+            assert!(is_in(&on_page, &number), "{path} says {number}, and {report} does not");
         }
     }
 }

@@ -115,7 +115,7 @@ fn each_case_is_told_apart() {
     match never.status.success() {
         true => {
             let id = parse_submitted(&String::from_utf8_lossy(&never.stdout)).unwrap();
-            becomes(&cluster, id, JobState::Never(PermanentReason::Partition));
+            becomes(&cluster, id, JobState::NeverRuns(PermanentReason::Partition));
         }
         false => {
             let told = refused(&String::from_utf8_lossy(&never.stderr), never.status.code());

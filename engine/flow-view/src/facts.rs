@@ -57,14 +57,14 @@ fn circumstances(result: &StepResult) -> Vec<Fact> {
         seen.gpu_models.iter().cloned().chain(cpus).collect::<Vec<_>>().join(", ") + &fake
     });
     all.extend((!machine[0].is_empty()).then(|| (phrase("machine", &[]), machine)));
-    let stranger = |one: &flow_core::ForeignProcess| {
+    let process = |one: &flow_core::ForeignProcess| {
         format!("{} ({})", if one.name.is_empty() { "?" } else { &one.name }, bytes(one.memory))
     };
     let worth = |share: Option<f64>| share.filter(|share| *share >= 0.005).map(percent);
     all.extend(known([
         ("driver", seen.driver.clone()),
         ("corunners", Some(seen.corunners.join(", "))),
-        ("foreign_processes", Some(seen.foreign_processes.iter().map(stranger).collect::<Vec<_>>().join(", "))),
+        ("foreign_processes", Some(seen.foreign_processes.iter().map(process).collect::<Vec<_>>().join(", "))),
         ("foreign_cpu", worth(seen.foreign_cpu)),
         ("cpu_saturated", worth(seen.cpu_saturated)),
     ]));

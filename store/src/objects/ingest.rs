@@ -231,7 +231,7 @@ impl Objects {
             file.set_times(FileTimes::new().set_modified(stamp()))?;
             Ok((digest, bytes))
         };
-        let (digest, bytes) = settle().map_err(StoreError::io(StoreAction::TakeIn, path))?;
+        let (digest, bytes) = settle().map_err(StoreError::io(StoreAction::Store, path))?;
         let target = self.path(&digest);
         if look(&target)?.is_some_and(|meta| meta.is_file() && untouched(&meta, bytes)) {
             return Ok(digest);
@@ -409,7 +409,7 @@ fn settle_file(path: &Path, activity: &Activity) -> Result<(Digest, u64)> {
         file.set_times(FileTimes::new().set_modified(stamp()))?;
         Ok((hash::file_digest(content, executable), bytes))
     };
-    settle().map_err(StoreError::io(StoreAction::TakeIn, path))
+    settle().map_err(StoreError::io(StoreAction::Store, path))
 }
 
 fn settle_folder(path: &Path, meta: &Metadata) -> io::Result<()> {

@@ -54,7 +54,7 @@ fn a_file_is_moved_in_once_and_named_by_its_content() {
 }
 
 #[test]
-fn a_file_can_keep_its_name_and_be_taken_in_again() {
+fn a_file_can_keep_its_name_and_be_imported_again() {
     let dir = scratch();
     let objects = objects(&dir.path().join(".flow"));
     let (first, same) = (write(dir.path().join("work/a"), "weights"), write(dir.path().join("work/b"), "weights"));
@@ -211,20 +211,20 @@ fn damage_is_seen() {
         objects.store_files(&files).unwrap()
     };
     let file = |path: &Path| write(dir.path().join("tmp"), "MEOW").rename_to(path);
-    let spoil: [DamageCase; 5] = [
+    let damage: [DamageCase; 5] = [
         ("same length", &|at| overwrite(&at.join("cat/1.jpg"), "MEOW")),
         ("another file", &|at| file(&at.join("cat/1.jpg"))),
         ("one more", &|at| file(&at.join("cat/3.jpg"))),
         ("one less", &|at| fs::remove_file(at.join("dog/2.jpg")).unwrap()),
         ("all gone", &|at| fs::remove_dir_all(at).unwrap()),
     ];
-    for (name, spoil) in spoil {
+    for (name, damage) in damage {
         let kept = make();
         assert!(objects.has(&kept).unwrap(), "before: {name}");
         let mut using = result("prepare", 1);
         using.outputs.insert("out".into(), kept.clone());
         assert_eq!(objects.missing(&using).unwrap(), None);
-        spoil(&objects.path(&kept.digest));
+        damage(&objects.path(&kept.digest));
         assert!(!objects.has(&kept).unwrap(), "{name}");
         let lost = objects.missing(&using).unwrap().unwrap().to_string();
         assert!(lost.starts_with("its output `out` in the store"), "{name}: {lost}");

@@ -99,7 +99,7 @@ pub(crate) fn run_in(path: &Path, id: &str) -> Result<Store, StoreError> {
 /// Everything that the database tells: results, histories, last fingerprints.
 pub(crate) type DatabaseContent = (BTreeMap<Digest, StepResult>, Vec<String>, String);
 
-pub(crate) fn told(store: &Store, labels: &[&str]) -> DatabaseContent {
+pub(crate) fn content(store: &Store, labels: &[&str]) -> DatabaseContent {
     let mut results = BTreeMap::new();
     store.each_result(|result| _ = results.insert(result.fingerprint, result)).unwrap();
     let all = labels.iter().flat_map(|label| shapes("feb08", label.split('[').next().unwrap(), label));
@@ -112,7 +112,7 @@ pub(crate) fn told(store: &Store, labels: &[&str]) -> DatabaseContent {
 /// What is told by a database that is made of the journals alone.
 pub(crate) fn rebuilt(path: &Path, labels: &[&str]) -> DatabaseContent {
     fs::remove_dir_all(path.join("db")).unwrap();
-    told(&open(path).unwrap(), labels)
+    content(&open(path).unwrap(), labels)
 }
 
 /// The store as a process sees it that does not hold the database.

@@ -55,7 +55,7 @@ fn a_damaged_list_is_seen_and_made_again_from_the_content() {
         let at = list.windows(from.len()).position(|window| window == from).unwrap();
         [&list[..at], to, &list[at + from.len()..]].concat()
     };
-    let spoil: [DamageCase; 6] = [
+    let damage: [DamageCase; 6] = [
         ("gone", &|_| None),
         ("empty", &|_| Some(Vec::new())),
         ("cut", &|list| Some(list[..list.len() / 2].to_vec())),
@@ -64,13 +64,13 @@ fn a_damaged_list_is_seen_and_made_again_from_the_content() {
         ("another name", &|list| Some(replaced(list, "dog/2.jpg", "dog/3.jpg"))),
     ];
     let sound = ("meowwuff".to_owned(), PathBuf::from("cat/1.jpg"));
-    for (name, spoil) in spoil {
+    for (name, damage) in damage {
         let dir = scratch();
         let (folder, made) = kept(dir.path());
         let objects = Objects::of(&StoreDir::existing(dir.path()).unwrap().unwrap());
         let list = list_of(&objects, &folder);
         let whole = fs::read(&list).unwrap();
-        let damage = || match spoil(&whole) {
+        let damage = || match damage(&whole) {
             Some(bytes) => fs::write(&list, bytes).unwrap(),
             None => fs::remove_file(&list).unwrap(),
         };

@@ -66,7 +66,7 @@ fn a_listing_is_names_and_lengths() {
 }
 
 /// One instance, with these artifacts.
-fn stood(artifacts: &[Artifact]) -> Vec<Option<SnapshotResult>> {
+fn unchanged(artifacts: &[Artifact]) -> Vec<Option<SnapshotResult>> {
     let mut result = result("train", 1);
     result.outputs.extend(artifacts.iter().enumerate().map(|(n, artifact)| (n.to_string(), artifact.clone())));
     vec![None, Some(SnapshotResult::of(&result, Digest::of(b"inputs")))]
@@ -107,7 +107,7 @@ impl SnapshotBasis {
         let rested = FinishedRun {
             key: Digest::of(b"key"),
             run: &run,
-            results: stood(&artifacts),
+            results: unchanged(&artifacts),
             published: std::slice::from_ref(&report),
             summary: "22 cached".into(),
         };
@@ -229,7 +229,7 @@ fn what_stood_is_relied_on_as_long_as_nothing_else_was_recorded() {
     let artifact = store.objects().ingest(&file, dir.path()).unwrap();
     let run = record(&store, &result("train", 1), Value::Null);
     let inputs = Inputs::new(None, None, SystemTime::now());
-    let all = stood(std::slice::from_ref(&artifact));
+    let all = unchanged(std::slice::from_ref(&artifact));
     let rested = FinishedRun { key, run: &run, results: all.clone(), published: &[], summary: String::new() };
     Snapshot::of(rested, &inputs, later()).save(store.dir(), "w").unwrap();
     let snapshot = Snapshot::load(store.dir(), "w").unwrap();
@@ -251,7 +251,7 @@ fn what_stood_is_relied_on_as_long_as_nothing_else_was_recorded() {
 }
 
 #[test]
-fn what_stood_is_not_relied_on_where_another_run_went_on_at_the_same_time() {
+fn what_stood_is_not_relied_on_where_another_run_ran_at_the_same_time() {
     let dir = scratch();
     let path = dir.path().join(".flow");
     let key = Digest::of(b"key");
@@ -261,7 +261,7 @@ fn what_stood_is_not_relied_on_where_another_run_went_on_at_the_same_time() {
         let journal = store.begin(&run).unwrap();
         (store, run, journal)
     };
-    let all = stood(&[]);
+    let all = unchanged(&[]);
     let leave = |store: &Store, run: &RunId| {
         let inputs = Inputs::new(None, None, SystemTime::now());
         let rested = FinishedRun { key, run, results: all.clone(), published: &[], summary: String::new() };

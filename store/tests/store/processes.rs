@@ -19,7 +19,7 @@ use nix::{
 };
 use serde_json::json;
 
-use crate::common::{keep, made, me, open, rebuilt, recorded, result, run, run_in, scratch, told};
+use crate::common::{content, keep, made, me, open, rebuilt, recorded, result, run, run_in, scratch};
 
 /// Not a test: a run that records short steps and says what it kept, or that does nothing, until it is killed.
 #[test]
@@ -74,7 +74,7 @@ impl Actor {
     }
 
     /// The rest of the next line that begins so. A process that says none in time hangs.
-    fn said(&self, begin: &str) -> String {
+    fn line(&self, begin: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(Duration::from_secs(60)).expect("it hangs, or has ended");
             if let Some(rest) = line.strip_prefix(begin) {
@@ -137,7 +137,7 @@ fn three_that_record_and_are_killed_lose_nothing_and_never_hang() {
     let mut actors: Vec<Actor> = (0..3).map(|_| start()).collect();
     for _ in 0..kills() {
         // All get on, whoever has the database.
-        kept.extend(actors.iter().map(|actor| actor.said("kept ").parse::<Digest>().unwrap()));
+        kept.extend(actors.iter().map(|actor| actor.line("kept ").parse::<Digest>().unwrap()));
         thread::sleep(Duration::from_micros(next(40_000)));
         kept.extend(actors.remove(usize::try_from(next(3)).unwrap()).kill());
         actors.push(start());
@@ -149,7 +149,7 @@ fn three_that_record_and_are_killed_lose_nothing_and_never_hang() {
     for fingerprint in &kept {
         assert!(store.result(fingerprint).unwrap().is_some(), "{fingerprint} was kept");
     }
-    let (results, histories, _) = told(&store, &labels);
+    let (results, histories, _) = content(&store, &labels);
     drop(store);
     let (again, histories_again, _) = rebuilt(&path, &labels);
     assert!(results == again, "{} results, {} in the journals", results.len(), again.len());
@@ -161,7 +161,7 @@ fn three_that_record_and_are_killed_lose_nothing_and_never_hang() {
 fn nobody_waits_for_a_holder_that_is_stopped() {
     let dir = scratch();
     let holder = Actor::start(dir.path(), "1", "records");
-    holder.said("kept ");
+    holder.line("kept ");
     let second = run_in(dir.path(), "2").unwrap();
     holder.signal(Signal::SIGSTOP);
     let third = run_in(dir.path(), "3").unwrap();

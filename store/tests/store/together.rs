@@ -8,7 +8,7 @@ use flow_store::{Captures, EarlierData, Results, Retention, Store, gc};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::common::{beside, keep, made, me, observed, open, rebuilt, recorded, result, run, run_in, scratch, told};
+use crate::common::{beside, content, keep, made, me, observed, open, rebuilt, recorded, result, run, run_in, scratch};
 
 #[test]
 fn what_one_records_all_have_at_once_and_the_next_that_comes_has_the_database() {
@@ -29,16 +29,16 @@ fn what_one_records_all_have_at_once_and_the_next_that_comes_has_the_database() 
     }
     let many: Vec<_> = (100..1_700).map(|salt| recorded(&made("2", salt), json!({}))).collect();
     keep(&second, &journals[1], many).unwrap();
-    let all = told(&first, &["solo"]);
+    let all = content(&first, &["solo"]);
     assert_eq!(all.0.len(), 1_640);
-    assert_eq!(told(&second, &["solo"]), all);
+    assert_eq!(content(&second, &["solo"]), all);
 
     drop(first);
-    assert_eq!(told(&second, &["solo"]), all);
+    assert_eq!(content(&second, &["solo"]), all);
     assert_eq!(second.dir().holder().unwrap(), None);
     let third = run_in(dir.path(), "3").unwrap();
     assert_eq!(third.dir().holder().unwrap().unwrap().run, Some(run("3")));
-    assert_eq!(told(&third, &["solo"]), all, "what the second recorded too");
+    assert_eq!(content(&third, &["solo"]), all, "what the second recorded too");
     let (theirs, ours) = (made("2", 9_998), made("3", 9_999));
     keep(&second, &journals[1], vec![recorded(&theirs, json!({}))]).unwrap();
     keep(&third, &third.begin(&run("3")).unwrap(), vec![recorded(&ours, json!({}))]).unwrap();
@@ -46,9 +46,9 @@ fn what_one_records_all_have_at_once_and_the_next_that_comes_has_the_database() 
         assert_eq!(store.result(&kept.fingerprint).unwrap().as_ref(), Some(kept));
     }
     assert_eq!(third.rebuilt(), None);
-    let all = told(&third, &["solo"]);
+    let all = content(&third, &["solo"]);
     drop((second, third));
-    assert_eq!(told(&open(dir.path()).unwrap(), &["solo"]), all);
+    assert_eq!(content(&open(dir.path()).unwrap(), &["solo"]), all);
     assert_eq!(rebuilt(dir.path(), &["solo"]), all);
 }
 
@@ -79,10 +79,10 @@ fn the_index_stands_for_the_journals_and_whatever_is_wrong_with_it_they_decide()
     assert_eq!(fs::read(&index).unwrap(), first);
     let agree = || {
         let holder = open(dir.path()).unwrap();
-        let all = told(&holder, &labels);
+        let all = content(&holder, &labels);
         assert_eq!(all.0.len(), 260);
         let reader = beside(&holder);
-        assert_eq!(told(&reader, &labels), all);
+        assert_eq!(content(&reader, &labels), all);
         for salt in [0, 55, 199, 210, 259] {
             let attempt = Digest::of(&u64::to_le_bytes(salt));
             let found = reader.of_attempt(&attempt).unwrap();
@@ -104,7 +104,7 @@ fn the_index_stands_for_the_journals_and_whatever_is_wrong_with_it_they_decide()
     agree();
     gc(dir.path(), &me("flow gc"), Retention { runs: 0, since: None }, false).unwrap();
     let holder = open(dir.path()).unwrap();
-    assert_eq!(told(&beside(&holder), &labels).0, told(&holder, &labels).0, "what was removed is in neither");
+    assert_eq!(content(&beside(&holder), &labels).0, content(&holder, &labels).0, "what was removed is in neither");
     drop(holder);
     record("5", 0..1, &json!({}));
     assert!(fs::read(&index).unwrap().len() < first.len(), "nothing of removed runs but what they observed");
@@ -159,7 +159,7 @@ fn names_are_given_once_to_however_many_ask() {
         keep(store, &store.begin(id).unwrap(), vec![recorded(&kept, json!({}))]).unwrap();
     }
     for (store, _) in &stores {
-        assert_eq!(told(store, &["solo"]).0.len(), 8);
+        assert_eq!(content(store, &["solo"]).0.len(), 8);
     }
 }
 
@@ -210,7 +210,7 @@ fn half_a_line_of_a_killed_run_hides_nothing_and_counts_for_nobody() {
     [&first, &second, &third].into_iter().for_each(holds);
     drop(second);
     for store in [&third, &first] {
-        store.take_in_ended().unwrap();
+        store.import_ended().unwrap();
         holds(store);
     }
     drop((first, third));
@@ -226,7 +226,7 @@ enum StoreEvent {
     Journals(usize),
     /// A run ends, and another one comes.
     Reopens(usize),
-    TakesIn,
+    Imports,
 }
 
 fn happens() -> impl Strategy<Value = StoreEvent> {
@@ -234,7 +234,7 @@ fn happens() -> impl Strategy<Value = StoreEvent> {
         5 => (0..3_usize).prop_map(StoreEvent::Keeps),
         3 => (0..3_usize).prop_map(StoreEvent::Journals),
         1 => (0..3_usize).prop_map(StoreEvent::Reopens),
-        1 => Just(StoreEvent::TakesIn),
+        1 => Just(StoreEvent::Imports),
     ]
 }
 
@@ -271,15 +271,15 @@ proptest! {
                     drop(runs[of].take());
                     runs[of] = begin(3 + n);
                 }
-                StoreEvent::TakesIn => runs[0].as_ref().unwrap().0.take_in_ended().unwrap(),
+                StoreEvent::Imports => runs[0].as_ref().unwrap().0.import_ended().unwrap(),
             }
         }
         drop(runs);
         let holder = open(dir.path()).unwrap();
-        let live = told(&holder, &labels);
-        prop_assert_eq!(&told(&beside(&holder), &labels), &live, "without the database");
+        let live = content(&holder, &labels);
+        prop_assert_eq!(&content(&beside(&holder), &labels), &live, "without the database");
         drop(holder);
-        let reopened = told(&open(dir.path()).unwrap(), &labels);
+        let reopened = content(&open(dir.path()).unwrap(), &labels);
         prop_assert_eq!(&live, &reopened);
         let seen = live.1.iter().filter(|shape| shape.contains("solo/ ")).map(|shape| shape.matches("Observation").count()).sum::<usize>();
         prop_assert_eq!(seen, kept.min(32), "each attempt once");

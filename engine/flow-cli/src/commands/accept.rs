@@ -60,9 +60,9 @@ impl Accept {
         }
         let request = place::session(global, &self.about, &self.selection, output)?;
         let session = place::open(&request, output)?;
-        if let Some(unasked) = session.unasked.as_ref().filter(|unasked| !unasked.remembered) {
+        if let Some(unavailable) = session.cluster_unavailable.as_ref().filter(|unavailable| !unavailable.remembered) {
             // Its inputs or hardware are unknown.
-            return Err(ExecError::from(unasked).into());
+            return Err(ExecError::from(unavailable).into());
         }
         let mut rebuilt = None;
         let mended = |found: &RebuiltDatabase| rebuilt = Some(found.clone());

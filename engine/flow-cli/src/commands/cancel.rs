@@ -14,7 +14,7 @@ use crate::{
     args::{About, Global},
     error::CliError,
     output::Output,
-    place::{StoreLocation, kept, left_in_slurm, may_have_left},
+    place::{StoreLocation, orphaned_in_slurm, orphaned_steps, runs_with_jobs},
 };
 
 /// Interval and number of checks whether the run has received the request.
@@ -39,8 +39,8 @@ pub(crate) struct Cancel {
 
 impl Cancel {
     /// Ends the steps that an ended run left running.
-    fn end_left(&self, place: &StoreLocation, run: &RunId, folder: &RunDir, output: &mut Output) -> CommandResult {
-        let steps = flow_exec::going_on(&place.store, folder);
+    fn end_orphans(&self, place: &StoreLocation, run: &RunId, folder: &RunDir, output: &mut Output) -> CommandResult {
+        let steps = flow_exec::running_orphans(&place.store, folder);
         let jobs = flow_exec::cancel_jobs(folder).map_err(|error| {
             CliError::failed(format!("run {run} has ended, and Slurm does not answer: {error}")).hint(
                 "its jobs continue: repeat this command once Slurm answers, or let the next run of the workflow end them",
@@ -64,16 +64,16 @@ impl Cancel {
             steps.join(", ")
         ))?;
         for _ in 0..LOOKS {
-            if !folder.should_end() || folder.kept().is_none() {
+            if !folder.should_end() || folder.daemon().is_none() {
                 return Ok(ExitCode::SUCCESS);
             }
             thread::sleep(LOOK);
         }
-        let keeper = folder.kept().and_then(|daemon| ProcessIdentity::of(daemon.pid?));
+        let keeper = folder.daemon().and_then(|daemon| ProcessIdentity::of(daemon.pid?));
         let who = keeper.as_ref().map(|keeper| format!(", {}", keeper.words())).unwrap_or_default();
         let advice = keeper.as_ref().and_then(ProcessIdentity::stopped).map(|what_to_do| format!("; {what_to_do}"));
         let advice = advice.unwrap_or_default();
-        output.note(format!("{}: the supervisor of the run{who}{advice}", unheard(keeper.as_ref())))?;
+        output.note(format!("{}: the supervisor of the run{who}{advice}", not_reacted(keeper.as_ref())))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -82,13 +82,13 @@ impl Cancel {
         let dead = match &self.run {
             Some(run) => Some(place.run(Some(run))?),
             // A killed run is meant only if no run is active.
-            None if place.living()?.is_empty() => left(&place)?,
+            None if place.living()?.is_empty() => orphaned_run(&place)?,
             None => None,
         };
         if let Some(run) = dead {
             let folder = place.store.run(&run);
             if folder.lives().is_none() && folder.has_jobs() && folder.others().is_none() {
-                return self.end_left(&place, &run, &folder, output);
+                return self.end_orphans(&place, &run, &folder, output);
             }
         }
         let living = place.living_run(self.run.as_deref())?;
@@ -112,13 +112,13 @@ impl Cancel {
             }
             thread::sleep(LOOK);
         }
-        output.note(format!("{}: {holder}", unheard(Some(&holder.process))))?;
+        output.note(format!("{}: {holder}", not_reacted(Some(&holder.process))))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Says that a process has not reacted yet, and why.
-fn unheard(process: Option<&ProcessIdentity>) -> &'static str {
+fn not_reacted(process: Option<&ProcessIdentity>) -> &'static str {
     match process.filter(|process| process.liveness() == Liveness::Alive) {
         Some(process) if process.stopped().is_some() => "it will react when it resumes",
         Some(_) => "it will react soon; it is very busy",
@@ -127,10 +127,10 @@ fn unheard(process: Option<&ProcessIdentity>) -> &'static str {
 }
 
 /// The killed run that left something running, if there is one.
-fn left(place: &StoreLocation) -> Result<Option<RunId>, CliError> {
-    let left = may_have_left(&place.store)?;
-    let here = kept(&place.store, &left).into_iter().map(|(run, _)| run);
-    let runs: BTreeSet<RunId> = here.chain(left_in_slurm(&left).into_iter().map(|(run, _)| run)).collect();
+fn orphaned_run(place: &StoreLocation) -> Result<Option<RunId>, CliError> {
+    let runs = runs_with_jobs(&place.store)?;
+    let here = orphaned_steps(&place.store, &runs).into_iter().map(|(run, _)| run);
+    let runs: BTreeSet<RunId> = here.chain(orphaned_in_slurm(&runs).into_iter().map(|(run, _)| run)).collect();
     if runs.len() > 1 {
         let names: Vec<&str> = runs.iter().map(|run| &*run.0).collect();
         return Err(CliError::usage(format!("several killed runs left steps running: {}", names.join(", ")))
@@ -147,7 +147,7 @@ mod tests {
     fn of_a_process_that_is_not_seen_nobody_knows_why() {
         let own = ProcessIdentity::own();
         let elsewhere = ProcessIdentity { namespace: "pid:[1]".to_owned(), ..own.clone() };
-        assert_eq!(unheard(Some(&own)), "it will react soon; it is very busy");
-        assert_eq!(unheard(Some(&elsewhere)), "it has not reacted yet");
+        assert_eq!(not_reacted(Some(&own)), "it will react soon; it is very busy");
+        assert_eq!(not_reacted(Some(&elsewhere)), "it has not reacted yet");
     }
 }

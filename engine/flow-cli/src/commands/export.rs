@@ -114,7 +114,7 @@ fn without_home(text: &str, root: &Path) -> String {
 }
 
 /// Warns that a run is incomplete: an importer cannot see that more results were planned.
-fn unfinished(view: &View, goes_on: bool, results: usize) -> Option<String> {
+fn unfinished(view: &View, is_running: bool, results: usize) -> Option<String> {
     let needed = view.instances.values().filter(|shown| !matches!(shown.state, InstanceState::NotNeeded));
     let of = format!("{} of {}", words::thousands(results), words::count(needed.count(), "result"));
     let failed = view.instances.values().filter(|shown| match shown.state {
@@ -125,7 +125,7 @@ fn unfinished(view: &View, goes_on: bool, results: usize) -> Option<String> {
     let which = if failed.is_empty() { String::new() } else { format!("; failed: {}", words::named(&failed)) };
     match view.exit {
         Some(0) => None,
-        None if goes_on => Some(format!("is still running: {of} so far{which}")),
+        None if is_running => Some(format!("is still running: {of} so far{which}")),
         None => Some(format!("was killed: {of}{which}")),
         Some(130) => Some(format!("was interrupted: {of}{which}")),
         Some(_) => Some(format!("failed: {of}{which}")),

@@ -205,7 +205,7 @@ fn follow(mut logged: LogPlaces<'_>, dir: &RunDir, step: &str, output: &mut Outp
     let mut journal = Follow::new(dir.journal());
     let mut view = View::default();
     let mut read: BTreeMap<PathBuf, u64> = BTreeMap::new();
-    let mut left = OrphanedSteps { store: &place.store, dir, looks: 0, in_slurm: true };
+    let mut orphans = OrphanedSteps { store: &place.store, dir, looks: 0, in_slurm: true };
     loop {
         // Output that comes before this is known is read below.
         let living = place.living()?.iter().any(|one| one.dir.path() == dir.path());
@@ -214,7 +214,7 @@ fn follow(mut logged: LogPlaces<'_>, dir: &RunDir, step: &str, output: &mut Outp
         }
         let asked = find(&view, step)?;
         let labels: Vec<&str> = asked.iter().map(|shown| &*shown.label).collect();
-        let over = view.exit.is_some() || !living && !left.is_running(&labels);
+        let over = view.exit.is_some() || !living && !orphans.is_running(&labels);
         let several = asked.len() > 1;
         let logs: Vec<Log> = asked.iter().flat_map(|shown| logged.of(&view, shown)).collect();
         let none = logs.is_empty();
@@ -254,10 +254,10 @@ impl OrphanedSteps<'_> {
     /// Whether an instance with one of these labels is.
     fn is_running(&mut self, labels: &[&str]) -> bool {
         let is_asked = |left: Vec<String>| left.iter().any(|label| labels.contains(&&**label));
-        if is_asked(flow_exec::going_on(self.store, self.dir)) {
+        if is_asked(flow_exec::running_orphans(self.store, self.dir)) {
             return true;
         }
-        if !is_asked(flow_exec::jobs_going_on(self.dir)) {
+        if !is_asked(flow_exec::unfinished_jobs(self.dir)) {
             return false;
         }
         // A job that was cancelled, or lost its node, records no end in its folder.

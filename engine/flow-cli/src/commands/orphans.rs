@@ -37,7 +37,7 @@ impl OrphanStates {
     pub(super) fn of(session: &Session, knowledge: &Knowledge, plan: &Plan) -> OrphanStates {
         let Some(dir) = knowledge.dir() else { return OrphanStates::default() };
         let followed = plan.items.iter().filter_map(|item| match &item.state {
-            State::GoesOn { since, .. } => Some((item.id, since)),
+            State::Orphaned { since, .. } => Some((item.id, since)),
             _ => None,
         });
         let followed: Vec<_> = followed.collect();
@@ -50,7 +50,7 @@ impl OrphanStates {
             followed.iter().filter(is_among).map(|(id, _)| *id).collect()
         };
         let ended = among(&|run| flow_exec::ended_since(dir, run));
-        OrphanStates { ended, queued: among(&flow_exec::jobs_waiting), no_slurm: session.unasked.is_some() }
+        OrphanStates { ended, queued: among(&flow_exec::jobs_waiting), no_slurm: session.cluster_unavailable.is_some() }
     }
 
     pub(super) fn progress(&self, expansion: &Expansion, id: InstanceId) -> Progress {

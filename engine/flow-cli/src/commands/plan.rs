@@ -119,11 +119,11 @@ fn print(
     } else {
         let forecast = flow_exec::forecast(session, knowledge, wanted, plan)?;
         let columns = output.columns().filter(|_| !output.verbose);
-        let left = if here { OrphanStates::of(session, knowledge, plan) } else { OrphanStates::default() };
-        let mut lines = render(expansion, plan, &left, &forecast.tasks, output.verbose, columns);
+        let orphans = if here { OrphanStates::of(session, knowledge, plan) } else { OrphanStates::default() };
+        let mut lines = render(expansion, plan, &orphans, &forecast.tasks, output.verbose, columns);
         let is_known = |task: &Task| task.settled.is_none() && task.estimate.duration.is_some();
         let is_unknown = here && plan.has_work() && !forecast.tasks.iter().any(is_known);
-        lines.extend(whole(session, plan, &left, forecast, here));
+        lines.extend(whole(session, plan, &orphans, forecast, here));
         if here {
             let others = flow_exec::done_by_others(session, knowledge, wanted, plan)?;
             lines.extend(others.iter().map(|((run, user), labels)| done_twice(run, user, labels)));
@@ -205,17 +205,17 @@ fn line(expansion: &Expansion, item: &Item) -> JournalLine {
 fn render(
     expansion: &Expansion,
     plan: &CorePlan,
-    left: &OrphanStates,
+    orphans: &OrphanStates,
     tasks: &[Task],
     verbose: bool,
     columns: Option<usize>,
 ) -> Vec<String> {
     let mut out = vec![heading(expansion)];
     let mut rows = Vec::new();
-    for crowd in crowds(expansion, plan, left) {
+    for crowd in crowds(expansion, plan, orphans) {
         let many = if matches!(
             crowd[0].state,
-            State::Cached { .. } | State::GoesOn { .. } | State::After(_) | State::MayRepeat { .. }
+            State::Cached { .. } | State::Orphaned { .. } | State::After(_) | State::MayRepeat { .. }
         ) {
             2
         } else {
@@ -225,17 +225,17 @@ fn render(
             let name = &expansion.steps[expansion.instances[crowd[0].id.index()].step.index()].name;
             let each: Vec<&Estimate> = crowd.iter().map(|item| &tasks[item.id.index()].estimate).collect();
             let what = format!("{name} × {}", words::thousands(crowd.len()));
-            let progress = left.progress(expansion, crowd[0].id);
+            let progress = orphans.progress(expansion, crowd[0].id);
             let is_otherwise = crowd.iter().any(|item| ran_otherwise(item, tasks));
             let takes = takes_each(&each, is_otherwise);
-            rows.push(row(&crowd[0].state, progress, what, common(expansion, left, &crowd), takes));
+            rows.push(row(&crowd[0].state, progress, what, common(expansion, orphans, &crowd), takes));
         } else {
             rows.extend(crowd.iter().map(|item| {
                 let label = expansion.instances[item.id.index()].label.to_string();
-                let why = because(expansion, left, item);
+                let why = because(expansion, orphans, item);
                 let short = !verbose && matches!(item.state, State::Run(_));
                 let why = if short { words::fit(&why.words_within(LONGEST), LONGEST) } else { why.words() };
-                let progress = left.progress(expansion, item.id);
+                let progress = orphans.progress(expansion, item.id);
                 let takes = takes(&tasks[item.id.index()].estimate).map(|said| match ran_otherwise(item, tasks) {
                     true => format!("{}{OTHERWISE})", said.trim_end_matches(')')),
                     false => said,
@@ -257,7 +257,7 @@ fn render(
     }
     let unfollowed = reasons::unfollowed(&unfollowed(expansion, plan, tasks));
     out.extend(unfollowed.iter().chain(&ends_all(expansion, plan)).map(|line| styled(FAINT, format_args!("  {line}"))));
-    out.push(total(expansion, plan, left));
+    out.push(total(expansion, plan, orphans));
     out
 }
 
@@ -279,23 +279,23 @@ fn unfollowed(expansion: &Expansion, plan: &CorePlan, tasks: &[Task]) -> Vec<Unr
         Some(State::After(_)) => tasks[id.index()].estimate.duration.is_some(),
         _ => false,
     };
-    expansion.unfollowed(kept, |id| matches!(states.get(&id), Some(State::Run(_) | State::GoesOn { .. })))
+    expansion.unfollowed(kept, |id| matches!(states.get(&id), Some(State::Run(_) | State::Orphaned { .. })))
 }
 
 /// Instances of a step with the same planned outcome, in order of first appearance.
-fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan, left: &OrphanStates) -> Vec<Vec<&'p Item>> {
+fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan, orphans: &OrphanStates) -> Vec<Vec<&'p Item>> {
     let mut crowds: IndexMap<_, Vec<&Item>> = IndexMap::new();
     // An instance that is not needed was not requested either.
     for item in plan.items.iter().filter(|item| !matches!(item.state, State::NotNeeded { .. })) {
         let outcome = match &item.state {
             State::Cached { outcome, .. } | State::Refused { outcome, .. } => Some(*outcome),
             State::Run(_)
-            | State::GoesOn { .. }
+            | State::Orphaned { .. }
             | State::After(_)
             | State::MayRepeat { .. }
             | State::NotNeeded { .. } => None,
         };
-        let progress = left.progress(expansion, item.id);
+        let progress = orphans.progress(expansion, item.id);
         let key = (expansion.instances[item.id.index()].step, discriminant(&item.state), outcome, progress);
         crowds.entry(key).or_default().push(item);
     }
@@ -303,12 +303,12 @@ fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan, left: &OrphanStates) ->
 }
 
 /// The most frequent reason of a group. For later decisions, it names steps instead of instances.
-fn common(expansion: &Expansion, left: &OrphanStates, crowd: &[&Item]) -> String {
+fn common(expansion: &Expansion, orphans: &OrphanStates, crowd: &[&Item]) -> String {
     let said = crowd.iter().map(|item| match &item.state {
         State::After(labels) => {
             InstanceReason::Words(once(labels.iter().map(|label| label.split('[').next().unwrap_or(label))))
         }
-        _ => because(expansion, left, item),
+        _ => because(expansion, orphans, item),
     });
     let mut forms = reasons::alike(said.map(|because| (because.clone(), because)));
     let others = forms.len().saturating_sub(1);
@@ -379,7 +379,7 @@ fn takes_each(each: &[&Estimate], is_otherwise: bool) -> Option<String> {
 }
 
 /// The time of the whole run, simulated with known times.
-fn whole(session: &Session, plan: &CorePlan, left: &OrphanStates, forecast: Forecast, here: bool) -> Option<String> {
+fn whole(session: &Session, plan: &CorePlan, orphans: &OrphanStates, forecast: Forecast, here: bool) -> Option<String> {
     if !plan.has_work() {
         return None;
     }
@@ -392,8 +392,8 @@ fn whole(session: &Session, plan: &CorePlan, left: &OrphanStates, forecast: Fore
     let is_otherwise = plan.items.iter().any(|item| ran_otherwise(item, &forecast.tasks));
     let otherwise = if is_otherwise { ", from runs with other parameters" } else { "" };
     let Forecast { mut tasks, capacity, limits, host, .. } = forecast;
-    for item in plan.items.iter().filter(|item| matches!(item.state, State::GoesOn { .. })) {
-        if left.progress(&session.expansion, item.id) == Progress::Ended {
+    for item in plan.items.iter().filter(|item| matches!(item.state, State::Orphaned { .. })) {
+        if orphans.progress(&session.expansion, item.id) == Progress::Ended {
             let task = &mut tasks[item.id.index()];
             (task.batch, task.estimate.duration) = (false, Some(Span(0)));
         }
@@ -410,15 +410,15 @@ fn whole(session: &Session, plan: &CorePlan, left: &OrphanStates, forecast: Fore
 }
 
 /// Why an instance has this planned outcome.
-fn because(expansion: &Expansion, left: &OrphanStates, item: &Item) -> InstanceReason {
+fn because(expansion: &Expansion, orphans: &OrphanStates, item: &Item) -> InstanceReason {
     match &item.state {
         State::Cached { read_again: true, .. } => InstanceReason::Words(words::READ_AGAIN.to_owned()),
         State::Cached { outcome: Outcome::Ok, .. } => InstanceReason::Words(String::new()),
         State::Cached { outcome, .. } => InstanceReason::Settled(*outcome, None),
         State::Run(all) => InstanceReason::Runs(RunReasons::of(all)),
-        State::GoesOn { since, .. } => {
+        State::Orphaned { since, .. } => {
             let is_job = expansion.instances[item.id.index()].is_batch();
-            InstanceReason::Words(match left.progress(expansion, item.id) {
+            InstanceReason::Words(match orphans.progress(expansion, item.id) {
                 Progress::Running | Progress::Queued if is_job => {
                     format!("as a job of Slurm since run {since}, and is not started again")
                 }
@@ -438,7 +438,7 @@ fn row(state: &State, progress: Progress, what: String, why: String, takes: Opti
     let (style, verb) = match state {
         State::Cached { .. } => (FAINT, "cached"),
         State::Run(_) => (GOOD, "run"),
-        State::GoesOn { .. } => match progress {
+        State::Orphaned { .. } => match progress {
             Progress::Running => (GOOD, "running"),
             Progress::Queued => (NOTE, "queued"),
             Progress::Ended => (GOOD, "ended"),
@@ -456,11 +456,12 @@ fn row(state: &State, progress: Progress, what: String, why: String, takes: Opti
     row
 }
 
-fn total(expansion: &Expansion, plan: &CorePlan, left: &OrphanStates) -> String {
+fn total(expansion: &Expansion, plan: &CorePlan, orphans: &OrphanStates) -> String {
     let count = |is: fn(&State) -> bool| plan.items.iter().filter(|item| is(&item.state)).count();
     let followed = |progress: Progress| {
-        let is =
-            |item: &&Item| matches!(item.state, State::GoesOn { .. }) && left.progress(expansion, item.id) == progress;
+        let is = |item: &&Item| {
+            matches!(item.state, State::Orphaned { .. }) && orphans.progress(expansion, item.id) == progress
+        };
         plan.items.iter().filter(is).count()
     };
     let parts = [

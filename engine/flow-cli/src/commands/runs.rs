@@ -92,12 +92,12 @@ impl Runs {
                 continue;
             }
             let life = living.iter().find(|one| one.run == *run).map(|one| one.holder.process.stopped());
-            let goes_on = match &life {
+            let progress = match &life {
                 None => "",
                 Some(None) => "running",
                 Some(Some(_)) => "stopped",
             };
-            rows.push(row(run.to_string(), start, status.as_ref(), goes_on, clock::unix_millis()));
+            rows.push(row(run.to_string(), start, status.as_ref(), progress, clock::unix_millis()));
             advice.extend(life.flatten().map(|what_to_do| format!("run {run} is stopped: {what_to_do}")));
             owners.push(folder.others());
         }
@@ -149,7 +149,7 @@ fn commit(revision: &Revision) -> String {
     format!("{}{}", revision.short(), if revision.dirty { "+" } else { "" })
 }
 
-fn row(run: String, start: &RunStart, status: Option<&Status>, goes_on: &str, now: u64) -> Vec<String> {
+fn row(run: String, start: &RunStart, status: Option<&Status>, progress: &str, now: u64) -> Vec<String> {
     let workflow = start.workflow.clone();
     let Some(status) = status else { return vec![run, workflow] };
     let took = |until: u64| words::duration(until.saturating_sub(status.started_at) as f64 / 1e3);
@@ -157,7 +157,7 @@ fn row(run: String, start: &RunStart, status: Option<&Status>, goes_on: &str, no
         Some(0) => (took(status.updated_at), "done".to_owned()),
         Some(130) => (took(status.updated_at), "interrupted".to_owned()),
         Some(_) => (took(status.updated_at), "failed".to_owned()),
-        None if !goes_on.is_empty() => (took(now), goes_on.to_owned()),
+        None if !progress.is_empty() => (took(now), progress.to_owned()),
         // The time of its end was not recorded.
         None => (String::new(), format!("killed, last seen after {}", took(status.updated_at))),
     };

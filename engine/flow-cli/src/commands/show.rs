@@ -48,12 +48,12 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let (place, dir, mut view) = place::run_with(global, &self.of, &self.step, |_| true, output)?;
-        let mut left = None;
+        let mut orphans = None;
         if view.exit.is_none() && dir.lives().is_none() {
             // It may have ended after its journal was read.
             view = view.unread();
             dir.read_journal(|line| view.event(&line))?;
-            left = view.exit.is_none().then(|| OrphanedSteps::of(&place.store, &dir));
+            orphans = view.exit.is_none().then(|| OrphanedSteps::of(&place.store, &dir));
         }
         let found = find(&view, &self.step)?;
         let results = place::results(&place.store, output)?;
@@ -62,7 +62,7 @@ impl Show {
         if found.len() >= MANY && !self.json && !output.verbose {
             let mut rows = Vec::new();
             each_result(found, &*results, &place.store, |shown, result| {
-                rows.push(line(shown, result, left.as_ref()));
+                rows.push(line(shown, result, orphans.as_ref()));
                 Ok(())
             })?;
             for line in words::columns(&rows) {
@@ -90,7 +90,7 @@ impl Show {
                 }
                 None if self.json => {}
                 None => {
-                    output.line(format!("{}: {}", styled(STRONG, &shown.label), why_none(shown, left.as_ref())))?;
+                    output.line(format!("{}: {}", styled(STRONG, &shown.label), why_none(shown, orphans.as_ref())))?;
                     let failed = matches!(shown.state, InstanceState::Settled(outcome) if is_failure(outcome));
                     if let Some((_, work)) = work_folder(&place, &view, shown).filter(|_| failed) {
                         output.line(format!("  work folder  {}", work.display()))?;
@@ -136,9 +136,9 @@ fn with_start(result: &StepResult, past: &mut PastRuns<'_>, shown: &InstanceView
 const MANY: usize = 4;
 
 /// Its outcome, first numbers and time; or why there is no result.
-fn line(shown: &InstanceView, result: Option<StepResult>, left: Option<&OrphanedSteps>) -> Vec<String> {
+fn line(shown: &InstanceView, result: Option<StepResult>, orphans: Option<&OrphanedSteps>) -> Vec<String> {
     let label = styled(STRONG, &shown.label);
-    let Some(result) = result else { return vec![label, why_none(shown, left)] };
+    let Some(result) = result else { return vec![label, why_none(shown, orphans)] };
     let how = styled(style(&result), words::outcome(result.outcome));
     let attempts = match &result.usage.earlier {
         Some(earlier) if earlier.unmeasured > 0 => " (incomplete: it resumed from a checkpoint)".to_owned(),
@@ -159,8 +159,8 @@ struct OrphanedSteps {
 impl OrphanedSteps {
     fn of(store: &StoreDir, run: &RunDir) -> OrphanedSteps {
         OrphanedSteps {
-            here: flow_exec::going_on(store, run).into_iter().collect(),
-            in_slurm: flow_exec::jobs_going_on(run).into_iter().collect(),
+            here: flow_exec::running_orphans(store, run).into_iter().collect(),
+            in_slurm: flow_exec::unfinished_jobs(run).into_iter().collect(),
             ended: flow_exec::ended_since(store, run).into_iter().collect(),
         }
     }
@@ -179,11 +179,11 @@ impl OrphanedSteps {
     }
 }
 
-fn why_none(shown: &InstanceView, left: Option<&OrphanedSteps>) -> String {
+fn why_none(shown: &InstanceView, orphans: Option<&OrphanedSteps>) -> String {
     match shown.state {
         // The known reason is the one for which it runs.
         InstanceState::Running => {
-            left.map_or("no result yet: it is running", |left| left.words(&shown.label)).to_owned()
+            orphans.map_or("no result yet: it is running", |orphans| orphans.words(&shown.label)).to_owned()
         }
         InstanceState::Settled(outcome) if is_failure(outcome) => {
             let how = styled(BAD, words::outcome(outcome));
@@ -402,11 +402,11 @@ fn circumstances(result: &StepResult, row: &mut impl FnMut(&str, String)) {
             (shared.corunners.join(", "), words::count(shared.epochs.unwrap_or(0) as usize, "epoch"));
         row("slowdown", format!("{:.2} alongside {others} on its GPUs, in {epochs}", shared.slowdown));
     }
-    for stranger in &seen.foreign_processes {
-        let memory = words::bytes(stranger.memory);
+    for process in &seen.foreign_processes {
+        let memory = words::bytes(process.memory);
         row(
             "foreign process",
-            format!("{} (process {}) with {memory} on GPU {}", stranger.name, stranger.pid, stranger.gpu),
+            format!("{} (process {}) with {memory} on GPU {}", process.name, process.pid, process.gpu),
         );
     }
     if let Some(shared) = seen.gpu_shared.filter(|shared| *shared >= 0.005) {

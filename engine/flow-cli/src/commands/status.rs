@@ -14,7 +14,7 @@ use crate::{
     args::{Global, OfRun},
     error::CliError,
     output::{FAINT, GOOD, NOTE, Output, STRONG, styled},
-    place::{LivingRun, StoreLocation, kept, left_in_slurm, may_have_left},
+    place::{LivingRun, StoreLocation, orphaned_in_slurm, orphaned_steps, runs_with_jobs},
     reasons,
     screen::{FURTHER, InstanceState, InstanceView, Length, RunEndDetails, left, share, summary},
     words,
@@ -88,8 +88,8 @@ impl Status {
         }
         let run = view.start.as_ref().map(|start| view.id_here(&start.run).clone());
         let alive = living.iter().position(|one| Some(&one.run) == run.as_ref()).map(|at| living.remove(at));
-        let left = may_have_left(&place.store)?;
-        let goes_on = alive.is_some() || !living.is_empty();
+        let with_jobs = runs_with_jobs(&place.store)?;
+        let is_running = alive.is_some() || !living.is_empty();
         match (status, alive) {
             (Some(status), Some(alive)) => {
                 for line in active_run(&status, &process_of(&alive), clock::unix_millis()) {
@@ -118,7 +118,7 @@ impl Status {
                     output.sentence(&line, FURTHER)?;
                 }
                 // The lines below name what still runs.
-                if view.exit.is_none() && left.is_empty() {
+                if view.exit.is_none() && with_jobs.is_empty() {
                     output.line("the next run continues from there")?;
                 }
                 for one in &living {
@@ -126,7 +126,7 @@ impl Status {
                 }
             }
         }
-        for (run, steps) in kept(&place.store, &left) {
+        for (run, steps) in orphaned_steps(&place.store, &with_jobs) {
             output.line(format!(
                 "run {run} was killed, but {} running: {}; the next run of its workflow takes over, `flow cancel {run}` ends {}",
                 if steps.len() == 1 { "1 step is".to_owned() } else { format!("{} are", words::count(steps.len(), "step")) },
@@ -135,14 +135,14 @@ impl Status {
             ))?;
         }
         // An active run may have taken them over.
-        if !goes_on {
-            for (run, jobs) in left_in_slurm(&left) {
+        if !is_running {
+            for (run, jobs) in orphaned_in_slurm(&with_jobs) {
                 output.line(in_slurm(&run, jobs.as_ref()))?;
-                for line in jobs.iter().flat_map(|left| each_job(&left.jobs)) {
+                for line in jobs.iter().flat_map(|orphans| each_job(&orphans.jobs)) {
                     output.line(format!("  {line}"))?;
                 }
             }
-            for (run, dir) in &left {
+            for (run, dir) in &with_jobs {
                 let ended = ended_since(&place.store, dir).len();
                 if ended > 0 {
                     let steps = words::count(ended, "step");
@@ -217,7 +217,7 @@ fn other_stores(place: &StoreLocation, living: &[LivingRun]) -> Option<String> {
     let ours = |run: &str| {
         // The ledger may contain other users' text.
         let name = !run.contains('/');
-        living.iter().any(|one| one.run.0 == run) || name && place.store.run(&RunId(run.to_owned())).kept().is_some()
+        living.iter().any(|one| one.run.0 == run) || name && place.store.run(&RunId(run.to_owned())).daemon().is_some()
     };
     let others = seen.runs.iter().map(|(_, slot)| slot).filter(|slot| !ours(&slot.run));
     let others: Vec<String> = others.map(|slot| format!("`{}` of {}", slot.workflow, slot.person)).collect();

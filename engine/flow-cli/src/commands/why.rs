@@ -15,7 +15,7 @@ use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
 use super::orphans::{self, OrphanStates, Progress};
-use super::why_live::{going_on, later, lines, live};
+use super::why_live::{later, lines, live, live_runs};
 use super::why_then::step_of;
 use super::{CommandResult, audit, why_then};
 use crate::{
@@ -66,7 +66,7 @@ impl Why {
         let plan = flow_exec::plan(&session, &knowledge, &wanted, &Force::Nothing)?;
         let label = |id: InstanceId| &*session.expansion.instances[id.index()].label;
         let mut asked: Vec<_> = plan.items.iter().filter(|item| is_asked(&item.id)).collect();
-        for living in going_on(&knowledge, &session.expansion)? {
+        for living in live_runs(&knowledge, &session.expansion)? {
             let labels: IndexSet<&str> = asked.iter().map(|item| label(item.id)).collect();
             let mut told = live(&living.status, &living.named(), &labels, clock::unix_millis());
             let known: BTreeSet<&str> = told.iter().map(|one| one.label).collect();
@@ -306,7 +306,7 @@ fn answer(
     let mut alike: IndexMap<Value, IndexMap<Vec<String>, Vec<PlannedInstance<'_>>>> = IndexMap::new();
     for &(label, state) in queried {
         let mut said = match state {
-            State::GoesOn { since, .. } => vec![orphans::followed(since, progress(label))],
+            State::Orphaned { since, .. } => vec![orphans::followed(since, progress(label))],
             _ => explain(state, each),
         };
         said.extend(since(label, state));
@@ -371,7 +371,7 @@ fn explain(state: &State, whole: bool) -> Vec<String> {
             }));
             lines
         }
-        State::GoesOn { since, .. } => vec![orphans::followed(since, Progress::Running)],
+        State::Orphaned { since, .. } => vec![orphans::followed(since, Progress::Running)],
         State::After(steps) => vec![format!("{} {}", styled(NOTE, "decided after"), steps.join(", "))],
         State::MayRepeat { group, at_most } => {
             let while_ = format!("while the verdict on {group} is undecided, up to {at_most} runs of each");
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_job_of_a_killed_run_waits_until_its_node_begins() {
-        let state = State::GoesOn { reasons: vec![Reason::Forced], since: RunId("r1".into()) };
+        let state = State::Orphaned { reasons: vec![Reason::Forced], since: RunId("r1".into()) };
         let queued = "a: queued in Slurm since run r1; the next run follows it and does not start it again";
         assert_eq!(said(&[("a", state)], false), [queued]);
     }

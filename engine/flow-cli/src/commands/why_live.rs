@@ -38,7 +38,7 @@ impl LiveRun {
 }
 
 /// The active runs of a workflow with the same parameters: with others, its steps would be others.
-pub(super) fn going_on(knowledge: &Knowledge, of: &Expansion) -> Result<Vec<LiveRun>, CliError> {
+pub(super) fn live_runs(knowledge: &Knowledge, of: &Expansion) -> Result<Vec<LiveRun>, CliError> {
     let Some(dir) = knowledge.dir() else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for run in dir.living()?.into_iter().filter_map(|holder| holder.run) {

@@ -53,22 +53,22 @@ impl StoreLocation {
 }
 
 /// Runs that may have left something, active or not, oldest first. Old runs are checked only once.
-pub(crate) fn may_have_left(store: &StoreDir) -> Result<Vec<(RunId, RunDir)>, CliError> {
+pub(crate) fn runs_with_jobs(store: &StoreDir) -> Result<Vec<(RunId, RunDir)>, CliError> {
     let all = store.runs()?.into_iter().map(|run| (store.run(&run), run));
     Ok(all.filter(|(dir, _)| dir.has_jobs()).map(|(dir, run)| (run, dir)).collect())
 }
 
 /// Work that ended runs left running: labels of steps, by run.
-pub(crate) fn kept(store: &StoreDir, runs: &[(RunId, RunDir)]) -> Vec<(RunId, Vec<String>)> {
+pub(crate) fn orphaned_steps(store: &StoreDir, runs: &[(RunId, RunDir)]) -> Vec<(RunId, Vec<String>)> {
     let of = |(run, dir): &(RunId, RunDir)| {
-        let steps = flow_exec::going_on(store, dir);
+        let steps = flow_exec::running_orphans(store, dir);
         (!steps.is_empty()).then(|| (run.clone(), steps))
     };
     runs.iter().filter_map(of).collect()
 }
 
 /// Jobs in Slurm that this user's ended runs left, if Slurm answers.
-pub(crate) fn left_in_slurm(runs: &[(RunId, RunDir)]) -> Vec<(RunId, Option<OrphanedJobs>)> {
+pub(crate) fn orphaned_in_slurm(runs: &[(RunId, RunDir)]) -> Vec<(RunId, Option<OrphanedJobs>)> {
     let may = |(_, dir): &&(RunId, RunDir)| dir.lives().is_none() && dir.others().is_none();
     let (runs, dirs): (Vec<&RunId>, Vec<&RunDir>) = runs.iter().filter(may).map(|(run, dir)| (run, dir)).unzip();
     let left = runs

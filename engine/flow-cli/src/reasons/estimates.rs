@@ -42,11 +42,11 @@ pub(crate) fn estimate_source(estimate: &Estimate) -> String {
             };
             format!("{runs} of its step at other points{along}{distance}{changed}{disturbed}")
         }
-        EstimateSource::Step { interval, never } => {
+        EstimateSource::Step { interval, unseen } => {
             let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let never = never.as_ref().map(|(axis, value)| format!(", none with {axis}={}", word(value)));
+            let unseen = unseen.as_ref().map(|(axis, value)| format!(", none with {axis}={}", word(value)));
             let few = if *interval { "" } else { ", too few for an interval" };
-            format!("{runs} of its step{}{few}", never.unwrap_or_default())
+            format!("{runs} of its step{}{few}", unseen.unwrap_or_default())
         }
         EstimateSource::Given => "given".to_owned(),
     }
@@ -92,8 +92,8 @@ mod tests {
             words(4, points(Distance::FarBeyond)),
             words(1, versions(false, 12)),
             words(1, versions(true, 0)),
-            words(3, EstimateSource::Step { interval: true, never: None }),
-            words(1, EstimateSource::Step { interval: false, never: Some(("model".to_owned(), json!("vgg16"))) }),
+            words(3, EstimateSource::Step { interval: true, unseen: None }),
+            words(1, EstimateSource::Step { interval: false, unseen: Some(("model".to_owned(), json!("vgg16"))) }),
         ];
         insta::assert_snapshot!(said.join("\n"), @r"
         never ran

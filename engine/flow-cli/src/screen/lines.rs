@@ -176,10 +176,10 @@ fn rank(metric: &str) -> usize {
 /// The totals of the plan, once it is complete.
 pub(crate) fn plan_line(view: &View) -> Option<String> {
     let count = |is: fn(&PlannedAction) -> bool| view.instances.values().filter(|shown| is(&shown.planned)).count();
-    let going_on = count(|p| matches!(p, PlannedAction::Run { running_in: Some(_), .. }));
+    let taken_over = count(|p| matches!(p, PlannedAction::Run { running_in: Some(_), .. }));
     let parts = [
         (count(|p| matches!(p, PlannedAction::Cached)), "cached"),
-        (going_on, "taken over from a killed run"),
+        (taken_over, "taken over from a killed run"),
         (count(|p| matches!(p, PlannedAction::Run { running_in: None, .. })), "to run"),
         (count(|p| matches!(p, PlannedAction::After { .. })), "after them if needed"),
         (count(|p| matches!(p, PlannedAction::MayRepeat)), "repetitions if a verdict needs them"),

@@ -91,7 +91,7 @@ fn journal() -> Vec<JournalLine> {
                 "disturbances": [{"kind": "foreign_process", "pid": 7, "name": "python", "gpu": "0"}],
             }))}),
         ),
-        (48_500, json!({"event": "notice", "instance": 3, "text": "a stranger came to GPU 0"})),
+        (48_500, json!({"event": "notice", "instance": 3, "text": "a foreign process came to GPU 0"})),
         (
             49_000,
             json!({"event": "settled", "instance": 5, "outcome": "skipped",
@@ -150,7 +150,7 @@ fn one_line_an_event() {
        0:46  failed         solo[batch=32]: ended with exit code 1
        0:47  started        solo[batch=512] on GPU 0, 4 CPUs: its first run
        0:48  out of memory  solo[batch=512] in 41 s: CUDA out of memory; a foreign process, 7 (python), computed on GPU 0 during the run
-       0:48  note           solo[batch=512]: a stranger came to GPU 0
+       0:48  note           solo[batch=512]: a foreign process came to GPU 0
        0:49  skipped        table: solo[batch=32] did not succeed
        0:49  published      reports/feb08.md
     plan: 1 cached, 3 to run, 1 after them if needed, 1 not run

@@ -18,9 +18,9 @@ fn quiet_space() -> TestSpace {
     space()
 }
 
-const CARD: &str = "driver 580.95.05\ngpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=30\n";
+const GPU: &str = "driver 580.95.05\ngpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=30\n";
 
-/// Holds memory for a while. The third does not get it where others are on the card.
+/// Holds memory for a while. The third does not get it where others are on the GPU.
 const TRAIN: &str = r#"#!/bin/sh
 # train.sh N
 mkdir -p "$FAKE_NVML.d"
@@ -62,13 +62,13 @@ fn starts(space: &TestSpace) -> Vec<(String, usize, usize)> {
 #[test]
 fn what_history_knows_shares_a_gpu() {
     let mut space = quiet_space();
-    let gpus = space.gpus(CARD);
+    let gpus = space.gpus(GPU);
     space.script("train.sh", TRAIN).write("sharing.yaml", WORKFLOW);
     space.flow(["run", "sharing.yaml"]).expect(0);
     let alone = |label: &str| (label.to_owned(), 1, 0);
     assert_eq!(starts(&space), [alone("train[n=1]"), alone("train[n=2]"), alone("train[n=3]")]);
 
-    // 0.9 of the card's time, 6 GiB of its memory: all three at once. The third runs out of memory, and has the card to
+    // 0.9 of the GPU's time, 6 GiB of its memory: all three at once. The third runs out of memory, and has the GPU to
     // itself then.
     let plan = space.flow(["plan", "sharing.yaml"]).expect(0).stdout();
     assert!(plan.contains("3 cached"), "{plan}");
@@ -88,7 +88,7 @@ fn what_history_knows_shares_a_gpu() {
     assert!(elsewhere.contains("runs of its step at other points of `n`, beyond them"), "{elsewhere}");
 }
 
-/// Three epochs of a third of a second; half as long again where another is on the card.
+/// Three epochs of a third of a second; half as long again where another is on the GPU.
 const EPOCHS: &str = r#"#!/bin/sh
 mkdir -p "$FAKE_NVML.d"
 touch "$FAKE_NVML.d/$1"
@@ -105,7 +105,7 @@ rm "$FAKE_NVML.d/$1"
 #[test]
 fn a_co_run_group_tells_the_price_of_sharing() {
     let mut space = quiet_space();
-    space.gpus(&CARD.replace("load=30", "load=70"));
+    space.gpus(&GPU.replace("load=30", "load=70"));
     space.script("epochs.sh", EPOCHS).write(
         "price.yaml",
         "\
@@ -140,7 +140,7 @@ steps:
 }
 
 #[test]
-fn a_foreign_process_spoils_what_is_exclusive_and_it_is_repeated_once() {
+fn a_foreign_process_disturbs_what_is_exclusive_and_it_is_repeated_once() {
     let mut space = quiet_space();
     let gpus = space.gpus("gpu NVIDIA H200; memory=143771MiB; reserved=500MiB\n");
     let desktop = ForeignProcess::new();
@@ -159,15 +159,15 @@ steps:
     );
     let mut flow = space.start(["run", "alone.yaml"]);
     until("the step holds memory", || gpus.text().contains("memory=100MiB"));
-    let stranger = ForeignProcess::new();
-    gpus.add(&stranger.on(0, 2048));
-    until("the stranger is seen", || flow.said().contains("the foreign process"));
-    drop(stranger);
+    let foreign_process = ForeignProcess::new();
+    gpus.add(&foreign_process.on(0, 2048));
+    until("the foreign process is seen", || flow.output().contains("the foreign process"));
+    drop(foreign_process);
     space.write("go", "");
-    assert!(flow.wait().success(), "{}", flow.said());
+    assert!(flow.wait().success(), "{}", flow.output());
     let started = space.journal().iter().filter(|line| line["event"] == "started").count();
     let result = result(&space, "solo");
-    assert_eq!((started, result.get("disturbances")), (2, None), "{}", flow.said());
+    assert_eq!((started, result.get("disturbances")), (2, None), "{}", flow.output());
     insta::assert_snapshot!(notices(&space).join("\n"), @"the foreign process PID (sleep) computes on GPU 0 (NVIDIA H200)");
     let disturbed: Vec<Value> = space.journal().iter().filter_map(|line| line.get("disturbances").cloned()).collect();
     assert_eq!((disturbed.len(), &disturbed[0][0]["kind"]), (1, &json!("foreign_process")), "{disturbed:?}");
@@ -198,7 +198,7 @@ steps:
     let shared = result(&space, "shared[n=1]");
     let others = shared["circumstances"]["gpu_shared"].as_f64().unwrap_or_else(|| panic!("{shared}"));
     assert!((0.15..=0.3 + 1e-9).contains(&others), "{shared}");
-    assert_eq!(shared["usage"]["gpus"][0]["memory_peak"], 100 << 20, "its own, not the card's");
+    assert_eq!(shared["usage"]["gpus"][0]["memory_peak"], 100 << 20, "its own, not the GPU's");
 }
 
 /// Two that take as long again together: gain and loss are even, and one run of each cannot tell that from either.

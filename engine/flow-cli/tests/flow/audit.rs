@@ -127,7 +127,7 @@ fn an_edit_during_an_audit_has_no_answer() {
     let mut flow = space.start(["audit", "a"]);
     until("the step runs", || space.path("gate").exists());
     space.write("in.txt", "2\n");
-    assert!(flow.wait().success(), "{}", flow.said());
-    assert!(flow.said().contains("an input changed during the audit"), "{}", flow.said());
+    assert!(flow.wait().success(), "{}", flow.output());
+    assert!(flow.output().contains("an input changed during the audit"), "{}", flow.output());
     assert!(!space.flow(["why", "a"]).expect(0).stdout().contains("audited"));
 }

@@ -207,7 +207,7 @@ fn what_was_cancelled_was_not_tried() {
     let mut flow = space.start(["run", "nap.yaml", "--set", "s=86"]);
     flow_testkit::until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 86")));
     flow.signal(nix::sys::signal::Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
     let why = space.flow(["why", "-w", "nap.yaml", "nap", "--set", "s=86"]).expect(0).stdout();
     assert!(why.contains("`sleep 0`"), "{why}");
 }
@@ -286,13 +286,13 @@ fn a_disturbed_repetition_does_not_replace_a_good_result() {
     let mut flow = space.start(["run", "again.yaml", "-f", "look"]);
     flow_testkit::until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 0.6")));
     space.write("photos/b.jpg", "b");
-    assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(1), "{}", flow.output());
     assert!(
-        flow.said().contains("this measurement was disturbed and is dropped; the earlier one, of run"),
+        flow.output().contains("this measurement was disturbed and is dropped; the earlier one, of run"),
         "{}",
-        flow.said()
+        flow.output()
     );
-    assert_eq!(space.ran(), ["look"], "what needs it has the earlier one: {}", flow.said());
+    assert_eq!(space.ran(), ["look"], "what needs it has the earlier one: {}", flow.output());
     std::fs::remove_file(space.path("photos/b.jpg")).unwrap();
     std::fs::write(space.path(".flow/db/db"), vec![7; 100_000]).unwrap();
     space.flow(["doctor"]);

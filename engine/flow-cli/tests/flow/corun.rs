@@ -70,8 +70,8 @@ steps:
 ",
     );
     space.flow(["run", "pair.yaml"]).expect(0);
-    let stranger = ForeignProcess::new();
-    gpus.add(&stranger.on(1, 10));
+    let foreign_process = ForeignProcess::new();
+    gpus.add(&foreign_process.on(1, 10));
     let said = space.flow(["run", "pair.yaml", "-f"]).expect(0).stdout();
     assert!(
         said.contains("a measurement of its group was disturbed and is dropped; the earlier one, of run"),

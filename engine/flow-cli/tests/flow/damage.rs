@@ -125,16 +125,16 @@ fn what_runs_outlives_a_full_disk() {
     until("the step runs", || log().contains("epoch 1 "));
     let mut rest = fs::File::create(tiny.0.join("rest")).unwrap();
     while rest.write_all(&[0; 4096]).is_ok() {}
-    until("it is said", || flow.said().contains("running steps continue: cannot write"));
+    until("it is said", || flow.output().contains("running steps continue: cannot write"));
     fs::write(full, "").unwrap();
     until("all is printed", || log().contains("epoch 60 "));
     std::thread::sleep(std::time::Duration::from_millis(200));
-    assert!(flow.is_alive(), "{}", flow.said());
+    assert!(flow.is_alive(), "{}", flow.output());
     fs::remove_file(tiny.0.join("rest")).unwrap();
     drop(rest);
     fs::write(go, "").unwrap();
-    assert!(flow.wait().success(), "{}", flow.said());
-    assert_eq!(flow.said().matches("running steps continue").count(), 1, "{}", flow.said());
+    assert!(flow.wait().success(), "{}", flow.output());
+    assert_eq!(flow.output().matches("running steps continue").count(), 1, "{}", flow.output());
     let epochs: Vec<_> = space.journal().iter().filter_map(|line| line["epoch"].as_u64()).collect();
     assert_eq!(epochs, (1..=60).collect::<Vec<u64>>());
 }

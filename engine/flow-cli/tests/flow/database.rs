@@ -40,7 +40,7 @@ fn done() -> TestSpace {
 
 /// One step more than before; runs, and that is all that does.
 #[track_caller]
-fn goes_on(space: &TestSpace) -> FlowOutput {
+fn runs_only_the_new_step(space: &TestSpace) -> FlowOutput {
     space.write("make.yaml", &workflow(7, 0));
     let ran = space.flow(["run", "make.yaml"]).expect(0);
     assert_eq!(space.ran(), ["make[n=6]", "all"], "everything else was found: {}", ran.text());
@@ -55,15 +55,15 @@ fn contents(space: &TestSpace) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 
 #[test]
 fn a_damaged_database_is_made_anew_by_whoever_opens_it_and_it_is_said() {
-    let spoil: [&dyn Fn(&Path); 2] = [&|db| fs::write(db.join("db"), vec![7; 600_000]).unwrap(), &|db| {
+    let damage: [&dyn Fn(&Path); 2] = [&|db| fs::write(db.join("db"), vec![7; 600_000]).unwrap(), &|db| {
         fs::write(db.join("conf"), "segment_size: 524288\nuse_comp").unwrap()
     }];
-    for (at, spoil) in spoil.iter().enumerate() {
+    for (at, damage) in damage.iter().enumerate() {
         let space = done();
         // Opened once more, so that there is a snapshot.
         space.flow(["doctor"]).expect(0);
-        spoil(&space.path(".flow/db"));
-        let said = goes_on(&space).text();
+        damage(&space.path(".flow/db"));
+        let said = runs_only_the_new_step(&space).text();
         assert!(!said.contains("panicked") && !said.contains("Some(") && !said.contains("None"), "{at}: {said}");
         let told = "it was rebuilt from 1 journal with 7 results, the old one is in ROOT/.flow/db.damaged-1";
         assert_eq!(said.matches(told).count(), 1, "{at}: {said}");
@@ -79,7 +79,7 @@ fn a_damaged_database_is_made_anew_by_whoever_opens_it_and_it_is_said() {
         fs::write(space.path(".flow/db/db"), vec![7; 600_000]).unwrap();
         let said = space.flow(command).expect(0).text();
         assert_eq!(said.matches("repaired: the database was damaged").count(), 1, "{command:?}: {said}");
-        goes_on(&space);
+        runs_only_the_new_step(&space);
     }
 }
 
@@ -136,7 +136,7 @@ fn a_database_that_another_process_has_open_is_left_to_it() {
     assert!(said.contains("another process has it open") && !said.contains("Os {"), "{said}");
     assert_eq!(contents(&space), before);
     drop(lock);
-    goes_on(&space);
+    runs_only_the_new_step(&space);
 }
 
 /// Killed at moments of their first tens of milliseconds, on stores that are there and on stores that they make.

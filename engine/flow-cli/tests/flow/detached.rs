@@ -65,14 +65,14 @@ pub(crate) fn kill_it(pid: i32) {
     });
 }
 
-fn left(space: &TestSpace) -> Vec<std::path::PathBuf> {
+fn intents(space: &TestSpace) -> Vec<std::path::PathBuf> {
     let runs = flow_testkit::files_below(&space.path(".flow/runs"));
     runs.into_iter().filter(|path| path.to_string_lossy().contains("/jobs/")).collect()
 }
 
-fn nobody_is_left(space: &TestSpace) {
+fn nothing_is_left(space: &TestSpace) {
     until("everybody is gone", || space.alive().is_empty());
-    assert_eq!(left(space), Vec::<std::path::PathBuf>::new());
+    assert_eq!(intents(space), Vec::<std::path::PathBuf>::new());
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn what_a_killed_run_started_goes_on_and_nothing_is_done_twice() {
             (once(7), once(7)),
             "killed after {after} ms\n{text}"
         );
-        nobody_is_left(&space);
+        nothing_is_left(&space);
         let text = space.flow(["run", "w.yaml"]).expect(0).stdout();
         assert!(text.contains("nothing to do"), "killed after {after} ms: {text}");
         space.flow(["doctor", "--contents"]).expect(0);
@@ -119,7 +119,7 @@ fn what_a_forced_run_left_is_collected_by_the_next_run_forced_or_not() {
         );
         let recorded = space.journal().into_iter().filter(|line| line["event"] == "recorded");
         assert_eq!(recorded.filter(|line| line["result"]["step"] == "count").count(), 2, "{text}");
-        nobody_is_left(&space);
+        nothing_is_left(&space);
         let text = space.flow(["run", "w.yaml"]).expect(0).stdout();
         assert!(text.contains("nothing to do"), "{text}");
     });
@@ -135,7 +135,7 @@ fn followed(space: &TestSpace, steps: &str, edit: impl FnOnce(&TestSpace)) -> St
     edit(space);
     space.write("gate", "");
     let text = space.flow(["run", "w.yaml"]).expect(1).text();
-    nobody_is_left(space);
+    nothing_is_left(space);
     text
 }
 
@@ -182,7 +182,7 @@ fn runs_that_follow_can_be_killed_as_well() {
     let text = space.flow(["run", "w.yaml"]).expect(0).text();
     assert_eq!(lines(&space, "began"), once(4), "{text}");
     assert!(text.contains(" since run"), "{text}");
-    nobody_is_left(&space);
+    nothing_is_left(&space);
 }
 
 #[test]
@@ -210,9 +210,9 @@ fn what_nobody_wants_any_more_is_ended() {
         assert_eq!(said.matches(&ended).count(), 1, "{said}");
     }
     assert_eq!(lines(&space, "did"), once(1));
-    nobody_is_left(&space);
+    nothing_is_left(&space);
     space.flow(["run", "w.yaml"]).expect(0);
-    assert_eq!(left(&space), Vec::<std::path::PathBuf>::new());
+    assert_eq!(intents(&space), Vec::<std::path::PathBuf>::new());
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn what_a_killed_run_left_is_cancelled() {
     space.write("w.yaml", &text);
     space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(lines(&space, "did"), once(2));
-    nobody_is_left(&space);
+    nothing_is_left(&space);
 }
 
 /// A step that writes half of its output and exits with 0 if it is told to end, and all of it if `second` exists. The
@@ -263,7 +263,7 @@ fn what_was_told_to_end_before_its_run_was_killed_has_no_result() {
     space.write("on", "");
     let text = space.flow(["run", "w.yaml"]).expect(0).text();
     assert_eq!((space.read("read"), lines(&space, "began")["1"]), ("all\n".to_owned(), 2), "{text}");
-    nobody_is_left(&space);
+    nothing_is_left(&space);
 }
 
 #[test]
@@ -275,12 +275,12 @@ fn what_others_cancel_while_it_is_followed_is_done_again() {
     kill_it(pid);
     let killed = newest(&space).unwrap().file_name().unwrap().to_str().unwrap().to_owned();
     let mut flow = space.start(["run", "w.yaml"]);
-    until("it is followed", || flow.said().contains("running since run"));
+    until("it is followed", || flow.output().contains("running since run"));
     space.flow(["cancel", &*killed]).expect(0);
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    assert!(flow.said().contains("something else than this run told it to end"), "{}", flow.said());
-    assert_eq!((space.read("read"), lines(&space, "began")["1"]), ("all\n".to_owned(), 2), "{}", flow.said());
-    nobody_is_left(&space);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
+    assert!(flow.output().contains("something else than this run told it to end"), "{}", flow.output());
+    assert_eq!((space.read("read"), lines(&space, "began")["1"]), ("all\n".to_owned(), 2), "{}", flow.output());
+    nothing_is_left(&space);
 }
 
 #[test]
@@ -292,15 +292,15 @@ fn what_is_lost_while_it_is_followed_is_done_again() {
     until("it runs", || !lines(&space, "began").is_empty());
     kill_it(pid);
     let mut flow = space.start(["run", "w.yaml"]);
-    until("it is followed", || flow.said().contains("running since run"));
+    until("it is followed", || flow.output().contains("running since run"));
     let keeps =
         space.alive().into_iter().find(|(_, command)| command.contains("__supervisor")).expect("who keeps it").0;
     kill_it(keeps);
     until("it runs again", || lines(&space, "began")["0"] == 2);
     space.write("on", "");
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    assert_eq!((lines(&space, "began")["0"], lines(&space, "did")["0"]), (2, 1), "{}", flow.said());
-    nobody_is_left(&space);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
+    assert_eq!((lines(&space, "began")["0"], lines(&space, "did")["0"]), (2, 1), "{}", flow.output());
+    nothing_is_left(&space);
 }
 
 #[test]
@@ -343,7 +343,7 @@ steps:
     let wall = result("long")["usage"]["wall_s"].as_f64().unwrap();
     assert!((0.9..4.0).contains(&wall), "its time went on: {wall}");
     assert_eq!(result("fails")["outcome"], "failed");
-    nobody_is_left(&space);
+    nothing_is_left(&space);
 }
 
 #[test]
@@ -382,7 +382,7 @@ steps:
             let window = corun["closed_at"].as_f64().unwrap() - corun["released_at"].as_f64().unwrap();
             assert!((1.0..3.0).contains(&window), "{corun}");
         }
-        nobody_is_left(&space);
+        nothing_is_left(&space);
     });
 }
 
@@ -410,13 +410,13 @@ fn what_it_holds_stays_held_and_is_given_back() {
     let text = first.flow(["run", "w.yaml"]).expect(0).text();
     assert!(text.contains("running since run"), "{text}");
     for other in &mut others {
-        assert_eq!(other.wait().code(), Some(0), "{}", other.said());
+        assert_eq!(other.wait().code(), Some(0), "{}", other.output());
     }
     assert_eq!(lines(&first, "did"), BTreeMap::from([("a".to_owned(), 1)]));
     let result = first.journal().into_iter().find(|line| line["event"] == "recorded").unwrap()["result"].clone();
     assert_eq!(result["circumstances"]["gpu_models"], serde_json::json!(["NVIDIA A"]), "{result}");
     assert!(result["usage"]["gpus"][0]["memory_peak"].as_u64().unwrap_or_default() > 0, "{result}");
-    nobody_is_left(&first);
+    nothing_is_left(&first);
 }
 
 #[test]
@@ -425,11 +425,11 @@ fn a_run_that_waits_for_a_step_follows_it_when_its_run_is_killed() {
     let pid = detach(&space, &[]);
     until("both run", || lines(&space, "began").len() == 2);
     let mut flow = space.start(["run", "w.yaml"]);
-    until("it waits", || flow.said().contains("each runs once"));
+    until("it waits", || flow.output().contains("each runs once"));
     kill_it(pid);
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    assert_eq!((lines(&space, "began"), lines(&space, "did")), (once(2), once(2)), "{}", flow.said());
-    nobody_is_left(&space);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
+    assert_eq!((lines(&space, "began"), lines(&space, "did")), (once(2), once(2)), "{}", flow.output());
+    nothing_is_left(&space);
 }
 
 #[test]
@@ -448,11 +448,11 @@ fn who_follows_ends_what_it_follows_with_ctrl_c() {
     until("it follows both", || {
         let journal = newest(&space).and_then(|run| fs::read_to_string(run.join("journal.jsonl")).ok());
         let started = journal.map_or(0, |text| text.matches(r#""event":"started""#).count());
-        flow.said().contains("running since run") && started == 2
+        flow.output().contains("running since run") && started == 2
     });
     flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
-    nobody_is_left(&space);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
+    nothing_is_left(&space);
 }
 
 #[test]
@@ -475,5 +475,5 @@ fn the_log_of_what_goes_on_is_followed_to_its_end() {
     let said = space.flow(["plan"]).expect(0).stdout();
     assert!(said.contains("  ended          a  since run ") && said.contains(" ended since"), "{said}");
     space.flow(["run", "w.yaml"]).expect(0);
-    nobody_is_left(&space);
+    nothing_is_left(&space);
 }

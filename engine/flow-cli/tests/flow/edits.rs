@@ -20,7 +20,7 @@ fn run_while(space: &TestSpace, file: &str, edit: impl FnOnce()) -> RunningFlow 
     until("the step runs", || space.path("gate.began").exists());
     edit();
     space.write("gate", "");
-    assert!(flow.wait().success(), "{}", flow.said());
+    assert!(flow.wait().success(), "{}", flow.output());
     for file in ["gate", "gate.began"] {
         fs::remove_file(space.path(file)).unwrap();
     }
@@ -42,7 +42,7 @@ fn leave_behind(space: &TestSpace, folder: &str) {
 }
 
 #[test]
-fn what_editors_leave_neither_spoils_nor_reruns() {
+fn what_editors_leave_invalidates_nothing() {
     let space = gated();
     let steps = "
   copied: {run: 'eval \"$GATE\"; find -L photos | sort', inputs: [photos]}
@@ -51,7 +51,7 @@ fn what_editors_leave_neither_spoils_nor_reruns() {
     space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:{steps}")).write("photos/a.jpg", "a");
     space.write("photos/sub/b.jpg", "b");
     let flow = run_while(&space, "a.yaml", || leave_behind(&space, "photos"));
-    assert!(!flow.said().contains("changed") && flow.said().contains("2 ran"), "{}", flow.said());
+    assert!(!flow.output().contains("changed") && flow.output().contains("2 ran"), "{}", flow.output());
     let run = || space.flow(["run", "a.yaml"]).expect(0).text();
     let again = run();
     assert!(again.contains("2 cached") || again.contains("nothing to do"), "{again}");
@@ -156,7 +156,7 @@ fn a_real_edit_belongs_to_the_next_run() {
     space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:{steps}"));
     space.write("src/lib.txt", "old ").write("one.txt", "too");
     let flow = run_while(&space, "a.yaml", || _ = space.write("src/lib.txt", "new ").write("one.txt", "one"));
-    assert!(!flow.said().contains("changed"), "{}", flow.said());
+    assert!(!flow.output().contains("changed"), "{}", flow.output());
     for step in ["first", "second"] {
         assert_eq!(printed(&space, "a.yaml", step), "old too", "{step} reads what was there at the start");
     }
@@ -187,9 +187,9 @@ fn a_folder_that_is_too_large_for_a_copy_is_named_and_its_edits_are_noticed() {
     let mut flow = space.start(["run", "a.yaml"]);
     until("both steps run", || ["gate.began", "own.began"].iter().all(|file| space.path(file).exists()));
     space.write("data/f0", "new\n").write("gate", "");
-    assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(1), "{}", flow.output());
     let line = "not kept  look: `data/f0` changed while it ran; run again";
-    assert!(flow.said().contains(line) && flow.said().contains("failed: 1 ran, 1 not kept"), "{}", flow.said());
+    assert!(flow.output().contains(line) && flow.output().contains("failed: 1 ran, 1 not kept"), "{}", flow.output());
     assert_eq!(printed(&space, "a.yaml", "own"), "old", "it had a copy of its own");
 }
 
@@ -202,9 +202,9 @@ fn an_edit_of_an_absolute_input_discards_the_result() {
     let mut flow = space.start(["run", "a.yaml"]);
     until("the step runs", || space.path("gate.began").exists());
     space.write("ext/d.txt", "loss 1000").write("gate", "");
-    assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(1), "{}", flow.output());
     let line = format!("not kept  u: `{path}` changed while it ran; run again");
-    assert!(flow.said().contains(&line) && !flow.said().contains("copy: true"), "{}", flow.said());
+    assert!(flow.output().contains(&line) && !flow.output().contains("copy: true"), "{}", flow.output());
     space.write("ext/d.txt", "loss 1");
     space.flow(["run", "a.yaml"]).expect(0);
     assert_eq!(printed(&space, "a.yaml", "u"), "loss 1");

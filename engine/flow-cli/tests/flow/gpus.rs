@@ -1,4 +1,4 @@
-//! GPUs through the stand-in for NVIDIA's library: where steps go, what is measured, strangers, other flows.
+//! GPUs through the stand-in for NVIDIA's library: where steps go, what is measured, foreign processes, other flows.
 
 use std::process::{Child, Command};
 
@@ -16,7 +16,7 @@ gpu NVIDIA TITAN Xp; memory=12196MiB; used=0
 gpu NVIDIA TITAN Xp; memory=12196MiB; used=0
 ";
 
-/// Says on the cards that it gets that it holds memory there, and stays.
+/// Says on the GPUs that it gets that it holds memory there, and stays.
 pub(crate) const HOLD: &str = r#"#!/bin/sh
 # hold.sh MIB SECONDS
 for gpu in $(echo "$CUDA_VISIBLE_DEVICES" | tr , ' '); do
@@ -39,8 +39,8 @@ impl ForeignProcess {
         ForeignProcess(Command::new("sleep").arg("600").spawn().unwrap())
     }
 
-    pub(crate) fn on(&self, card: usize, mib: u32) -> String {
-        format!("process {card} pid={} memory={mib}MiB sm=20", self.0.id())
+    pub(crate) fn on(&self, gpu: usize, mib: u32) -> String {
+        format!("process {gpu} pid={} memory={mib}MiB sm=20", self.0.id())
     }
 }
 
@@ -67,9 +67,9 @@ fn hw_shows_what_the_driver_tells() {
     let mut space = space();
     let gpus = space.gpus(FOUR);
     let said = space.flow(["hw"]).expect(0).stdout();
-    let cards: Vec<&str> = said.lines().skip_while(|line| !line.starts_with("GPU ")).collect();
+    let lines: Vec<&str> = said.lines().skip_while(|line| !line.starts_with("GPU ")).collect();
     let shown: Vec<String> =
-        cards.iter().map(|line| line.split("GPU-").next().unwrap().trim_end().to_owned()).collect();
+        lines.iter().map(|line| line.split("GPU-").next().unwrap().trim_end().to_owned()).collect();
     insta::assert_snapshot!(shown.join("\n"), @r"
     GPU  model            memory    free      GPU load  memory-controller load  power  PCIe now  PCIe     UUID
     0    NVIDIA TITAN Xp  11.9 GiB  11.7 GiB  37%       12%                     120 W  3.0 x16   3.0 x16
@@ -80,11 +80,11 @@ fn hw_shows_what_the_driver_tells() {
     let told = hw(&space);
     assert_eq!((told["gpus"].as_array().unwrap().len(), &told["driver"]), (4, &Value::from("580.95.05")));
 
-    // Older drivers, cards that tell less, a card that fell off the bus, one that is divided.
+    // Older drivers, GPUs that tell less, a GPU that fell off the bus, one that is divided.
     gpus.set(&FOUR.replacen("used=0", "used=0; lost", 1).replacen("used=0\n", "used=0; mig\n", 1));
     gpus.add("missing nvmlDeviceGetMemoryInfo_v2\nmissing nvmlDeviceGetComputeRunningProcesses_v3\nmissing nvmlDeviceGetUtilizationRates");
-    let stranger = ForeignProcess::new();
-    gpus.add(&stranger.on(0, 50));
+    let foreign_process = ForeignProcess::new();
+    gpus.add(&foreign_process.on(0, 50));
     let told = hw(&space);
     assert_eq!(told["devices"].as_array().unwrap().len(), 2, "{told}");
     let first = &told["devices"][0];
@@ -138,21 +138,21 @@ fn each_attempt_has_its_gpus_and_is_measured_there() {
     let mut space = space();
     space.gpus(FOUR);
     space.script("hold.sh", HOLD).write(
-        "cards.yaml",
+        "gpus.yaml",
         "\
 flow: 1
-name: cards
+name: gpus
 steps:
   one: {matrix: {n: [1, 2]}, run: ./hold.sh 1000 1.5, inputs: [hold.sh], gpus: 1}
   two: {run: ./hold.sh 500 0.5, inputs: [hold.sh], gpus: 2, needs: [one]}
   none: {run: 'echo \"[$CUDA_VISIBLE_DEVICES]\" > said', outputs: [said]}
 ",
     );
-    space.flow(["run", "cards.yaml"]).expect(0);
+    space.flow(["run", "gpus.yaml"]).expect(0);
     let [a, b] = ["one[n=1]", "one[n=2]"].map(|label| result(&space, label));
     let gpu = |result: &Value| result["circumstances"]["gpus"][0].as_str().unwrap().to_owned();
     assert!(gpu(&a) != gpu(&b) && gpu(&a).starts_with("GPU-"), "{a}\n{b}");
-    // The cards are taken in order of room: 2 and 3 are empty, 1 as well, 0 has least.
+    // The GPUs are taken in order of room: 2 and 3 are empty, 1 as well, 0 has least.
     assert_eq!([gpu(&a), gpu(&b)].map(|uuid| uuid.rsplit('-').next().unwrap().to_owned()), ["1", "2"]);
     let used = &a["usage"]["gpus"][0];
     assert_eq!((&used["memory_peak"], &used["unverified"]), (&Value::from(1000 << 20), &Value::from(false)), "{used}");
@@ -162,7 +162,7 @@ steps:
     );
     assert!((used["load_mean"].as_f64().unwrap() - 0.95).abs() < 1e-9, "{used}");
     assert_eq!(used["pcie"], serde_json::json!([3, 16]));
-    // No counter on this card: power over time.
+    // No counter on this GPU: power over time.
     let (energy, wall) = (a["usage"]["energy_j"].as_f64().unwrap(), a["usage"]["wall_s"].as_f64().unwrap());
     assert!((energy / (250.0 * wall) - 1.0).abs() < 0.2, "{energy} J in {wall} s at 250 W");
     assert!(b["usage"]["energy_j"].as_f64().unwrap() > 30.0, "{}", b["usage"]);
@@ -205,10 +205,10 @@ fn two_flows_respect_each_other() {
     std::fs::remove_file(&lock).unwrap();
     until("its lock is there again", || lock.exists());
     let mut two = second.start(["run", "a.yaml"]);
-    until("the second is told", || two.said().contains("is held by another flow (process"));
-    assert!(one.is_alive(), "{}", two.said());
+    until("the second is told", || two.output().contains("is held by another flow (process"));
+    assert!(one.is_alive(), "{}", two.output());
     until("it says what it waits for", || second.flow(["status"]).text().contains("another flow (process PID of"));
-    assert!(one.wait().success() && two.wait().success(), "{}", two.said());
+    assert!(one.wait().success() && two.wait().success(), "{}", two.output());
     let [one, two] = [&first, &second].map(|space| result(space, "a"));
     assert!(one["ended_at"].as_u64() <= two["started_at"].as_u64(), "one after the other");
     assert!(two["circumstances"].get("foreign_processes").is_none(), "{two}");
@@ -236,7 +236,7 @@ fn a_gpu_goes_to_the_run_that_waits_longest() {
     until("the second has its place", || second.flow(["queue"]).text().contains("1 GPU  "));
     until("it is said for whom it is kept", || first.flow(["status"]).text().contains("GPU 0 is reserved for run "));
     first.write("go", "");
-    assert!(two.wait().success() && one.wait().success(), "{}\n{}", two.said(), one.said());
+    assert!(two.wait().success() && one.wait().success(), "{}\n{}", two.output(), one.output());
     let ended = |space: &TestSpace, label: &str| result(space, label)["ended_at"].as_u64().unwrap();
     let served = ended(&second, "a[n=1]");
     let before = (1..=3).filter(|n| ended(&first, &format!("a[n={n}]")) < served).count();
@@ -244,11 +244,11 @@ fn a_gpu_goes_to_the_run_that_waits_longest() {
 }
 
 #[test]
-fn a_full_card_is_waited_for_and_said() {
+fn a_full_gpu_is_waited_for_and_said() {
     let mut space = space();
     let gpus = space.gpus("gpu NVIDIA TITAN Xp; memory=12196MiB\n");
-    let stranger = ForeignProcess::new();
-    gpus.add(&stranger.on(0, 12000));
+    let foreign_process = ForeignProcess::new();
+    gpus.add(&foreign_process.on(0, 12000));
     space.script("hold.sh", HOLD).write(
         "full.yaml",
         "\
@@ -262,15 +262,15 @@ steps:
     until("it says what it waits for", || space.flow(["status"]).text().contains("4.0 GiB needed"));
     let said = space.flow(["status"]).text();
     let waits = said.lines().find(|line| line.contains("needed")).unwrap_or_default().trim();
-    let waits = waits.replace(&stranger.0.id().to_string(), "PID");
+    let waits = waits.replace(&foreign_process.0.id().to_string(), "PID");
     insta::assert_snapshot!(waits, @"waiting train: a GPU with room for it; GPU 0: 4.0 GiB needed, 0.2 GiB free, the foreign process PID (sleep) holds 11.7 GiB");
-    drop(stranger);
-    assert!(flow.wait().success(), "{}", flow.said());
+    drop(foreign_process);
+    assert!(flow.wait().success(), "{}", flow.output());
     assert!(result(&space, "train")["circumstances"].get("foreign_processes").is_none());
 }
 
 #[test]
-fn where_the_driver_tells_no_processes_the_card_is_compared_with_before() {
+fn where_the_driver_tells_no_processes_the_gpu_is_compared_with_before() {
     let mut space = space();
     space.gpus("gpu NVIDIA GRID; memory=24GiB; used=300MiB\nmissing nvmlDeviceGetComputeRunningProcesses_v3\nmissing nvmlDeviceGetComputeRunningProcesses_v2\n");
     space.script("hold.sh", HOLD).write(

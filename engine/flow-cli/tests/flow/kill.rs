@@ -136,7 +136,7 @@ fn killed_while_stored(step: &str) -> TestSpace {
     until("its end is written down", || are_kept(&space, 1));
     flow.kill();
     drop(held);
-    assert!(!flow.said().contains("done"), "{}", flow.said());
+    assert!(!flow.output().contains("done"), "{}", flow.output());
     until("everybody is gone", || space.alive().is_empty());
     space
 }
@@ -308,7 +308,7 @@ fn a_folder_that_was_being_moved_into_the_store_is_not_made_again() {
     until("the folder is in the store", || are_kept(&space, 1) && in_cache(&space, "out/a/x").is_empty());
     flow.kill();
     drop(held);
-    assert!(!flow.said().contains("done"), "{}", flow.said());
+    assert!(!flow.output().contains("done"), "{}", flow.output());
     until("everybody is gone", || space.alive().is_empty());
     let said = space.flow(["run", "w.yaml"]).expect(0).text();
     assert_eq!(space.read("log"), "ran\n", "{said}");
@@ -338,7 +338,7 @@ fn what_was_seen_of_a_group_before_flow_was_killed_is_not_lost_with_flow() {
     until("both ends are written down", || are_kept(&space, 1));
     flow.kill();
     drop(held);
-    assert!(!flow.said().contains("done"), "{}", flow.said());
+    assert!(!flow.output().contains("done"), "{}", flow.output());
     until("everybody is gone", || space.alive().is_empty());
     let said = space.flow(["run", "w.yaml"]).expect(0).text();
     assert!(space.flow(["run", "w.yaml"]).expect(0).text().contains("nothing to do"));
@@ -386,10 +386,10 @@ fn half_is_stored(args: &[&str]) {
     // Before that, a Ctrl-C would cancel the step.
     held.wait_for_reader();
     flow.signal(Signal::SIGINT);
-    until("flow has heard it", || flow.said().contains("Ctrl-C"));
+    until("flow has heard it", || flow.output().contains("Ctrl-C"));
     flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
-    assert!(flow.said().contains("the next `flow run` collects its outputs"), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
+    assert!(flow.output().contains("the next `flow run` collects its outputs"), "{}", flow.output());
     drop(held);
     let said = space.flow(["run", "w.yaml"]).expect(0).text();
     assert_eq!(space.read("log"), "ran\nran\n", "{said}");
@@ -441,7 +441,7 @@ fn what_was_being_collected_when_flow_was_killed_is_not_done_again_and_is_as_mea
     until("its end is written down", || are_kept(&space, 1));
     until("its numbers are being read", || read_by(&flow) > 2 << 20);
     flow.kill();
-    assert!(!flow.said().contains("done"), "{}", flow.said());
+    assert!(!flow.output().contains("done"), "{}", flow.output());
     until("everybody is gone", || space.alive().is_empty());
     let said = space.flow(["run", "w.yaml"]).expect(0).text();
     assert_eq!(space.read("log"), "ran\n", "{said}");

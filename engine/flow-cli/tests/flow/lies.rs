@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::space;
 
 /// What the newest run said of one attempt or about it.
-fn said(space: &flow_testkit::TestSpace, event: &str, field: &str) -> Vec<String> {
+fn texts(space: &flow_testkit::TestSpace, event: &str, field: &str) -> Vec<String> {
     let of_event = space.journal().into_iter().filter(|line| line["event"] == event);
     of_event.filter_map(|line| line[field].as_str().map(str::to_owned)).collect()
 }
@@ -16,7 +16,7 @@ fn what_a_step_leaves_running_is_told() {
     let steps = "a: {run: 'sleep 81 & echo 1 > out.txt', outputs: {o: out.txt}}\n  b: {run: 'sleep 0.1 & wait'}";
     space.write("left.yaml", &format!("flow: 1\nname: left\nsteps:\n  {steps}\n"));
     space.flow(["run", "left.yaml"]).expect(0);
-    let notices = said(&space, "notice", "text");
+    let notices = texts(&space, "notice", "text");
     assert_eq!(notices.len(), 1, "{notices:?}");
     assert!(notices[0].starts_with("1 process was still running when it ended, and got killed"), "{notices:?}");
     assert!(space.flow(["show", "a"]).expect(0).stdout().contains("1 process, ended with it"));
@@ -69,7 +69,7 @@ echo '{"type":"outcome","outcome":"ok"}' >> $FLOW_ATTEMPT/messages.jsonl
     let mut flow = space.start(["run", "slow.yaml"]);
     flow_testkit::until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 0.6")));
     space.write("in.txt", "two");
-    assert!(flow.wait().success() && !flow.said().contains("changed"), "{}", flow.said());
+    assert!(flow.wait().success() && !flow.output().contains("changed"), "{}", flow.output());
     assert_eq!(space.flow(["logs", "-w", "slow.yaml", "read"]).expect(0).stdout().trim(), "one");
     let again = space.flow(["run", "slow.yaml"]).expect(0).stdout();
     assert!(again.contains("1 ran"), "not taken for the result of the changed file: {again}");

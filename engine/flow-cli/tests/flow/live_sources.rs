@@ -69,7 +69,7 @@ fn an_edit_during_the_run_of_an_editable_install_belongs_to_the_next_run() {
     sleep(Duration::from_millis(300));
     let text = space.read("src/toy/lib.py");
     space.write("src/toy/lib.py", &text.replace("x * 2", "x * 1000"));
-    assert!(run.wait().success(), "{}", run.said());
+    assert!(run.wait().success(), "{}", run.output());
     assert_eq!(loss(&space), "10");
     let said = space.flow(["why", "u", "-w", "w.yaml"]).expect(0).stdout();
     assert!(said.contains("`src/toy/lib.py` changed"), "{said}");
@@ -97,8 +97,8 @@ fn edited_and_restored(space: &TestSpace, inputs: &str, commands: &[&str], edite
         sleep(Duration::from_millis(100));
         let text = space.read(edited);
         space.write(edited, &format!("{text}\n")).write(edited, &text).write("gate", "");
-        assert_eq!(run.wait().code(), Some(1), "{}", run.said());
-        said.push_str(&run.said());
+        assert_eq!(run.wait().code(), Some(1), "{}", run.output());
+        said.push_str(&run.output());
     }
     said
 }

@@ -14,7 +14,7 @@ fn a_program_that_prints_and_prints_keeps_to_the_bounds_of_its_log() {
     space.write("w.yaml", &format!("flow: 1\nsteps: {{a: {{run: '{run}'}}}}\n"));
     let mut flow = space.start(["run", "w.yaml"]);
     until("it has printed all", || !flow.is_alive());
-    assert!(flow.wait().success(), "{}", flow.said());
+    assert!(flow.wait().success(), "{}", flow.output());
     let log = files_below(&space.path(".flow/runs")).into_iter().find(|file| file.ends_with("log")).unwrap();
     let meta = fs::metadata(&log).unwrap();
     assert!(meta.len() > 400_000_000, "{}", meta.len());

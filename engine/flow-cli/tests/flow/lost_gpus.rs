@@ -1,4 +1,4 @@
-//! Cards that fall off the bus, or hang, while steps are on them or wait for them.
+//! GPUs that fall off the bus, or hang, while steps are on them or wait for them.
 
 use flow_testkit::until;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[test]
-fn what_runs_on_a_lost_card_starts_again_elsewhere() {
+fn what_runs_on_a_lost_gpu_starts_again_elsewhere() {
     let mut space = space();
     let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\ngpu NVIDIA B; memory=24GiB; used=1GiB\n");
     space.script("hold.sh", HOLD).script(
@@ -27,9 +27,9 @@ steps:
 ",
     );
     let mut flow = space.start(["run", "lost.yaml"]);
-    until("both cards are in use", || gpus.text().matches("memory=10MiB").count() >= 2);
+    until("both GPUs are in use", || gpus.text().matches("memory=10MiB").count() >= 2);
     gpus.change("used=1GiB", "used=1GiB; lost");
-    assert!(flow.wait().success(), "{}", flow.said());
+    assert!(flow.wait().success(), "{}", flow.output());
     let results: Vec<Value> = (1..=3).map(|n| result(&space, &format!("train[n={n}]"))).collect();
     assert!(results.iter().all(|r| r["circumstances"]["gpu_models"][0] == "NVIDIA A"), "{results:?}");
     insta::assert_snapshot!(notices(&space).join("\n"), @"GPU 1 (NVIDIA B) is lost; the run continues without it");
@@ -38,7 +38,7 @@ steps:
 }
 
 #[test]
-fn where_the_last_card_is_lost_the_step_fails_and_the_rest_goes_on() {
+fn where_the_last_gpu_is_lost_the_step_fails_and_the_rest_goes_on() {
     let mut space = space();
     let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\n");
     space.script("hold.sh", HOLD).write(
@@ -53,9 +53,9 @@ steps:
 ",
     );
     let mut flow = space.start(["run", "-k", "lost.yaml"]);
-    until("the card is in use", || gpus.text().contains("memory=10MiB"));
+    until("the GPU is in use", || gpus.text().contains("memory=10MiB"));
     gpus.change("used=0", "used=0; lost");
-    assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(1), "{}", flow.output());
     let journal = space.journal();
     let settled: Vec<&Value> =
         journal.iter().filter(|line| line["event"] == "settled").map(|line| &line["cause"]).collect();
@@ -63,11 +63,11 @@ steps:
     assert_eq!(*settled[1], json!({"kind": "need_failed", "label": "train"}));
     let mut ran = space.ran();
     ran.sort();
-    assert_eq!(ran, ["other", "train!"], "{}", flow.said());
+    assert_eq!(ran, ["other", "train!"], "{}", flow.output());
 }
 
 #[test]
-fn a_card_that_hangs_blinds_flow_to_no_other() {
+fn a_gpu_that_hangs_blinds_flow_to_no_other() {
     let mut space = space();
     let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\ngpu NVIDIA B; memory=24GiB; used=1GiB\n");
     space.script("until.sh", &hold_until());
@@ -86,32 +86,32 @@ steps:
     let (hangs, answers) = ("used=1GiB; hang=600000", "used=1GiB");
     let pause = |seconds| std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
     let mut flow = space.start(["run", "hang.yaml"]);
-    until("one card is in use", || gpus.text().contains("memory=100MiB"));
+    until("one GPU is in use", || gpus.text().contains("memory=100MiB"));
     gpus.change(answers, hangs);
     // The other one is looked at once a second.
     pause(1.5);
     gpus.change("memory=100MiB", "memory=9000MiB");
     pause(1.5);
     space.write("go", "");
-    assert!(flow.wait().success(), "{}", flow.said());
+    assert!(flow.wait().success(), "{}", flow.output());
     assert_eq!(result(&space, "train")["usage"]["gpus"][0]["memory_peak"], Value::from(9000u64 << 20));
 
-    // Nor does a step wait for a card that is free by now.
+    // Nor does a step wait for a GPU that is free by now.
     gpus.change(hangs, answers);
-    let strangers = [ForeignProcess::new(), ForeignProcess::new()];
-    strangers.iter().enumerate().for_each(|(card, stranger)| gpus.add(&stranger.on(card, 24 << 10)));
+    let foreign = [ForeignProcess::new(), ForeignProcess::new()];
+    foreign.iter().enumerate().for_each(|(gpu, process)| gpus.add(&process.on(gpu, 24 << 10)));
     let mut flow = space.start(["run", "-f", "hang.yaml"]);
-    until("both are seen", || flow.said().matches("the foreign process").count() >= 2);
+    until("both are seen", || flow.output().matches("the foreign process").count() >= 2);
     gpus.change(answers, hangs);
     pause(1.5);
-    drop(strangers);
-    assert!(flow.wait().success(), "{}", flow.said());
+    drop(foreign);
+    assert!(flow.wait().success(), "{}", flow.output());
 }
 
 #[test]
-fn who_waits_for_a_driver_that_hangs_starts_what_needs_no_card() {
+fn who_waits_for_a_driver_that_hangs_starts_what_needs_no_gpu() {
     let (hangs, answers) = ("used=0; hang=600000", "used=0");
-    // The card that a step waits for is given back by another run; and a step fails, and a lost card may be why.
+    // The GPU that a step waits for is given back by another run; and a step fails, and a lost GPU may be why.
     at_once([("./until.sh 10 go", "true"), ("true", "./until.sh 10 go; false")], |(other, step)| {
         let mut space = space();
         let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\n");
@@ -126,13 +126,13 @@ fn who_waits_for_a_driver_that_hangs_starts_what_needs_no_card() {
             .write("one.yaml", &format!("flow: 1\nname: one\nsteps:\n  {}\n  {tick}\n", train(step)));
         let mut first = space.start(["run", "other.yaml"]);
         if other != "true" {
-            until("the card is in use", || gpus.text().contains("memory=10MiB"));
+            until("the GPU is in use", || gpus.text().contains("memory=10MiB"));
         } else {
-            assert!(first.wait().success(), "{}", first.said());
+            assert!(first.wait().success(), "{}", first.output());
         }
         let mut run = space.start(["run", "-k", "one.yaml", "-j", "2"]);
         until("it ticks", || space.read("ticks").lines().count() > 5);
-        until("the card is in use", || gpus.text().contains("memory=10MiB"));
+        until("the GPU is in use", || gpus.text().contains("memory=10MiB"));
         gpus.change(answers, hangs);
         std::thread::sleep(std::time::Duration::from_secs(1));
         space.write("go", "");

@@ -73,7 +73,7 @@ fn queue(space: &TestSpace) -> Vec<Value> {
 }
 
 fn done(mut run: RunningFlow) {
-    assert!(run.wait().success(), "{}", run.said());
+    assert!(run.wait().success(), "{}", run.output());
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_run_that_waits_for_others_can_be_interrupted() {
     let late = third.start(["run", "late.yaml"]);
     waits(&third, "goes first");
     waiter.signal(Signal::SIGINT);
-    assert_eq!(waiter.wait().code(), Some(130), "{}", waiter.said());
+    assert_eq!(waiter.wait().code(), Some(130), "{}", waiter.output());
     done(late);
 }
 
@@ -208,7 +208,7 @@ fn a_ledger_that_cannot_be_used_is_said_once_and_marks_measurements() {
 }
 
 #[test]
-fn a_step_that_runs_beside_a_measurement_all_the_same_spoils_it() {
+fn a_step_that_runs_beside_a_measurement_all_the_same_disturbs_it() {
     let (first, second) = two();
     steps(&first, "alone", 1, 2.5, "exclusive: true");
     steps(&second, "plain", 1, 1.5, "cpus: 1");

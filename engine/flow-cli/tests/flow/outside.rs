@@ -145,7 +145,7 @@ fn a_place_that_is_cleared_during_the_run_hinders_no_later_step() {
     until("the first step runs", || space.path("began").exists());
     fs::remove_dir_all(space.cache().join("flow")).unwrap();
     space.write("go", "");
-    assert!(flow.wait().success(), "{}", flow.said());
+    assert!(flow.wait().success(), "{}", flow.output());
 }
 
 #[test]

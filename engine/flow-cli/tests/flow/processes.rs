@@ -117,11 +117,11 @@ fn cancelling_twice_or_now_kills_what_does_not_listen() {
         until("the step runs", || !sleeping(n).is_empty());
         if second.len() == 1 {
             space.flow(["cancel"]).expect(0);
-            until("it says that it waits", || flow.said().contains("a second Ctrl-C"));
+            until("it says that it waits", || flow.output().contains("a second Ctrl-C"));
         }
         let begin = std::time::Instant::now();
         space.flow(second).expect(0);
-        assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+        assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
         assert!(begin.elapsed().as_secs() < 9, "killed, not waited for");
         assert!(sleeping(n).is_empty());
         assert!(!space.path(".flow/runs").read_dir().unwrap().flatten().any(|run| run.path().join("cancel").exists()));
@@ -152,7 +152,7 @@ fn a_run_that_is_stopped_is_told_and_hears_of_it_later() {
     let said = space.flow(["cancel"]).expect(0).text();
     assert!(said.contains("it will react when it resumes: process PID (`flow run long.yaml`"), "{said}");
     flow.signal(Signal::SIGCONT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
 }
 
 /// A run that leaves a process which cleaned its environment, and the test's words for it; engine and keeper still live.

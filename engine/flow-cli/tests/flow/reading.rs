@@ -15,8 +15,8 @@ fn a_file_that_is_no_text_is_refused_in_words_and_holds_nothing_up() {
         let asked: [&[&str]; 2] = [&["check", file], &["simulate", "--gpus", "1x1", "--trace", file]];
         for args in asked {
             let mut flow = space.start(args);
-            assert_eq!(flow.wait().code(), Some(2), "{args:?}: {}", flow.said());
-            assert!(flow.said().contains(what), "{args:?}: {}", flow.said());
+            assert_eq!(flow.wait().code(), Some(2), "{args:?}: {}", flow.output());
+            assert!(flow.output().contains(what), "{args:?}: {}", flow.output());
         }
     }
     // Nor does what a published report stands on.
@@ -24,6 +24,10 @@ fn a_file_that_is_no_text_is_refused_in_words_and_holds_nothing_up() {
     space.write("r.yaml", &format!("flow: 1\nname: r\nsteps:\n  {steps}\npublish: [{{from: r, to: pipe.md}}]\n"));
     nix::unistd::mkfifo(&space.path("pipe.md"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     let mut flow = space.start(["run", "r.yaml"]);
-    assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
-    assert!(flow.said().contains("not published `pipe.md`: it is not a regular file, but a pipe"), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(1), "{}", flow.output());
+    assert!(
+        flow.output().contains("not published `pipe.md`: it is not a regular file, but a pipe"),
+        "{}",
+        flow.output()
+    );
 }

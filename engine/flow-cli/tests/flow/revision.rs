@@ -15,7 +15,7 @@ fn git(space: &TestSpace, args: &[&str]) -> bool {
 }
 
 /// What the first line of the last run's journal says.
-fn kept(space: &TestSpace) -> Option<(String, bool)> {
+fn recorded(space: &TestSpace) -> Option<(String, bool)> {
     let line = &space.journal()[0];
     Some((line["revision"]["commit"].as_str()?.to_owned(), line["revision"]["dirty"].as_bool()?))
 }
@@ -25,12 +25,12 @@ fn a_run_keeps_the_commit_and_whether_there_were_changes() {
     let space = space();
     space.write("one.yaml", ONE).write("notes.txt", "first");
     space.flow(["run", "one.yaml"]).expect(0);
-    assert_eq!(kept(&space), None, "there is no repository");
+    assert_eq!(recorded(&space), None, "there is no repository");
     if !git(&space, &["init", "-q"]) {
         return eprintln!("skipped: there is no git");
     }
     space.flow(["run", "-f", "one.yaml"]).expect(0);
-    assert_eq!(kept(&space), None, "there is no commit");
+    assert_eq!(recorded(&space), None, "there is no commit");
     assert!(git(&space, &["add", "one.yaml", "notes.txt"]) && git(&space, &["commit", "-qm", "first"]));
     space.script("spy", "touch spied\n");
     assert!(git(&space, &["config", "core.fsmonitor", "./spy"]));
@@ -38,7 +38,7 @@ fn a_run_keeps_the_commit_and_whether_there_were_changes() {
     let said = space.flow(["run", "one.yaml"]).expect(0).text();
     assert!(said.contains("nothing to do"), "a commit is in no fingerprint: {said}");
     space.flow(["run", "-f", "one.yaml"]).expect(0);
-    let (commit, dirty) = kept(&space).unwrap();
+    let (commit, dirty) = recorded(&space).unwrap();
     assert_eq!((commit.len(), dirty), (40, false));
     let short = &commit[..7];
     let shown = space.flow(["show", "one"]).expect(0).stdout();
@@ -47,7 +47,7 @@ fn a_run_keeps_the_commit_and_whether_there_were_changes() {
     space.write("notes.txt", "second");
     space.flow(["run", "one.yaml"]).expect(0);
     space.flow(["run", "-f", "one.yaml"]).expect(0);
-    assert_eq!(kept(&space), Some((commit.clone(), true)));
+    assert_eq!(recorded(&space), Some((commit.clone(), true)));
     let shown = space.flow(["show", "one"]).expect(0).stdout();
     assert!(shown.contains(&format!("{short}, with changes not committed")), "{shown}");
     let runs = space.flow(["runs"]).expect(0).stdout();
@@ -67,7 +67,7 @@ fn a_commit_without_the_workflow_or_an_input_is_not_clean() {
     let mut dirty = |added: &str| {
         assert!(git(&space, &["add", added]) && git(&space, &["commit", "-qm", added]));
         space.flow(["run", "-f", "one.yaml"]).expect(0);
-        kept(&space).unwrap().1
+        recorded(&space).unwrap().1
     };
     // The repository ignores `cache.bin` on purpose, and nothing reads `notes.txt`.
     assert_eq!([".gitignore", "one.yaml", "data.csv"].map(&mut dirty), [true, true, false]);
@@ -90,8 +90,8 @@ fn what_flow_itself_publishes_is_no_change() {
     assert!(git(&space, &["add", "one.yaml", "README.md", "reports"]) && git(&space, &["commit", "-qm", "first"]));
     space.write("README.md", "# Mine\n\nNo entry any more.\n").write("reports/one.md", "");
     space.flow(["run", "one.yaml", "-f"]).expect(0);
-    assert!(matches!(kept(&space), Some((_, false))), "{:?}", kept(&space));
+    assert!(matches!(recorded(&space), Some((_, false))), "{:?}", recorded(&space));
     space.write("one.yaml", &format!("flow: 1\nname: one\nparams: {{day: 1}}\nsteps:\n{steps}{publish}"));
     space.flow(["run", "one.yaml", "-f"]).expect(0);
-    assert!(matches!(kept(&space), Some((_, true))), "{:?}", kept(&space));
+    assert!(matches!(recorded(&space), Some((_, true))), "{:?}", recorded(&space));
 }

@@ -20,41 +20,41 @@ use crate::space;
 
 const TOKEN: &str = "p\"a\\ss/w'ö<&>rd +$x%7~";
 const KEY: &str = "-----BEGIN KEY-----\nMIIEvQ+IBADANBgkqhkiG9w0/BAQEFAASC\nAb1\n-----END KEY-----\n";
-const TELL: &str = include_str!("secrets/tell.py");
+const PRINT: &str = include_str!("secrets/print.py");
 
 const WORKFLOW: &str = "
 flow: 1
-name: tells
+name: prints
 steps:
-  command: {run: python3 tell.py STOP, inputs: [tell.py], outputs: [out/], secrets: [TOKEN, KEY]}
-  plugin: {uses: tell/tell, with: {stop: STOP}, secrets: [TOKEN, KEY]}
+  command: {run: python3 print.py STOP, inputs: [print.py], outputs: [out/], secrets: [TOKEN, KEY]}
+  plugin: {uses: print/print, with: {stop: STOP}, secrets: [TOKEN, KEY]}
 ";
 
 const PLUGIN: &str = "
 plugin: 1
-name: tell
+name: print
 version: 0.1.0
-content: [plugin.yaml, tell.py]
-start: [./tell.py]
-steps: {tell: {with: {type: object, properties: {stop: {type: string}}}}}
+content: [plugin.yaml, print.py]
+start: [./print.py]
+steps: {print: {with: {type: object, properties: {stop: {type: string}}}}}
 ";
 
-/// A workspace with two steps that tell their secrets until `stop` is there, and all that nobody must see of them.
-fn teller() -> (TestSpace, Vec<String>) {
+/// A workspace with two steps that print their secrets until `stop` is there, and all that nobody must see of them.
+fn printer() -> (TestSpace, Vec<String>) {
     let mut space = space();
     space.env("TOKEN", TOKEN).env("KEY", KEY);
     let stop = space.path("stop").display().to_string();
-    space.write("tells.yaml", &WORKFLOW.replace("STOP", &stop)).write("tell.py", TELL);
-    space.write("plugins/tell/plugin.yaml", PLUGIN).script("plugins/tell/tell.py", TELL);
+    space.write("prints.yaml", &WORKFLOW.replace("STOP", &stop)).write("print.py", PRINT);
+    space.write("plugins/print/plugin.yaml", PLUGIN).script("plugins/print/print.py", PRINT);
     let mut forms = Command::new("python3");
-    forms.arg(space.path("tell.py")).arg("forms").env("TOKEN", TOKEN).env("KEY", KEY).env("PYTHONUTF8", "1");
+    forms.arg(space.path("print.py")).arg("forms").env("TOKEN", TOKEN).env("KEY", KEY).env("PYTHONUTF8", "1");
     let forms: Vec<String> = serde_json::from_slice(&forms.output().unwrap().stdout).unwrap();
     assert!(forms.len() > 10 && forms.iter().any(|form| form == TOKEN), "{forms:?}");
     (space, forms)
 }
 
 /// The first file that holds one of the forms, and what stands around it.
-fn told(files: impl IntoIterator<Item = PathBuf>, forms: &[String]) -> Option<String> {
+fn found_in(files: impl IntoIterator<Item = PathBuf>, forms: &[String]) -> Option<String> {
     files.into_iter().filter(|file| file.is_file()).find_map(|file| {
         let text = fs::read(&file).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -73,7 +73,7 @@ fn watched(space: &TestSpace, forms: &[String], done: impl FnOnce()) {
             while seen.is_none() && !over.load(Ordering::Relaxed) {
                 let screens = fs::read_dir(space.path(".")).unwrap().flatten().map(|entry| entry.path());
                 let screens = screens.filter(|path| path.extension().is_some_and(|end| end == "out"));
-                seen = told(files_below(&space.path(".flow")).into_iter().chain(screens), forms);
+                seen = found_in(files_below(&space.path(".flow")).into_iter().chain(screens), forms);
                 looks += 1;
             }
             assert!(looks > 2, "it was looked at");
@@ -102,32 +102,35 @@ fn hidden_lines(space: &TestSpace, step: &str) -> usize {
     text.matches("***").count()
 }
 
-/// Runs until both steps have told everything at least once, with everybody who can watch.
+/// Runs until both steps have printed everything at least once, with everybody who can watch.
 fn run_watched(space: &TestSpace) -> (RunningFlow, [RunningFlow; 3]) {
-    let flow = space.start(["run", "tells.yaml", "-k", "-j", "2"]);
+    let flow = space.start(["run", "prints.yaml", "-k", "-j", "2"]);
     until("both run", || {
         let attempts = files_below(&space.path(".flow/runs"));
         attempts.iter().filter(|file| file.ends_with("log")).count() == 2
     });
     let others = [&["logs", "command", "-f"][..], &["attach"], &["attach", "--json"]].map(|args| space.start(args));
     until("much was hidden", || hidden_lines(space, "command") > 300);
-    until("the screens show it", || others[0].said().contains("Authorization"));
+    until("the screens show it", || others[0].output().contains("Authorization"));
     (flow, others)
 }
 
 #[test]
 fn no_secret_is_seen_as_it_is_in_json_or_in_base64() {
-    let (space, forms) = teller();
+    let (space, forms) = printer();
     watched(&space, &forms, || {
         let (mut flow, mut others) = run_watched(&space);
         fs::write(space.path("stop"), "").unwrap();
-        assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
+        assert_eq!(flow.wait().code(), Some(1), "{}", flow.output());
         others.iter_mut().for_each(|other| _ = other.wait());
         let shown =
             [&["show", "command"][..], &["show", "plugin"], &["show", "plugin", "--json"], &["status"], &["runs"]];
         shown.iter().for_each(|args| fs::write(space.path("shown.out"), space.flow(*args).text()).unwrap());
     });
-    assert_eq!(told(files_below(&space.path(".")).into_iter().filter(|file| !file.ends_with("x.txt")), &forms), None);
+    assert_eq!(
+        found_in(files_below(&space.path(".")).into_iter().filter(|file| !file.ends_with("x.txt")), &forms),
+        None
+    );
     // What is no secret is there, and in its place.
     let log = space.flow(["logs", "command"]).expect(0).stdout();
     assert!(log.contains("GET / HTTP/1.1\nAuthorization: Basic dXNlcjp***"), "{log}");
@@ -140,7 +143,7 @@ fn no_secret_is_seen_as_it_is_in_json_or_in_base64() {
 
 #[test]
 fn what_flow_had_not_seen_when_it_was_killed_is_hidden_too() {
-    let (space, forms) = teller();
+    let (space, forms) = printer();
     watched(&space, &forms, || {
         let (mut flow, others) = run_watched(&space);
         flow.kill();
@@ -149,21 +152,21 @@ fn what_flow_had_not_seen_when_it_was_killed_is_hidden_too() {
         });
         drop(others);
     });
-    assert_eq!(told(files_below(&space.path(".")), &forms), None);
+    assert_eq!(found_in(files_below(&space.path(".")), &forms), None);
 }
 
 #[test]
 fn who_kills_flow_and_keeper_together_finds_no_secret() {
-    let (space, forms) = teller();
+    let (space, forms) = printer();
     watched(&space, &forms, || {
         let (mut flow, others) = run_watched(&space);
         flow.signal(Signal::SIGSTOP);
         kill(Pid::from_raw(keeper(&space)), Signal::SIGKILL).expect("killed");
         flow.kill();
-        until("the steps are gone", || !space.alive().iter().any(|(_, command)| command.contains("tell.py")));
+        until("the steps are gone", || !space.alive().iter().any(|(_, command)| command.contains("print.py")));
         drop(others);
     });
-    assert_eq!(told(files_below(&space.path(".")), &forms), None);
+    assert_eq!(found_in(files_below(&space.path(".")), &forms), None);
 }
 
 fn keeper(space: &TestSpace) -> i32 {
@@ -262,7 +265,7 @@ steps:
     let said = space.flow(["run", "told.yaml"]).expect(2).text();
     assert!(said.contains("the value of the secret `TOKEN` stands in line 8"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
-    assert_eq!(told(files_below(&space.path(".flow")), &["hunter2".to_owned()]), None);
+    assert_eq!(found_in(files_below(&space.path(".flow")), &["hunter2".to_owned()]), None);
     space.write("told.yaml", workflow);
     space.flow(["run", "told.yaml"]).expect(0);
 }
@@ -283,7 +286,7 @@ steps:
     assert_eq!(space.flow(["logs", "use"]).expect(0).stdout(), "***\n");
     let files = files_below(&space.path(".flow/runs")).into_iter();
     let files = files.filter(|file| !file.components().any(|part| part.as_os_str() == "work"));
-    assert_eq!(told(files, &["hunter2".to_owned()]), None);
+    assert_eq!(found_in(files, &["hunter2".to_owned()]), None);
 }
 
 #[test]
@@ -311,7 +314,7 @@ steps:
     assert!(!journal.contains("hunter2") && !said.contains("hunter2") && !json.contains("hunter2"), "{journal}");
     let database = files_below(&space.path(".flow/db"));
     assert_eq!(
-        told(database.into_iter().chain(files_below(&space.path(".flow/objects"))), &["hunter2".to_owned()]),
+        found_in(database.into_iter().chain(files_below(&space.path(".flow/objects"))), &["hunter2".to_owned()]),
         None
     );
 }
@@ -337,7 +340,7 @@ steps:
     let runs = files_below(&space.path(".flow/runs")).into_iter();
     let runs = runs.filter(|file| !file.components().any(|part| part.as_os_str() == "work"));
     let all = runs.chain(files_below(&space.path(".flow/db")));
-    assert_eq!(told(all, &["hunter2".to_owned()]), None);
+    assert_eq!(found_in(all, &["hunter2".to_owned()]), None);
 }
 
 #[test]

@@ -48,14 +48,14 @@ fn stored_later() -> f64 {
     let mut flow = space.start(["run", "served.yaml", "-j", "2"]);
     let told = |name: &str| space.path("tell").join(name).exists();
     until("both run", || told("filled") && told("began") || !flow.is_alive());
-    assert!(flow.is_alive(), "{}", flow.said());
+    assert!(flow.is_alive(), "{}", flow.output());
     fs::write(space.path("tell/go"), "").unwrap();
     while !told("waits") && flow.is_alive() {
         thread::sleep(Duration::from_millis(1));
     }
     flow.signal(Signal::SIGINT);
     let asked = seconds(&space, "asked");
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
     let journal = space.journal();
     let stored = journal.iter().find(|line| line["event"] == "recorded" && line["result"]["step"] == "large");
     // Ten seconds after Ctrl-C flow gives up what it still stores.

@@ -78,7 +78,7 @@ fn begun(space: &TestSpace) -> usize {
 #[track_caller]
 fn ends_well(run: &mut RunningFlow) {
     let status = run.wait();
-    assert_eq!(status.code(), Some(0), "{}", run.said());
+    assert_eq!(status.code(), Some(0), "{}", run.output());
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn runs_of_one_workflow_and_of_another_do_each_step_once() {
     runs.iter_mut().for_each(ends_well);
     let times = times(&space);
     assert!(times.len() == 12 && times.values().all(|seen| *seen == (1, 1)), "{times:?}");
-    assert!(runs.iter().any(|run| run.said().contains("each runs once, for both runs")), "{}", runs[1].said());
+    assert!(runs.iter().any(|run| run.output().contains("each runs once, for both runs")), "{}", runs[1].output());
     for file in ["one.yaml", "two.yaml"] {
         let said = space.flow(["run", file]).expect(0).stdout();
         assert!(said.contains("nothing to do") || said.contains("done: 13 cached in"), "{said}");
@@ -104,7 +104,7 @@ fn what_a_killed_run_was_doing_is_done_by_the_one_that_waited_for_it() {
     let mut first = space.start(["run", "one.yaml"]);
     until("the first has begun both", || begun(&space) == 2);
     let mut second = space.start(["run", "two.yaml"]);
-    until("the second waits", || second.said().contains("each runs once"));
+    until("the second waits", || second.output().contains("each runs once"));
     first.kill();
     ends_well(&mut second);
     let times = times(&space);
@@ -119,17 +119,17 @@ fn ctrl_c_hands_over_and_ends_the_waiting_too() {
     let mut first = space.start(["run", "one.yaml"]);
     until("the first has begun", || begun(&space) == 1);
     let mut second = space.start(["run", "two.yaml"]);
-    until("the second waits", || second.said().contains("each runs once"));
+    until("the second waits", || second.output().contains("each runs once"));
     let begin = Instant::now();
     second.signal(Signal::SIGINT);
-    assert_eq!(second.wait().code(), Some(130), "{}", second.said());
+    assert_eq!(second.wait().code(), Some(130), "{}", second.output());
     assert!(begin.elapsed() < Duration::from_secs(20), "it did not wait for the other's step");
     assert!(first.is_alive());
 
     let mut third = space.start(["run", "two.yaml"]);
-    until("the third waits", || third.said().contains("each runs once"));
+    until("the third waits", || third.output().contains("each runs once"));
     first.signal(Signal::SIGINT);
-    assert_eq!(first.wait().code(), Some(130), "{}", first.said());
+    assert_eq!(first.wait().code(), Some(130), "{}", first.output());
     until("the third does it itself", || begun(&space) == 2);
     third.signal(Signal::SIGINT);
     assert_eq!(third.wait().code(), Some(130));
@@ -151,7 +151,7 @@ fn one_attempt_serves_two_readings_of_its_metrics() {
     let mut second = space.start(["run", "two.yaml"]);
     ends_well(&mut first);
     ends_well(&mut second);
-    assert_eq!(begun(&space), 1, "{}", second.said());
+    assert_eq!(begun(&space), 1, "{}", second.output());
     let shown = space.flow(["show", "train", "-w", "two.yaml"]).expect(0).stdout();
     assert!(shown.contains("acc"), "{shown}");
 }
@@ -162,7 +162,7 @@ fn who_runs_what_is_told_and_one_of_several_is_cancelled() {
     let mut first = space.start(["run", "one.yaml"]);
     until("the first has begun", || begun(&space) == 1);
     let mut second = space.start(["run", "two.yaml"]);
-    until("the second waits", || second.said().contains("each runs once"));
+    until("the second waits", || second.output().contains("each runs once"));
 
     let run_of = |name: &str| {
         let runs = space.flow(["runs"]).expect(0);
@@ -190,10 +190,10 @@ fn who_runs_what_is_told_and_one_of_several_is_cancelled() {
     let said = space.flow(["cancel"]).expect(2).text();
     assert!(said.contains("several runs are active") && said.contains("name one"), "{said}");
     space.flow(["cancel", &two]).expect(0);
-    assert_eq!(second.wait().code(), Some(130), "{}", second.said());
+    assert_eq!(second.wait().code(), Some(130), "{}", second.output());
     assert!(first.is_alive());
     space.flow(["cancel"]).expect(0);
-    assert_eq!(first.wait().code(), Some(130), "{}", first.said());
+    assert_eq!(first.wait().code(), Some(130), "{}", first.output());
     let said = space.flow(["cancel", &one]).expect(2).text();
     assert!(said.contains("has ended"), "{said}");
 }
@@ -248,7 +248,7 @@ fn any_of_three_runs_may_be_killed_at_any_moment() {
         for (n, run) in runs.iter_mut().enumerate().filter(|(n, _)| *n != victim) {
             let begun = Instant::now();
             while run.is_alive() {
-                assert!(begun.elapsed() < Duration::from_secs(60), "case {case}: run {n} hangs: {}", run.said());
+                assert!(begun.elapsed() < Duration::from_secs(60), "case {case}: run {n} hangs: {}", run.output());
                 thread::sleep(Duration::from_millis(5));
             }
             ends_well(run);

@@ -24,9 +24,9 @@ fn running(script: &str) -> (TestSpace, flow_testkit::RunningFlow) {
 fn the_first_interrupt_asks_and_nothing_new_starts() {
     let (space, mut flow) = running(POLITE);
     flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
     assert!(!space.ran().contains(&"after".to_owned()));
-    assert!(flow.said().contains("  cancelled long: the run was cancelled"), "{}", flow.said());
+    assert!(flow.output().contains("  cancelled long: the run was cancelled"), "{}", flow.output());
     // The keeper ends when it sees that flow has.
     until("nothing is left", || space.alive().is_empty());
 }
@@ -35,11 +35,11 @@ fn the_first_interrupt_asks_and_nothing_new_starts() {
 fn the_second_interrupt_kills() {
     let (space, mut flow) = running(STUBBORN);
     flow.signal(Signal::SIGINT);
-    until("it says that it waits", || flow.said().contains("a second Ctrl-C"));
+    until("it says that it waits", || flow.output().contains("a second Ctrl-C"));
     assert!(flow.is_alive(), "the step has time to end");
     let begin = std::time::Instant::now();
     flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
     assert!(begin.elapsed().as_secs() < 8, "killed, not waited for");
     until("the keeper has ended as well", || space.alive().is_empty());
 }
@@ -54,14 +54,14 @@ fn the_second_interrupt_leaves_hashing_and_the_next_run_takes_it_up() {
     let attempt = || fs::read_dir(space.path(".flow/runs")).ok()?.flatten().next();
     let output = || attempt().map(|run| run.path().join("work/0/work/huge")).filter(|path| path.exists());
     let mut flow = space.start(["run", "huge.yaml"]);
-    until("its output is hashed", || output().is_some() && flow.said().contains("started"));
+    until("its output is hashed", || output().is_some() && flow.output().contains("started"));
     std::thread::sleep(std::time::Duration::from_millis(2500));
-    assert!(flow.is_alive(), "its time limit is over, and bounds its program only: {}", flow.said());
+    assert!(flow.is_alive(), "its time limit is over, and bounds its program only: {}", flow.output());
     flow.signal(Signal::SIGINT);
-    until("it says that it waits", || flow.said().contains("a second Ctrl-C"));
+    until("it says that it waits", || flow.output().contains("a second Ctrl-C"));
     let begin = std::time::Instant::now();
     flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
     assert!(begin.elapsed().as_secs() < 20, "it does not wait for the hash");
     assert!(!space.journal().iter().any(|line| line["event"] == "recorded"), "nothing is recorded as done");
     until("the keeper has ended as well", || space.alive().is_empty());
@@ -82,9 +82,9 @@ fn what_was_ignored_at_the_start_stays_ignored() {
     until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 88")));
     flow.signal(Signal::SIGINT);
     std::thread::sleep(std::time::Duration::from_secs(1));
-    assert!(flow.is_alive() && !flow.said().contains("interrupted"), "{}", flow.said());
+    assert!(flow.is_alive() && !flow.output().contains("interrupted"), "{}", flow.output());
     flow.signal(Signal::SIGTERM);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
     until("nothing is left", || space.alive().is_empty());
 }
 
@@ -111,15 +111,15 @@ fn a_terminal_that_is_closed_ends_no_run_under_nohup() {
     until("the step runs", || sleeps().is_some());
     flow.signal(Signal::SIGHUP);
     std::thread::sleep(std::time::Duration::from_secs(1));
-    assert!(flow.is_alive() && sleeps().is_some(), "{}", flow.said());
+    assert!(flow.is_alive() && sleeps().is_some(), "{}", flow.output());
     let (pid, _) = sleeps().unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGTERM).unwrap();
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
     // Ctrl-C and `kill` end it as ever.
     let mut flow = space.start_with_nohup(["run", "long.yaml", "--force"]);
     until("the step runs", || sleeps().is_some());
     flow.signal(Signal::SIGTERM);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
     until("nothing is left", || space.alive().is_empty());
 }
 
@@ -131,9 +131,9 @@ fn a_detached_run_goes_on_is_watched_and_cancelled() {
     assert!(said.contains("background"), "{said}");
     until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 85")));
     let mut watching = space.start(["attach"]);
-    until("it shows the step", || watching.said().contains("long"));
+    until("it shows the step", || watching.output().contains("long"));
     space.flow(["cancel"]).expect(0);
     until("everybody is gone", || space.alive().iter().all(|(_, command)| !command.starts_with("sleep 85")));
-    assert_eq!(watching.wait().code(), Some(130), "attach ends as the run did: {}", watching.said());
+    assert_eq!(watching.wait().code(), Some(130), "attach ends as the run did: {}", watching.output());
     until("the engine is gone too", || space.alive().is_empty());
 }

@@ -135,10 +135,10 @@ fn after_a_run_on_slurm_plans_look_there_and_the_next_run_says_that_it_does_not(
     assert!(said.contains("2 jobs are still in Slurm (1 running, 1 waiting)"), "{said}");
     // Its jobs say where it was.
     let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("it joins both", || flow.said().contains("queued since run"));
-    assert!(flow.said().contains("on slurm, like the last run"), "{}", flow.said());
+    until("it joins both", || flow.output().contains("queued since run"));
+    assert!(flow.output().contains("on slurm, like the last run"), "{}", flow.output());
     lab.space.write("on", "");
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
     step("true");
     let planned = lab.space.flow(["plan", "w.yaml"]).expect(0);
     assert!(planned.stderr().contains("on slurm, like the last run"), "{}", planned.text());
@@ -173,7 +173,7 @@ fn while_a_run_goes_on_slurm_is_not_asked_what_its_nodes_have() {
     let said = lab.space.flow(["plan", "w.yaml"]).expect(2).text();
     assert!(said.contains("the largest have 1 GPU,"), "{said}");
     lab.space.write("w.yaml", &format!("{HEAD}{steps}")).write("on", "");
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
     assert!(!lab.space.flow(["why", "a"]).expect(0).stderr().contains("is not asked"));
     assert_eq!(times(), before + 1);
 }
@@ -288,7 +288,7 @@ fn stored_after_the_barrier(lab: &Lab) -> f64 {
     let told = |name: &str| lab.space.path("tell").join(name).exists();
     until("all run", || ["filled", "began1", "began2"].iter().all(|name| told(name)) || !flow.is_alive());
     fs::write(lab.space.path("tell/go"), "").unwrap();
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
     let seconds = |name: &str| -> f64 { lab.space.read(format!("tell/{name}")).trim().parse().unwrap() };
     let released = seconds("released1").max(seconds("released2"));
     let journal = lab.space.journal();
@@ -334,7 +334,7 @@ fn what_is_cancelled_leaves_no_job() {
     until("one runs and three wait", || lab.queue().lines().count() == 4 && !lab.lines("began").is_empty());
     flow.signal(Signal::SIGINT);
     let told = Instant::now();
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
     assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
     lab.expect_no_job();
     assert!(!lab.space.journal().iter().any(|line| line["event"] == "recorded"));
@@ -368,7 +368,7 @@ fn a_higher_priority_is_a_lower_nice_and_begins_first() {
     told.sort();
     assert_eq!(told, ["flow: high of w: 0", "flow: low of w: 8", "flow: mid of w: 5"]);
     lab.scontrol(["update", "nodename=node1", "state=resume"]);
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
     assert_eq!(lab.space.read("order"), "high\nmid\nlow\n");
 }
 
@@ -384,10 +384,10 @@ fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
     let pid = lab.space.journal()[0]["pid"].as_i64().unwrap_or_else(|| panic!("{run}"));
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), Signal::SIGTERM).unwrap();
     let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("it joins both", || flow.said().contains("plan: 2 taken over"));
+    until("it joins both", || flow.output().contains("plan: 2 taken over"));
     lab.space.write("on", "");
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    assert_eq!(lab.lines("did"), once(2), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
+    assert_eq!(lab.lines("did"), once(2), "{}", flow.output());
 
     let lab = lab.anew(&sweep(2, 60, "gpus: 1"));
     let mut flow = lab.space.start(["run", "w.yaml"]);
@@ -437,8 +437,8 @@ fn what_somebody_else_cancels_has_failed() {
     let mut flow = lab.space.start(["run", "w.yaml"]);
     until("it runs", || !lab.lines("began").is_empty());
     lab.cluster.run("scancel", ["--name", lab.queue().split(' ').next().unwrap()]);
-    assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
-    assert!(flow.said().contains("was cancelled in Slurm, not by flow"), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(1), "{}", flow.output());
+    assert!(flow.output().contains("was cancelled in Slurm, not by flow"), "{}", flow.output());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Any file of a store spoilt in any way, and disks of any size: flow says what is wrong, gets over it, and what it then gives is
+//! Any file of a store damaged in any way, and disks of any size: flow says what is wrong, gets over it, and what it then gives is
 //! right. A few cases here; `engine/torture.py` runs many.
 
 use std::{
@@ -49,11 +49,11 @@ fn ends(space: &TestSpace, args: &[&str]) -> Result<(i32, String), String> {
     let begun = Instant::now();
     while flow.is_alive() {
         if begun.elapsed() > Duration::from_secs(60) {
-            return Err(format!("`flow {}` hangs: {}", args.join(" "), flow.said()));
+            return Err(format!("`flow {}` hangs: {}", args.join(" "), flow.output()));
         }
         thread::sleep(Duration::from_millis(5));
     }
-    let said = flow.said();
+    let said = flow.output();
     let raw = ["panicked at", "Os {", "code: ", "RUST_BACKTRACE"].into_iter().find(|raw| said.contains(raw));
     match (flow.wait().code(), raw) {
         (Some(code), None) => Ok((code, said)),
@@ -61,12 +61,12 @@ fn ends(space: &TestSpace, args: &[&str]) -> Result<(i32, String), String> {
     }
 }
 
-/// The next run, after `flow doctor` and what else the words ask for, gives the right results. `spoilt` is what was done
+/// The next run, after `flow doctor` and what else the words ask for, gives the right results. `damaged` is what was done
 /// something to.
-fn recovers(space: &TestSpace, spoilt: Option<&Path>, extra: u64) -> Result<(), String> {
+fn recovers(space: &TestSpace, damaged: Option<&Path>, extra: u64) -> Result<(), String> {
     let set = format!("extra={extra}");
     let run = ["run", "make.yaml", "--set", &set];
-    let move_away = |said: &str| match spoilt {
+    let move_away = |said: &str| match damaged {
         Some(path) if said.contains("move it away") && said.contains(&*path.to_string_lossy()) => {
             let _ = fs::rename(path, space.path("moved"));
         }
@@ -119,7 +119,7 @@ fn whatever_becomes_of_a_file_of_the_store_flow_gets_over_it() {
         assert!(copied.is_ok_and(|status| status.success()));
         space.write("precious", "mine");
         let file = files[random.usize(..files.len())].strip_prefix(&root).unwrap();
-        let how = spoil(&space.path(file), &space.path("precious"), &mut random);
+        let how = damage(&space.path(file), &space.path("precious"), &mut random);
         cases_done += 1;
         // A run with nothing to do, and one with something.
         let outcome = ends(&space, &["status"]).and_then(|_| recovers(&space, Some(&space.path(file)), case % 2));
@@ -136,7 +136,7 @@ fn whatever_becomes_of_a_file_of_the_store_flow_gets_over_it() {
 }
 
 /// Does to a file what disks, editors and people do. Says what that was.
-fn spoil(path: &Path, precious: &Path, random: &mut fastrand::Rng) -> String {
+fn damage(path: &Path, precious: &Path, random: &mut fastrand::Rng) -> String {
     let length = fs::metadata(path).unwrap().len();
     let replace = |with: &dyn Fn()| {
         fs::remove_file(path).unwrap();

@@ -12,7 +12,7 @@ use flow_testkit::{FlowOutput, TestSpace, files_below};
 
 use crate::space;
 
-const STRANGER: u32 = 65_534;
+const OTHER_UID: u32 = 65_534;
 const PLAIN: &str = "flow: 1\nname: plain\nsteps: {one: {run: 'echo made > out/x', outputs: [out/x]}}\n";
 const EVIL: &str = "flow: 1\nname: evil\nsteps: {one: {uses: evil/one}}\n";
 
@@ -23,7 +23,7 @@ fn shared() -> Option<TestSpace> {
     mode(&space.path("shared"), 0o1777);
     fs::create_dir(space.path("shared/own")).unwrap();
     space.write("probe", "");
-    chown(space.path("probe"), Some(STRANGER), None).ok().map(|()| space)
+    chown(space.path("probe"), Some(OTHER_UID), None).ok().map(|()| space)
 }
 
 fn mode(path: &Path, mode: u32) {
@@ -34,11 +34,11 @@ fn mode_of(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().mode() & 0o7777
 }
 
-/// Gives a folder with all in it to the stranger.
+/// Gives a folder with all in it to another user.
 fn give(folder: &Path) {
     for file in files_below(folder) {
         file.ancestors().take_while(|path| path.starts_with(folder)).for_each(|path| {
-            std::os::unix::fs::lchown(path, Some(STRANGER), None).unwrap();
+            std::os::unix::fs::lchown(path, Some(OTHER_UID), None).unwrap();
         });
     }
 }
@@ -135,7 +135,7 @@ fn a_link_that_another_user_left_in_place_of_the_store_is_not_followed() {
     };
     space.write("shared/plain.yaml", PLAIN).write("precious/letter", "mine");
     symlink(space.path("precious"), space.path("shared/.flow")).unwrap();
-    std::os::unix::fs::lchown(space.path("shared/.flow"), Some(STRANGER), None).unwrap();
+    std::os::unix::fs::lchown(space.path("shared/.flow"), Some(OTHER_UID), None).unwrap();
     refused(&space.flow(["run", "shared/plain.yaml"]), &["shared/.flow` belongs to ", "uid 65534"]);
     assert_eq!(files_below(&space.path("precious")).len(), 1, "nothing was written there");
     fs::rename(space.path("precious"), space.path("elsewhere")).unwrap();
@@ -202,8 +202,8 @@ fn a_member_of_a_lab_sees_runs_and_no_logs_and_removes_nothing_of_others() {
         let output = command
             .env("PATH", "/usr/bin:/bin")
             .env("FLOW_GPU_LOCKS", space.locks())
-            .uid(STRANGER)
-            .gid(STRANGER)
+            .uid(OTHER_UID)
+            .gid(OTHER_UID)
             .output()
             .unwrap();
         (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
@@ -234,7 +234,7 @@ fn a_member_of_a_lab_sees_runs_and_no_logs_and_removes_nothing_of_others() {
     assert!(space.flow(["logs", "one", "--store", "shared/lab"]).expect(0).stdout().contains("private"));
 
     // One's own, of which something cannot be read: nobody else has to give it.
-    std::os::unix::fs::chown(space.path("shared/lab"), Some(STRANGER), None).unwrap();
+    std::os::unix::fs::chown(space.path("shared/lab"), Some(OTHER_UID), None).unwrap();
     mode(&space.path("shared/lab/format"), 0);
     let (code, said) = member(&["runs"]);
     assert!(code == Some(2) && said.contains("is yours, but you cannot access a file or folder in it"), "{said}");

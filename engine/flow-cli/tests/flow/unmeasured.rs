@@ -80,8 +80,8 @@ steps:
     let seen = space.flow(["logs", "seen"]).expect(0).stdout();
     zeros(&serde_json::from_str(seen.trim()).unwrap(), "", &mut found);
     assert_eq!(found, [""; 0], "expressions: {seen}");
-    let card = shown("bare", "-v");
-    assert!(card.contains("cores") && !card.contains("peak") && !card.contains("measuring"), "{card}");
+    let details = shown("bare", "-v");
+    assert!(details.contains("cores") && !details.contains("peak") && !details.contains("measuring"), "{details}");
 
     let report = space.flow(["report", "--print"]).expect(0).stdout();
     for text in [&shown("t", "-v"), &shown("own", "-v"), &shown("te", "-v"), &report] {

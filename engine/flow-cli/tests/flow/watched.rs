@@ -78,7 +78,7 @@ fn ctrl_c_ends_the_watching_and_not_the_run() {
     let space = space();
     begin(&space);
     let mut flow = space.start(["status", "--watch"]);
-    until("it shows the run", || flow.said().contains("running"));
+    until("it shows the run", || flow.output().contains("running"));
     flow.signal(Signal::SIGINT);
     flow.wait();
     assert!(space.flow(["status"]).expect(0).stdout().contains("running"));
@@ -93,10 +93,10 @@ fn elsewhere_it_prints_the_state_and_then_a_line_per_change() {
     let space = space();
     begin(&space);
     let mut flow = space.start(["status", "--watch"]);
-    until("it shows the run", || flow.said().contains("running"));
+    until("it shows the run", || flow.output().contains("running"));
     space.write("go", "");
     assert_eq!(flow.wait().code(), Some(0));
-    let said = flow.said();
+    let said = flow.output();
     assert!(!said.contains('\u{1b}'), "{said:?}");
     let places = ["long run ", "0 of 3 instances", "running  first[n=1]", "done           first[n=1]", "done: 3 ran"];
     let places = places.map(|part| said.find(part).unwrap_or_else(|| panic!("{part}: {said}")));

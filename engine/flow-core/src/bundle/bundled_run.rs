@@ -203,8 +203,8 @@ fn public(mut line: JournalLine) -> Option<JournalLine> {
         // The bundle has no attempt folders, so no logs.
         RunEvent::Started { folder, .. } => folder.clear(),
         RunEvent::Recorded { result, .. } | RunEvent::Observed { result } => {
-            for stranger in &mut result.circumstances.foreign_processes {
-                (stranger.pid, stranger.name) = (0, String::new());
+            for process in &mut result.circumstances.foreign_processes {
+                (process.pid, process.name) = (0, String::new());
             }
             if let Some(kept) = &mut result.kept {
                 (kept.record, kept.log) = (None, None);

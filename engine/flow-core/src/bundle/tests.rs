@@ -42,7 +42,7 @@ fn hide(text: &str) -> String {
 }
 
 /// A journal line of the exported run.
-fn told(event: RunEvent) -> JournalLine {
+fn journal_line(event: RunEvent) -> JournalLine {
     JournalLine { at: 5, event }
 }
 
@@ -74,8 +74,8 @@ fn carried() -> BundledRun {
     let notice = json!({"event": "notice", "text": "kims-secret-tool is on GPU-77aa"});
     let mut lines = vec![event(start), event(notice)];
     lines.extend([event(started), recorded(0, result("train[batch=16]")), recorded(1, skipped), event(cached)]);
-    lines.into_iter().for_each(|event| carried.add(&run, told(event), &hide));
-    carried.add(&earlier, told(recorded(7, reused)), &hide);
+    lines.into_iter().for_each(|event| carried.add(&run, journal_line(event), &hide));
+    carried.add(&earlier, journal_line(recorded(7, reused)), &hide);
     carried.files.insert("w.yaml".into(), "flow: 1\n".into());
     let digest = Digest::of(b"train[batch=16]");
     carried.objects.insert(digest, [(String::new(), "{}".to_owned())].into());
@@ -111,7 +111,7 @@ fn a_result_without_a_limit_of_cpus_gets_that_of_its_run() {
         (seen.cpu_model, seen.host_cpus, seen.allowed_cpus) = (model.into(), host, allowed);
         seen.facts.extend(node.map(|node| ("node".to_owned(), node.to_owned())));
         let mut carried = carried();
-        carried.journals.get_mut(run).unwrap().push(told(recorded(9, one)));
+        carried.journals.get_mut(run).unwrap().push(journal_line(recorded(9, one)));
         carried.check(&own).unwrap();
         let RunEvent::Recorded { result, .. } = &carried.journals[run].last().unwrap().event else { panic!() };
         result.circumstances.allowed_cpus

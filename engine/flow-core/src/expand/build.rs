@@ -45,8 +45,8 @@ pub(super) struct BuildContext<'a> {
 impl BuildContext<'_> {
     /// Place of an instance: where a killed run left it running, else as declared by its step or the workflow.
     fn on(&self, step: &Step, label: &str) -> Place {
-        let left = self.request.batch.left.and_then(|left| left.get(label)).copied();
-        left.or(step.on()).unwrap_or(self.on)
+        let orphan = self.request.batch.orphan_places.and_then(|places| places.get(label)).copied();
+        orphan.or(step.on()).unwrap_or(self.on)
     }
 
     /// The machine of an instance, as far as it is known.

@@ -47,7 +47,7 @@ pub struct Expansion {
     /// The base of work folders named in the file.
     pub work: Option<String>,
     /// Instances that can never run here and do not record that.
-    pub(super) never: BTreeMap<InstanceId, Lack>,
+    pub(super) unrunnable: BTreeMap<InstanceId, Lack>,
     /// Warnings for the user.
     pub remarks: Vec<Remark>,
     /// Results of this workflow on other machines; set by the caller.

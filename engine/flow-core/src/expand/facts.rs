@@ -40,7 +40,7 @@ pub struct Batch<'a> {
     /// The largest node that runs its jobs.
     pub node: Option<&'a Machine>,
     /// Places of instances that a killed run left running, by label. They stay there.
-    pub left: Option<&'a BTreeMap<String, Place>>,
+    pub orphan_places: Option<&'a BTreeMap<String, Place>>,
 }
 
 /// A warning about an expansion.

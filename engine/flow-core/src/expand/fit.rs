@@ -12,19 +12,19 @@ pub(super) fn find(
     request: &ExpandRequest<'_>,
     instances: &mut [Instance],
 ) -> BTreeMap<InstanceId, Lack> {
-    let mut never: BTreeMap<InstanceId, Lack> = BTreeMap::new();
+    let mut unrunnable: BTreeMap<InstanceId, Lack> = BTreeMap::new();
     // A batch system checks requests against each partition itself. Here only recorded misfits are looked for.
     let recorded = |instance: &Instance| instance.record.contains(&Outcome::DoesNotFit);
     let known = |instance: &&Instance| !instance.is_batch() || request.batch.node.is_some() && recorded(instance);
     let machine = |instance: &Instance| request.batch.node.filter(|_| instance.is_batch()).unwrap_or(request.machine);
     for instance in instances.iter().filter(|i| i.skip.is_none()).filter(known) {
         if let Some(why) = self::request(&instance.request, machine(instance)) {
-            never.insert(instance.id, why);
+            unrunnable.insert(instance.id, why);
         }
     }
     for group in groups {
         // A member that fits nowhere makes its whole group impossible.
-        let alone = group.members.iter().find_map(|id| never.get(id).map(|lack| (*id, lack.clone())));
+        let alone = group.members.iter().find_map(|id| unrunnable.get(id).map(|lack| (*id, lack.clone())));
         let why = match alone {
             Some((id, lack)) => {
                 Some(Lack::Member { label: instances[id.index()].label.to_string(), lack: Box::new(lack) })
@@ -36,11 +36,11 @@ pub(super) fn find(
         };
         for id in &group.members {
             if let Some(why) = &why {
-                never.entry(*id).or_insert_with(|| why.clone());
+                unrunnable.entry(*id).or_insert_with(|| why.clone());
             }
         }
     }
-    never.retain(|id, lack| {
+    unrunnable.retain(|id, lack| {
         let instance = &mut instances[id.index()];
         let recorded = recorded(instance);
         if recorded {
@@ -48,7 +48,7 @@ pub(super) fn find(
         }
         !recorded
     });
-    never
+    unrunnable
 }
 
 /// Default CPUs of a step: its share of the cores by GPUs, rounded down so that all GPUs can be used at once.

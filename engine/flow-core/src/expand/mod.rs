@@ -155,7 +155,7 @@ impl Workflow {
             }
         }
         let Built { mut instances, agreements, groups, .. } = built;
-        let never = fit::find(&groups.groups, request, &mut instances);
+        let unrunnable = fit::find(&groups.groups, request, &mut instances);
         builtin::check(&self.steps, &plans, &named, request.catalogue, problems);
 
         let mut remarks: Vec<Remark> = chosen.none_holds.into_iter().collect();
@@ -213,7 +213,7 @@ impl Workflow {
             publish,
             policy: self.file.policy.clone(),
             work: self.file.work.clone(),
-            never,
+            unrunnable,
             remarks,
             imported: Vec::new(),
             late: LateContext { plans, agreements, base, folder: request.folder.to_owned(), workflow: self.clone() },

@@ -38,8 +38,8 @@ impl Expansion {
     pub fn unfit<'a>(&'a self, wanted: &[InstanceId]) -> impl Iterator<Item = (&'a Instance, &'a Lack)> {
         const SHOWN: usize = 3;
         let mut said: BTreeMap<StepId, BTreeSet<&Lack>> = BTreeMap::new();
-        let never = wanted.iter().filter_map(|id| Some((&self.instances[id.index()], self.never.get(id)?)));
-        never.filter(move |(instance, lack)| {
+        let unrunnable = wanted.iter().filter_map(|id| Some((&self.instances[id.index()], self.unrunnable.get(id)?)));
+        unrunnable.filter(move |(instance, lack)| {
             let said = said.entry(instance.step).or_default();
             said.len() < SHOWN && said.insert(lack)
         })

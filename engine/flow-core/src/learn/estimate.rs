@@ -87,7 +87,7 @@ impl History<'_> {
             let of = self.of(instance.step);
             let mut estimate = of.whole.get(|| of_step(of)).clone();
             match (&mut estimate.source, self.otherwise(instance.step)) {
-                (EstimateSource::Step { never, .. }, _) => *never = self.never(instance),
+                (EstimateSource::Step { unseen, .. }, _) => *unseen = self.unseen(instance),
                 (source, Some(otherwise)) => *source = EstimateSource::Otherwise(otherwise),
                 _ => {}
             }
@@ -176,7 +176,7 @@ fn of_step(of: &OfStep) -> Estimate {
         duration: median(walls).map(Span::from_secs_f64),
         // Another instance's memory says nothing of this one's.
         samples: ended.len() as u32,
-        source: EstimateSource::Step { interval: range.is_some(), never: None },
+        source: EstimateSource::Step { interval: range.is_some(), unseen: None },
         ..common(&ended)
     }
 }

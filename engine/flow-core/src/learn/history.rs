@@ -268,7 +268,7 @@ impl<'a> History<'a> {
     }
 
     /// The first axis of an instance on which no attempt with its axes that ended well had its value, where there are such attempts.
-    pub(super) fn never(&self, instance: &Instance) -> Option<(String, Value)> {
+    pub(super) fn unseen(&self, instance: &Instance) -> Option<(String, Value)> {
         let on = self.of(instance.step).on(instance).filter(|on| !on.ended.is_empty())?;
         let mut axes = instance.axes.iter().zip(&on.values);
         let ((axis, value), _) = axes.find(|((_, value), values)| !values.contains(*value))?;

@@ -72,7 +72,7 @@ impl History<'_> {
         seen.on.iter().enumerate().filter(|(_, axes)| axes.is_old()).map(refit).collect()
     }
 
-    pub fn take_in(&mut self, refit: Refit) {
+    pub fn apply(&mut self, refit: Refit) {
         let Refit { step, on, there, made, .. } = refit;
         let surfaces = &mut self.of_mut(step).on[on].surfaces;
         for ((surface, there), made) in surfaces.iter_mut().zip(there).zip(made) {

@@ -104,7 +104,7 @@ pub fn settled(plan: &Plan) -> BTreeMap<InstanceId, Outcome> {
         State::Cached { outcome, .. } | State::Refused { outcome, .. } => Some((item.id, *outcome)),
         // Most verdicts are decided at once.
         State::MayRepeat { .. } | State::NotNeeded { .. } => Some((item.id, Outcome::Skipped)),
-        State::Run(_) | State::GoesOn { .. } | State::After(_) => None,
+        State::Run(_) | State::Orphaned { .. } | State::After(_) => None,
     });
     settled.collect()
 }

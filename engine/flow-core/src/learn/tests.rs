@@ -152,7 +152,7 @@ steps:
 ";
 
 /// How many times instances of a sweep of so many points are told what was learned, one of which ends after the other.
-fn told(points: usize) -> usize {
+fn observations(points: usize) -> usize {
     let expansion = expansion_of(&SWEEP.replace("POINTS", &points.to_string()));
     let mut history = History::new(&expansion, &expansion.instances);
     let mut waiting: BTreeSet<_> = expansion.instances.iter().map(|instance| instance.id).collect();
@@ -177,8 +177,8 @@ fn told(points: usize) -> usize {
 
 #[test]
 fn what_a_sweep_is_told_grows_as_the_sweep_does_and_not_as_its_square() {
-    assert!(told(1_200) <= 2 * 64 * 1_200, "all of each would be 719,400");
-    assert_eq!(told(50), 50 * 49 / 2, "few are told everything");
+    assert!(observations(1_200) <= 2 * 64 * 1_200, "all of each would be 719,400");
+    assert_eq!(observations(50), 50 * 49 / 2, "few are told everything");
 }
 
 /// Trainings of `epochs` each that start for 9 s, take so long an epoch by batch, and half a second to end.
@@ -374,7 +374,7 @@ fn what_no_point_tells_of_is_expected_as_widely_as_its_step_is_spread() {
     };
     let of_three = expected_of_d(&[10.0, 20.0, 40.0]);
     let (low, high) = of_three.range.unwrap();
-    let source = |interval| EstimateSource::Step { interval, never: Some(("model".to_owned(), json!("d"))) };
+    let source = |interval| EstimateSource::Step { interval, unseen: Some(("model".to_owned(), json!("d"))) };
     assert_eq!((of_three.duration.unwrap().as_secs_f64(), of_three.samples, of_three.source), (20.0, 3, source(true)));
     // Student's t of 2 degrees of freedom, 2.920, on the logarithms: their deviation is ln 2.
     let factor = (2.920 * 2_f64.ln() * (4.0_f64 / 3.0).sqrt()).exp();
@@ -475,7 +475,7 @@ steps:
         Event::Learned { instance, estimate } => Some((instance.0, estimate.duration?.as_secs_f64(), estimate.source)),
         _ => None,
     });
-    let other = EstimateSource::Step { interval: false, never: Some(("batch".to_owned(), json!(16))) };
+    let other = EstimateSource::Step { interval: false, unseen: Some(("batch".to_owned(), json!(16))) };
     let of_alone = |own| EstimateSource::Instance { own, steps: vec!["alone".to_owned()], changed: false };
     let is_same = |instance: &u32| [3, 6, 7].contains(instance);
     let expected = (2..8).map(|instance| {
@@ -503,7 +503,7 @@ fn what_is_made_aside_says_what_is_made_here() {
         assert!(aside.observe(instance.id, &result).is_none());
         for refit in aside.refits(instance.id, &waiting) {
             made += 1;
-            aside.take_in(refit.make());
+            aside.apply(refit.make());
         }
         assert!(aside.refits(instance.id, &waiting).is_empty(), "{n}: nothing is left to be made");
         assert_eq!(format!("{told:?}"), format!("{:?}", aside.update(instance.id, &waiting)));

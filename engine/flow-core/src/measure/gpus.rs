@@ -149,9 +149,9 @@ impl GpuSamples {
             (None, None) => {}
         }
         gpu.pcie = gpu.pcie.max(seen.pcie);
-        for stranger in seen.foreign {
-            let known = gpu.foreign.entry(stranger.pid).or_insert_with(|| stranger.clone());
-            known.memory = known.memory.max(stranger.memory);
+        for process in seen.foreign {
+            let known = gpu.foreign.entry(process.pid).or_insert_with(|| process.clone());
+            known.memory = known.memory.max(process.memory);
         }
         let GpuLook { load, memory_load, .. } = seen;
         gpu.load_peak = highest(gpu.load_peak, load);

@@ -116,7 +116,7 @@ impl Numbers {
 
     /// Appends the values of a later attempt that resumed from a checkpoint of this one. Values from its first epoch on
     /// are undone.
-    fn go_on(&mut self, next: &Numbers, part: u32) {
+    fn append_resumed(&mut self, next: &Numbers, part: u32) {
         let first = next.points.iter().find(|point| point.key != Key::default()).map(|point| point.key);
         let is_undone = |point: &Point| {
             let Some(first) = first else { return false };
@@ -161,7 +161,7 @@ pub(super) fn all_attempts<'a>(
     let mut all = earlier.clone();
     for (name, numbers) in last {
         match all.get_mut(name).filter(|_| !numbers.mean) {
-            Some(before) => before.go_on(numbers, part),
+            Some(before) => before.append_resumed(numbers, part),
             None => _ = all.insert(name.clone(), numbers.clone()),
         }
     }

@@ -184,11 +184,11 @@ impl Column {
         }
     }
 
-    fn read(&mut self, field: Field<'_>, asked: NumberForm<'_>) -> Option<Number> {
+    fn read(&mut self, field: Field<'_>, form: NumberForm<'_>) -> Option<Number> {
         let read = match &field {
             Field::Number(value, unit) => Ok(Number { value: *value, unit: (*unit).to_owned() }),
             Field::Text(text, _) if text.trim().is_empty() => return None,
-            Field::Text(text, "") => number::read(text, asked),
+            Field::Text(text, "") => number::read(text, form),
             Field::Text(text, unit) => number::read(text, NumberForm::In(unit)),
             Field::Unclear(_) => Err(NotRead::NotANumber),
             Field::List(_) => Err(NotRead::List),

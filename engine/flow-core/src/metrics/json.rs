@@ -219,7 +219,7 @@ impl<'a> Reading<'a, '_> {
 mod tests {
     use super::{super::tests::shown, *};
 
-    fn told(text: &str, is_line: bool) -> (Vec<String>, Vec<String>) {
+    fn read_text(text: &str, is_line: bool) -> (Vec<String>, Vec<String>) {
         let (mut columns, mut rows) = (Columns::default(), Vec::new());
         let node = parse(text).expect(text);
         let is_read =
@@ -262,7 +262,7 @@ mod tests {
             ),
             (r#"{"0": {"precision": 0.5}, "1": {"precision": 0.25}}"#, &["n_0_precision=0.5", "n_1_precision=0.25"]),
         ] {
-            assert_eq!(told(text, false).0, numbers, "{text}");
+            assert_eq!(read_text(text, false).0, numbers, "{text}");
         }
     }
 
@@ -279,7 +279,11 @@ mod tests {
             (r#"{"1st": 1, "n_1st": 2}"#, &["n_1st_2=1", "n_1st=2"], "`1st` as `n_1st_2`"),
         ] {
             let remark = format!("names in `m.json` become metrics with other names: {remark}");
-            assert_eq!(told(text, true), (numbers.iter().map(|n| (*n).to_owned()).collect(), vec![remark]), "{text}");
+            assert_eq!(
+                read_text(text, true),
+                (numbers.iter().map(|n| (*n).to_owned()).collect(), vec![remark]),
+                "{text}"
+            );
         }
     }
 
@@ -305,7 +309,7 @@ mod tests {
             (r#"{"torch": "1.13.1", "acc": 1}"#, &["acc=1"], "`torch` of `m.json`: `1.13.1` is not a number (1 value)"),
         ] {
             assert_eq!(
-                told(text, false),
+                read_text(text, false),
                 (numbers.iter().map(|n| (*n).to_owned()).collect(), vec![remark.to_owned()]),
                 "{text}"
             );

@@ -84,23 +84,22 @@ pub(super) fn is_like_number(text: &str) -> bool {
 }
 
 /// Reads a text that is one number.
-pub(super) fn read(text: &str, asked: NumberForm<'_>) -> Result<Number, NotRead> {
-    let (number, rest) = read_start(text.trim(), asked)?;
-    let of_all =
-        asked == NumberForm::Key && rest.strip_prefix('/').is_some_and(|all| all.trim().parse::<u64>().is_ok());
+pub(super) fn read(text: &str, form: NumberForm<'_>) -> Result<Number, NotRead> {
+    let (number, rest) = read_start(text.trim(), form)?;
+    let of_all = form == NumberForm::Key && rest.strip_prefix('/').is_some_and(|all| all.trim().parse::<u64>().is_ok());
     if rest.trim().is_empty() || of_all { Ok(number) } else { Err(NotRead::NotANumber) }
 }
 
 /// Reads the number at the start of a text. Returns it and the rest.
-pub(super) fn read_start<'t>(text: &'t str, asked: NumberForm<'_>) -> Result<(Number, &'t str), NotRead> {
-    let label = if let NumberForm::In(label) = asked { label } else { "" };
+pub(super) fn read_start<'t>(text: &'t str, form: NumberForm<'_>) -> Result<(Number, &'t str), NotRead> {
+    let label = if let NumberForm::In(label) = form { label } else { "" };
     let wanted = Unit::new(label);
     let is_time = wanted.as_ref().is_some_and(Unit::is_time);
     let seconds = |seconds: f64| {
         let value = super::units::convert(seconds, "s", label).ok_or(NotRead::Duration)?;
         Ok(Number { value, unit: label.to_owned() })
     };
-    if let Some(clock) = CLOCK.captures(text).filter(|_| asked != NumberForm::Key) {
+    if let Some(clock) = CLOCK.captures(text).filter(|_| form != NumberForm::Key) {
         let rest = &text[clock[0].len()..];
         // `1:30 h` is not 90 s, and `12:30 PM` is a time of the day.
         let has_unit =
@@ -126,11 +125,11 @@ pub(super) fn read_start<'t>(text: &'t str, asked: NumberForm<'_>) -> Result<(Nu
         return bare().map(|(number, _)| (number, behind));
     }
     let Some(word) = WORD.captures(rest) else {
-        return if continues(rest, asked == NumberForm::Key) { Err(NotRead::NotANumber) } else { bare() };
+        return if continues(rest, form == NumberForm::Key) { Err(NotRead::NotANumber) } else { bare() };
     };
     let (printed, behind) = (&word[1], &rest[word[0].len()..]);
     let names_next = !is_attached && NAMES.is_match(behind);
-    if asked == NumberForm::Key {
+    if form == NumberForm::Key {
         let unsure = Unit::is_unsure(None, printed) && ends(behind) && !names_next;
         return match (is_attached, unsure) {
             (true, _) => Err(NotRead::NotANumber),
@@ -255,8 +254,8 @@ fn continues(behind: &str, is_key: bool) -> bool {
 mod tests {
     use super::*;
 
-    fn shown(text: &str, asked: NumberForm<'_>) -> String {
-        match read(text, asked) {
+    fn shown(text: &str, form: NumberForm<'_>) -> String {
+        match read(text, form) {
             Ok(Number { value, unit }) if unit.is_empty() => value.to_string(),
             Ok(Number { value, unit }) => format!("{value} {unit}"),
             Err(why) => why.words(text),
@@ -437,13 +436,13 @@ mod tests {
         let rows = page.split("| text | `{x}` reads |").nth(1).expect("the table").lines().skip(2);
         for row in rows.take_while(|row| row.starts_with('|')) {
             let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-            for (asked, expected) in
+            for (form, expected) in
                 [NumberForm::Any, NumberForm::In("s"), NumberForm::In("MiB")].into_iter().zip(&cells[1..])
             {
                 for text in cells[0].split('`').skip(1).step_by(2) {
                     let first = expected.split(',').next().unwrap_or_default();
                     let number = first.parse::<f64>().ok().filter(|number| !number.is_nan());
-                    match (read(text, asked), number) {
+                    match (read(text, form), number) {
                         (Ok(read), Some(number)) => {
                             assert_eq!(read.value, number, "{text}");
                             let unit = expected.split('`').nth(1);
@@ -461,8 +460,8 @@ mod tests {
         /// A number is read up to a blank or to a character that cannot be part of it.
         #[test]
         fn nothing_of_a_number_is_left_behind(text in r"[-+]?[0-9.,_'’:/eExXGMKBisn%²½ -]{1,14}") {
-            for asked in [NumberForm::Any, NumberForm::In("s"), NumberForm::In("MiB"), NumberForm::In("%")] {
-                if let Ok((number, rest)) = read_start(&text, asked) {
+            for form in [NumberForm::Any, NumberForm::In("s"), NumberForm::In("MiB"), NumberForm::In("%")] {
+                if let Ok((number, rest)) = read_start(&text, form) {
                     let is_word = number.value.is_nan() || number.value.is_infinite();
                     proptest::prop_assert!(is_word || !number.value.is_nan());
                     let mut behind = rest.chars();

@@ -200,7 +200,7 @@ mod tests {
         (shown(rows), table.columns.remarks("m.csv"))
     }
 
-    fn told(text: &str) -> (Vec<String>, Vec<String>) {
+    fn read_text(text: &str) -> (Vec<String>, Vec<String>) {
         let whole = read_in_pieces(text, text.len().max(1));
         for length in [1, 3, 7] {
             assert_eq!(read_in_pieces(text, length), whole, "{text} in pieces of {length}");
@@ -216,7 +216,7 @@ mod tests {
     fn columns_that_have_other_names_as_metrics_are_told() {
         let text = "epoch,Loss,\"bytes written\",run name,temp °C,Größe,1st,\n1,2,3,a,,5,6,7\n2,2,3,b,4,5,6,7\n";
         let expected = "names in `m.csv` become metrics with other names: `bytes written` as `bytes_written`, `temp °C` as `temp__c`, `1st` as `n_1st`";
-        assert_eq!(told(text).1, [expected]);
+        assert_eq!(read_text(text).1, [expected]);
     }
 
     #[test]
@@ -237,10 +237,10 @@ mod tests {
             ("run,day\n3layers,2026-11-26\nbig,2026-11-27 10:00\n", &[], &[]),
             ("Epoch,STEP,loss\n0.5,10,2\n1/2,20,1\n", &["0.5:10@loss=2", "1:20@loss=1"], &[]),
         ] {
-            assert_eq!(told(text), (owned(numbers), owned(remarks)), "{text}");
+            assert_eq!(read_text(text), (owned(numbers), owned(remarks)), "{text}");
         }
         let head: Vec<String> = (0..10).map(|n| format!("c{n}")).collect();
-        let wide = told(&format!("{}\n{}\n", head.join(","), ["1kg"; 10].join(",")));
+        let wide = read_text(&format!("{}\n{}\n", head.join(","), ["1kg"; 10].join(",")));
         assert!(wide.1[0].ends_with("`c7`: `1kg` is not a number (1 value); and 2 more"), "{wide:?}");
     }
 
@@ -259,7 +259,7 @@ mod tests {
             ),
             ("# a\n\nepoch,t\n1,\"x\ny\"\n2,3,\n", &[], "`m.csv`, line 6 is not read: expected 2 fields, found 3"),
         ] {
-            assert_eq!(told(text), (owned(numbers), owned(&[remark])), "{text}");
+            assert_eq!(read_text(text), (owned(numbers), owned(&[remark])), "{text}");
         }
     }
 
@@ -268,7 +268,7 @@ mod tests {
         let text = "epoch,loss,Loss,val/loss,val_loss,loss,Epoch\n0,0.5,9,1,2,7,3\n";
         let numbers = ["0:loss=0.5", "0:loss_3=9", "0:val_loss_2=1", "0:val_loss=2", "0:loss_2=7", "0:epoch_2=3"];
         let remark = "names in `m.csv` become metrics with other names: `Loss` as `loss_3`, `val/loss` as `val_loss_2`, `loss` as `loss_2`, `Epoch` as `epoch_2`";
-        assert_eq!(told(text), (owned(&numbers), owned(&[remark])));
+        assert_eq!(read_text(text), (owned(&numbers), owned(&[remark])));
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
             ("\u{feff}epoch,a;b\r\n1,2\r\n", &["1:a_b=2"]),
             ("\n\nepoch,loss\n\n1,2\n", &["1:loss=2"]),
         ] {
-            assert_eq!(told(text).0, owned(numbers), "{text}");
+            assert_eq!(read_text(text).0, owned(numbers), "{text}");
         }
         for (text, nameless) in [("1,0.5\n2,0.25\n", true), ("# a,b,c\n1,0.5\n", true), ("a,1\n2,3\n", false)] {
             let mut table = Table::default();
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn a_quoted_field_may_have_lines_and_one_without_end_costs_no_more() {
         let text = "epoch,note,loss\n1,\"multi\n7,x,0.001\nend\",0.4\n2,\"a, b\",0.2\n";
-        assert_eq!(told(text), (owned(&["1:loss=0.4", "2:loss=0.2"]), vec![]));
+        assert_eq!(read_text(text), (owned(&["1:loss=0.4", "2:loss=0.2"]), vec![]));
         let (mut table, mut rows) = (Table::default(), Vec::new());
         table.feed("epoch,loss\n1,0.5\n2,\"", &mut rows);
         for _ in 0..1_000_000 {

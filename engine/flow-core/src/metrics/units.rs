@@ -134,8 +134,8 @@ impl Unit {
     }
 
     /// Whether this text could be one of several units when this one is requested.
-    pub(super) fn is_unsure(asked: Option<&Unit>, text: &str) -> bool {
-        let is_size = asked.is_some_and(|unit| unit.of == UnitGroup::Kind("size"));
+    pub(super) fn is_unsure(requested: Option<&Unit>, text: &str) -> bool {
+        let is_size = requested.is_some_and(|unit| unit.of == UnitGroup::Kind("size"));
         AMBIGUOUS.contains(&text) || is_size && text.len() == 1 && LETTERS.contains(text)
     }
 }

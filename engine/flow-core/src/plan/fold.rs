@@ -53,7 +53,7 @@ pub enum State {
     /// It will run.
     Run(Vec<Reason>),
     /// Its attempt of that run, which is dead, still runs or has ended. This run collects it.
-    GoesOn { reasons: Vec<Reason>, since: RunId },
+    Orphaned { reasons: Vec<Reason>, since: RunId },
     /// It runs if the preceding runs leave the verdict on its group undecided.
     MayRepeat {
         /// The step and its group.
@@ -98,7 +98,7 @@ impl Plan {
 impl State {
     /// Whether it may lead to an attempt.
     pub fn may_run(&self) -> bool {
-        matches!(self, State::Run(_) | State::GoesOn { .. } | State::After(_) | State::MayRepeat { .. })
+        matches!(self, State::Run(_) | State::Orphaned { .. } | State::After(_) | State::MayRepeat { .. })
     }
 }
 
@@ -107,7 +107,7 @@ impl From<&State> for PlannedAction {
         match state {
             State::Cached { .. } => PlannedAction::Cached,
             State::Run(reasons) => PlannedAction::Run { why: RunReasons::of(reasons), running_in: None },
-            State::GoesOn { reasons, since } => {
+            State::Orphaned { reasons, since } => {
                 PlannedAction::Run { why: RunReasons::of(reasons), running_in: Some(since.clone()) }
             }
             State::After(steps) => PlannedAction::After { steps: steps.clone() },
@@ -303,7 +303,7 @@ impl<'a> Fold<'a> {
             };
             let state = self.known.take(expansion, *id, decision);
             self.states[id.index()] = Some(match (state, since) {
-                (State::Run(reasons), Some(since)) => State::GoesOn { reasons, since },
+                (State::Run(reasons), Some(since)) => State::Orphaned { reasons, since },
                 (state, _) => state,
             });
         }

@@ -40,7 +40,7 @@ pub fn unfit(result: &StepResult, instance: &Instance) -> Option<UnfitReason> {
         Outcome::OutOfMemory if seen.oom_killed => Some(UnfitReason::HostMemory),
         Outcome::OutOfMemory => {
             let own_group = seen.corun.as_ref().map_or(0, |window| window.members.saturating_sub(1) as usize);
-            let mut others: Vec<String> = seen.foreign_processes.iter().map(|stranger| stranger.name.clone()).collect();
+            let mut others: Vec<String> = seen.foreign_processes.iter().map(|process| process.name.clone()).collect();
             if seen.corunners.len() > own_group {
                 others.extend(seen.corunners.iter().cloned());
             }

@@ -131,7 +131,7 @@ struct World {
     /// What was announced last, how often something was, and how many looks were not.
     ahead: Vec<Digest>,
     announced: u32,
-    unasked: u32,
+    unannounced: u32,
     /// What was looked up last can be read again.
     is_read_again: bool,
 }
@@ -155,7 +155,7 @@ impl Lookup for World {
 
     fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, Fault> {
         self.looked_up.push(*fingerprint);
-        self.unasked += u32::from(!self.ahead.contains(fingerprint));
+        self.unannounced += u32::from(!self.ahead.contains(fingerprint));
         let is_there = self.there_from.is_some_and(|from| self.looked_up.len() > from);
         Ok(is_there.then(|| StepResult { fingerprint: *fingerprint, ..result(Outcome::Ok) }))
     }
@@ -255,7 +255,7 @@ fn many_are_looked_up_at_once_but_for_what_needs_another_of_them() {
     let mut far = World { there_from: Some(0), ..World::default() };
     let plan = plan(&context, &wanted, &mut far, &Force::Nothing);
     assert!(plan.items.iter().all(|item| matches!(item.state, State::Cached { .. })));
-    assert_eq!((plan.items.len(), far.unasked), (1300 + 1300 + 1 + 1600, 0));
+    assert_eq!((plan.items.len(), far.unannounced), (1300 + 1300 + 1 + 1600, 0));
     assert_eq!(far.announced, 3, "a with d, then b, and c");
 }
 
@@ -263,20 +263,20 @@ fn many_are_looked_up_at_once_but_for_what_needs_another_of_them() {
 #[derive(Default)]
 struct UnreadResults {
     read: OnceCell<StepResult>,
-    asked: RequestedResults,
+    requested: RequestedResults,
 }
 
 impl SettledResults for UnreadResults {
     fn result(&self, id: InstanceId) -> Option<&StepResult> {
         if self.unread(id).is_some() {
-            self.asked.request(id);
+            self.requested.request(id);
         }
         self.read.get()
     }
 
     fn late(&self, id: InstanceId) -> LateResult {
         match self.unread(id) {
-            Some(_) => LateResult::Unread(id, self.asked.clone()),
+            Some(_) => LateResult::Unread(id, self.requested.clone()),
             None => LateResult::Read(self.read.get().cloned().map(Arc::new)),
         }
     }
@@ -286,7 +286,7 @@ impl SettledResults for UnreadResults {
     }
 
     fn requested(&self) -> BTreeSet<InstanceId> {
-        self.asked.take()
+        self.requested.take()
     }
 
     fn read(&self, _: InstanceId, result: StepResult) {

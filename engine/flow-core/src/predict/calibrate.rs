@@ -30,7 +30,8 @@ impl Fit {
             let Some(columns) = &columns[belief.smooth] else { continue };
             for (sum, column) in sums.iter_mut().zip(columns) {
                 let precision: f64 = column.iter().map(|c| c * c).sum();
-                let error = column.iter().zip(&belief.left).map(|(c, left)| c * left).sum::<f64>() / precision;
+                let error =
+                    column.iter().zip(&belief.residuals).map(|(c, residual)| c * residual).sum::<f64>() / precision;
                 // The weight, over how likely the belief has the point from the others.
                 let without = weight / precision.sqrt() * (error * error * precision / 2.0).min(UNLIKELY).exp();
                 sum.0 += without;

@@ -295,15 +295,15 @@ faults! {
         DriverSilent { seconds: u64 } =
             "NVIDIA's driver did not answer within {seconds} s; flow continues without GPUs. A GPU may be faulty: does `nvidia-smi` answer?",
         NoQueryThread { error: Box<Fault> } = "flow cannot start a thread to query NVIDIA's library: {error}",
-        NoCard = "NVIDIA's driver is installed, but this process sees no GPU",
+        NoGpu = "NVIDIA's driver is installed, but this process sees no GPU",
         GpusNotCounted { message: String } = "NVIDIA's driver does not report the number of GPUs: {message}",
         GpusHidden { variable: String, value: String } = "{variable} is `{value}`, which hides every GPU of this machine",
         Divided { gpu: u32, model: String } =
             "GPU {gpu} ({model}) is divided by MIG, but flow uses only whole GPUs; `nvidia-smi -i {gpu} -mig 0` makes it whole",
-        CardLost { gpu: u32 } = "GPU {gpu} is lost; flow continues without it",
-        CardOffTheBus { gpu: u32 } =
+        GpuLost { gpu: u32 } = "GPU {gpu} is lost; flow continues without it",
+        GpuOffTheBus { gpu: u32 } =
             "GPU {gpu} is lost, having fallen off the bus; flow continues without it until the machine is restarted",
-        CardForbidden { gpu: u32 } = "this user may not use GPU {gpu}; check the modes of /dev/nvidia*",
+        GpuForbidden { gpu: u32 } = "this user may not use GPU {gpu}; check the modes of /dev/nvidia*",
         GpuUnknown { gpu: u32, message: String } = "GPU {gpu} does not report its model ({message}); flow continues without it",
         LibraryNotLoaded { variable: String, path: String, message: String } = "{variable} `{path}` cannot be loaded: {message}",
         DriverNotLoaded =

@@ -1,4 +1,4 @@
-//! The action that the store could not do, as a value. In JSON it is its English words, for compatibility.
+//! The action that the store could not do, as a value. In JSON it is its English words.
 
 use std::fmt;
 
@@ -57,8 +57,8 @@ actions! {
     ReadLink = "read the link",
     Remove = "remove",
     Settle = "settle",
+    Store = "store",
     Sync = "sync",
-    TakeIn = "take in",
     Use = "use",
     UseDatabase = "use the database",
     Write = "write",

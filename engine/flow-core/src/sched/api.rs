@@ -99,11 +99,11 @@ pub enum EstimateSource {
         #[serde(default)]
         disturbed: u32,
     },
-    /// All attempts of its step; if too few, without an interval. `never`: the first axis on which its value never ran.
+    /// All attempts of its step; if too few, without an interval. `unseen`: the first axis on which its value never ran.
     Step {
         interval: bool,
         #[serde(default)]
-        never: Option<(String, serde_json::Value)>,
+        unseen: Option<(String, serde_json::Value)>,
     },
     /// Not from attempts: it is a job of a trace or of a mix.
     Given,
@@ -228,7 +228,7 @@ pub enum Event {
     SpawnFailed { attempt: AttemptId },
     /// Nothing was started: another run does the same work, or finished it after the lookup. The gang frees its
     /// placement and is looked up again; that answer may take until the other run is done.
-    Elsewhere { attempt: AttemptId },
+    Deferred { attempt: AttemptId },
     /// It waits at the barrier.
     Ready { attempt: AttemptId },
     /// It has done its own work and keeps running only for the others of its group.
@@ -299,7 +299,7 @@ pub enum Answer {
     Miss,
     /// No reusable result, but an attempt from an earlier run still runs, or ended without being collected. It is
     /// joined at once. The earlier run already holds its resources, so this run accounts for none.
-    GoesOn,
+    Orphaned,
     /// It was planned but is no longer needed. Its dependents continue without it.
     NotNeeded,
     /// It cannot run: an expression reads a missing output, or an input is missing. Settled with this outcome.

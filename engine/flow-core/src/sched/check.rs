@@ -76,7 +76,7 @@ impl Core {
     fn check_group(&self, gang: InstanceId) -> Result<(), String> {
         let kind = |id: InstanceId| match self.node(id).state {
             TaskState::Pending => 0,
-            TaskState::Asked => 1,
+            TaskState::LookingUp => 1,
             TaskState::Waiting { .. } => 2,
             TaskState::Paused { .. } => 3,
             TaskState::Running { .. } | TaskState::Ended { .. } => 4,

@@ -33,7 +33,7 @@ pub(super) struct AloneLoad {
     /// Thousandths of each of its GPUs; 1000 while unknown.
     pub(super) gpu_milli: u32,
     /// Running it next to others shows the cost of sharing.
-    pub(super) telling: bool,
+    pub(super) informative: bool,
 }
 
 /// Known memory use of a task on each of its GPUs.
@@ -69,7 +69,10 @@ impl Demand {
             cpu_milli: seen.map_or(held, |milli| held.min(milli.into())),
             cpu_learned: seen.is_some(),
             gpu_milli: if request.gpus == 0 { 0 } else { task.estimate.gpu_busy_milli.unwrap_or(1_000).min(1_000) },
-            telling: request.gpus > 0 && !alone && task.estimate.timed_alone && task.estimate.gpu_busy_milli.is_some(),
+            informative: request.gpus > 0
+                && !alone
+                && task.estimate.timed_alone
+                && task.estimate.gpu_busy_milli.is_some(),
         };
         let id = task.instance;
         let measured = sharing.pairs.range((id, InstanceId(0))..).next().is_some_and(|((first, _), _)| *first == id);

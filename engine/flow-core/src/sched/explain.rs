@@ -106,7 +106,7 @@ impl Scheduler {
         let Some(node) = core.nodes.get(id.index()) else { return WaitState::Arrival };
         match node.state {
             TaskState::Pending => WaitState::Needs(core.unmet_needs(node.gang)),
-            TaskState::Asked => WaitState::LookUp,
+            TaskState::LookingUp => WaitState::LookUp,
             TaskState::Waiting { .. } => core.explain_queue(now, node.gang),
             TaskState::Paused { until } => WaitState::Retry { at: until, failures: core.node(node.gang).failures },
             TaskState::Running { attempt } => core.explain_running(now, id, attempt),
@@ -228,7 +228,7 @@ impl Core {
             short.push(Shortage::of(Resource::Gpus, wanted, takers, ledger.gpus.len() as u64));
             for (i, gpu) in ledger.gpus.iter().enumerate().filter(|(_, gpu)| !gpu.takes(demand)) {
                 let id = GpuId(i as u32);
-                let resource = match (gpu.state.alive, gpu.kept) {
+                let resource = match (gpu.state.alive, gpu.reserved_for_peer) {
                     (false, _) => Resource::GpuLost(id),
                     (true, true) => Resource::GpuReserved(id),
                     (true, false) => Resource::GpuMemory(id),
@@ -240,7 +240,7 @@ impl Core {
                 short.push(Shortage {
                     held_by: held_by.collect(),
                     foreign: gpu.state.foreign.min(gpu.state.memory),
-                    ahead: u64::from(gpu.kept),
+                    ahead: u64::from(gpu.reserved_for_peer),
                     ..Shortage::of(resource, gpu.wanted(demand), gpu.free(), gpu.state.memory)
                 });
             }

@@ -57,21 +57,21 @@ impl Core {
             for (member, answer) in answers {
                 match answer {
                     Answer::Refused(outcome) => self.settle(&[member], outcome, None, out),
-                    Answer::Hit(_) | Answer::Miss | Answer::GoesOn | Answer::NotNeeded => {
+                    Answer::Hit(_) | Answer::Miss | Answer::Orphaned | Answer::NotNeeded => {
                         self.give_up(&[member], Outcome::Skipped, Some(culprit), out);
                     }
                 }
             }
-        } else if answers.values().all(|answer| *answer == Answer::GoesOn) {
-            self.go_on(gang, out);
-        } else if answers.values().any(|answer| matches!(answer, Answer::Miss | Answer::GoesOn)) {
+        } else if answers.values().all(|answer| *answer == Answer::Orphaned) {
+            self.adopt(gang, out);
+        } else if answers.values().any(|answer| matches!(answer, Answer::Miss | Answer::Orphaned)) {
             self.wait(gang, out);
         } else {
             for (member, answer) in answers {
                 match answer {
                     Answer::NotNeeded => self.leave_out(member, out),
                     Answer::Hit(outcome) => self.settle(&[member], outcome, None, out),
-                    Answer::Miss | Answer::GoesOn | Answer::Refused(_) => {}
+                    Answer::Miss | Answer::Orphaned | Answer::Refused(_) => {}
                 }
             }
         }
@@ -137,23 +137,23 @@ impl Core {
     /// Stops members that keep running although no other needs it: all have their epochs, or the window is over.
     fn stop_sufficed(&mut self, gang: InstanceId, out: &mut Vec<Action>) {
         let Some(group) = self.group(gang) else { return };
-        let mut going_on = Vec::new();
+        let mut running = Vec::new();
         let mut all = true;
         for &member in &group.members {
             match self.node(member).state {
-                TaskState::Running { attempt } if self.live[&attempt].sufficed => going_on.push(attempt),
+                TaskState::Running { attempt } if self.live[&attempt].sufficed => running.push(attempt),
                 _ => all = false,
             }
         }
         if group.window == Window::Over || group.window == Window::Open && all {
-            going_on.retain(|attempt| !self.live[attempt].stopped && self.live[attempt].is_running());
-            going_on.iter().for_each(|attempt| {
+            running.retain(|attempt| !self.live[attempt].stopped && self.live[attempt].is_running());
+            running.iter().for_each(|attempt| {
                 if let Some(live) = self.live.get_mut(attempt) {
                     live.stopped = true;
                 }
             });
-            if !going_on.is_empty() {
-                out.push(Action::Stop { attempts: going_on });
+            if !running.is_empty() {
+                out.push(Action::Stop { attempts: running });
             }
         }
     }

@@ -36,7 +36,7 @@ impl Scheduler {
             Event::Answered { instance, answer } => core.answered(instance, answer, out),
             Event::Started { attempt } => core.started(attempt),
             Event::SpawnFailed { attempt } => core.ended(attempt, Outcome::Failed, false, out),
-            Event::Elsewhere { attempt } => core.defer(attempt, out),
+            Event::Deferred { attempt } => core.defer(attempt, out),
             Event::Ready { attempt } => core.ready(attempt, out),
             Event::Sufficed { attempt } => core.sufficed(attempt, out),
             Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),
@@ -142,7 +142,7 @@ impl Scheduler {
 
 impl Core {
     fn answered(&mut self, instance: InstanceId, answer: Answer, out: &mut Vec<Action>) {
-        if self.nodes.get(instance.index()).is_none_or(|node| node.state != TaskState::Asked) {
+        if self.nodes.get(instance.index()).is_none_or(|node| node.state != TaskState::LookingUp) {
             return;
         }
         let gang = self.node(instance).gang;
@@ -153,12 +153,12 @@ impl Core {
             Answer::Hit(outcome) | Answer::Refused(outcome) => self.settle(&[instance], outcome, None, out),
             Answer::NotNeeded => self.leave_out(instance, out),
             Answer::Miss => self.wait(gang, out),
-            Answer::GoesOn => self.go_on(gang, out),
+            Answer::Orphaned => self.adopt(gang, out),
         }
     }
 
     /// An attempt of the gang from an earlier run still runs. The next decision joins it, whatever else waits.
-    pub(super) fn go_on(&mut self, gang: InstanceId, out: &mut Vec<Action>) {
+    pub(super) fn adopt(&mut self, gang: InstanceId, out: &mut Vec<Action>) {
         for member in self.members(gang).to_vec() {
             self.node_mut(member).is_joined = true;
         }
@@ -180,7 +180,7 @@ impl Core {
         let Some(live) = self.live.get(&attempt) else { return };
         let instances = self.members(self.node(live.instance).gang).to_vec();
         for &member in &instances {
-            self.set(member, TaskState::Asked);
+            self.set(member, TaskState::LookingUp);
             self.node_mut(member).is_joined = false;
         }
         out.push(Action::LookUp { instances });
@@ -284,7 +284,7 @@ impl Core {
             let instances = self.members(gang).to_vec();
             if self.node(gang).state == TaskState::Pending {
                 for &member in &instances {
-                    self.set(member, TaskState::Asked);
+                    self.set(member, TaskState::LookingUp);
                 }
                 out.push(Action::LookUp { instances });
             }

@@ -118,8 +118,8 @@ pub struct PeerLoad {
     pub ahead: MachineShare,
     /// GPUs of ours that other flows have.
     pub gpus: Vec<GpuId>,
-    /// GPUs on which nothing of ours may start, because they are kept for heads before ours.
-    pub kept: BTreeSet<GpuId>,
+    /// GPUs on which nothing of ours may start, because they are reserved for heads before ours.
+    pub reserved: BTreeSet<GpuId>,
 }
 
 impl PeerLoad {
@@ -147,10 +147,10 @@ impl PeerLoad {
 
     /// Keeps as many GPUs for a head as it asks for: free ones, then ours. On those of other flows we start nothing anyway.
     fn keep(&mut self, head: &Head, ours: &BTreeSet<GpuId>) {
-        let open = |gpu: &&GpuId| !self.kept.contains(gpu) && (ours.contains(gpu) || !self.gpus.contains(gpu));
+        let open = |gpu: &&GpuId| !self.reserved.contains(gpu) && (ours.contains(gpu) || !self.gpus.contains(gpu));
         let mut open: Vec<GpuId> = head.gpus.iter().filter(open).copied().collect();
         open.sort_by_key(|gpu| ours.contains(gpu));
-        self.kept.extend(open.into_iter().take(head.request.gpus as usize));
+        self.reserved.extend(open.into_iter().take(head.request.gpus as usize));
     }
 
     /// No head is before this run's.
@@ -167,7 +167,7 @@ impl PeerLoad {
         let free = |all: u64, taken: u64, ours: u64| all.saturating_sub(taken).saturating_sub(ours);
         let cpu_milli = free(all.cpu_milli, self.holds.cpu_milli, holds.cpu_milli);
         let memory = free(all.memory, self.holds.memory, holds.memory);
-        self.kept.clear();
+        self.reserved.clear();
         // The heads together may request more than there is.
         self.ahead.cpu_milli = self.ahead.cpu_milli.min(cpu_milli.saturating_sub(room.cpu_milli));
         self.ahead.memory = self.ahead.memory.min(memory.saturating_sub(room.memory));

@@ -142,8 +142,11 @@ impl Allocations {
         let other = there.next().filter(|first| there.all(|next| next == *first))?;
         let held = self.holders.get(&other)?;
         let only = |gpu: &GpuId| self.gpus[gpu.index()].holders.len() == 1;
-        let telling = demand.alone_load.telling && held.alone_load.telling && held.placement.gpus.iter().all(only);
-        if !telling || self.taken_cpus().saturating_add(demand.alone_load.cpu_milli) > self.cpus.saturating_mul(1_000) {
+        let informative =
+            demand.alone_load.informative && held.alone_load.informative && held.placement.gpus.iter().all(only);
+        if !informative
+            || self.taken_cpus().saturating_add(demand.alone_load.cpu_milli) > self.cpus.saturating_mul(1_000)
+        {
             return None;
         }
         let mut devices = self.sharing.devices.clone();
@@ -233,7 +236,7 @@ impl Allocations {
         }
         let mut free_gpus: Vec<_> = (0..self.gpus.len() as u32)
             .map(|i| (GpuId(i), &self.gpus[i as usize]))
-            .filter(|(_, g)| g.state.alive && !g.taken() && !g.kept)
+            .filter(|(_, g)| g.state.alive && !g.taken() && !g.reserved_for_peer)
             .collect();
         free_gpus.sort_by_key(|(id, gpu)| (Reverse(gpu.free()), *id));
         let mut room: Vec<u64> = free_gpus.iter().map(|(_, gpu)| gpu.free()).collect();

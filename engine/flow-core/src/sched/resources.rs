@@ -43,7 +43,7 @@ pub(super) struct Gpu {
     pub(super) state: GpuState,
     pub(super) holders: Vec<GpuHold>,
     /// Nothing more starts on it: another run waits for it and is ahead.
-    pub(super) kept: bool,
+    pub(super) reserved_for_peer: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ pub(super) struct GpuHold {
 }
 
 impl Gpu {
-    /// Total − strangers' − Σ over ours of max(reserved, used).
+    /// Total − foreign processes' − Σ over ours of max(reserved, used).
     pub(super) fn free(&self) -> u64 {
         let ours = self.holders.iter().fold(0u64, |sum, h| sum.saturating_add(h.reserved.max(h.used)));
         self.state.memory.saturating_sub(self.state.foreign).saturating_sub(ours)
@@ -73,7 +73,7 @@ impl Gpu {
 
     pub(super) fn takes(&self, demand: &Demand) -> bool {
         self.state.alive
-            && !self.kept
+            && !self.reserved_for_peer
             && !self.holders.iter().any(|h| h.alone)
             && (!demand.gpus_alone || self.is_empty())
             && self.free() >= self.wanted(demand)
@@ -136,7 +136,7 @@ impl Allocations {
         let mut ledger = self.clone();
         let others = std::mem::take(&mut ledger.others);
         for (id, gpu) in (0..).map(GpuId).zip(&mut ledger.gpus).filter(|_| gpus) {
-            gpu.kept = false;
+            gpu.reserved_for_peer = false;
             if others.gpus.contains(&id) {
                 gpu.state.foreign = 0;
             }
@@ -159,7 +159,7 @@ impl Allocations {
         }
         let known = self.gpus.len();
         let new = capacity.gpus.iter().skip(known);
-        self.gpus.extend(new.map(|state| Gpu { state: state.clone(), holders: Vec::new(), kept: false }));
+        self.gpus.extend(new.map(|state| Gpu { state: state.clone(), holders: Vec::new(), reserved_for_peer: false }));
         self.cpus = u64::from(capacity.cpus);
         self.memory = capacity.memory;
         self.jobs = capacity.jobs.map_or(usize::MAX, |jobs| jobs.max(1) as usize);
@@ -349,7 +349,7 @@ impl Feasibility {
     pub(super) fn set_others(&mut self, others: &PeerLoad) {
         for ledger in [&mut self.now, &mut self.drained] {
             for (id, gpu) in (0..).map(GpuId).zip(&mut ledger.gpus) {
-                gpu.kept = others.kept.contains(&id);
+                gpu.reserved_for_peer = others.reserved.contains(&id);
             }
             ledger.others.clone_from(others);
         }

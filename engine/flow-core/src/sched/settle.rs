@@ -87,7 +87,7 @@ impl Core {
             let instance = InstanceId(index as u32);
             let ends = match self.node(instance).state {
                 TaskState::Pending | TaskState::Waiting { .. } | TaskState::Paused { .. } => true,
-                TaskState::Asked => at_once,
+                TaskState::LookingUp => at_once,
                 _ => false,
             };
             if ends {

@@ -81,21 +81,21 @@ impl Core {
         };
         self.held_up = match self.held_up {
             Some((gang, since)) if still(gang) => Some((gang, since)),
-            _ => self.first_kept_by_others().map(|gang| (gang, self.now)),
+            _ => self.first_blocked_by_peers().map(|gang| (gang, self.now)),
         };
     }
 
     /// The first gang that would have room without other runs: now, or once this run's attempts have ended.
-    fn first_kept_by_others(&self) -> Option<InstanceId> {
+    fn first_blocked_by_peers(&self) -> Option<InstanceId> {
         let (now, drained) = (&self.feasibility.now, &self.feasibility.drained);
         let (now_free, drained_free) = (now.without_others(true), drained.without_others(true));
-        let kept = |class: Class| {
+        let blocked = |class: Class| {
             !self.class_fits(now, class)
                 && self.class_fits(&drained_free, class)
                 && (!self.class_fits(drained, class) || self.class_fits(&now_free, class))
         };
         let firsts =
-            self.queue.classes.iter().filter(|&(&class, _)| kept(class)).filter_map(|(_, alike)| alike.first());
+            self.queue.classes.iter().filter(|&(&class, _)| blocked(class)).filter_map(|(_, alike)| alike.first());
         firsts.min().map(|key| key.2)
     }
 

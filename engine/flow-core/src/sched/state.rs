@@ -24,7 +24,7 @@ pub(super) enum TaskState {
     /// One of its needs is unsettled.
     Pending,
     /// The store was asked for a result.
-    Asked,
+    LookingUp,
     /// It may start.
     Waiting {
         since: Time,
@@ -58,13 +58,13 @@ impl TaskState {
     fn may_become(self, next: TaskState) -> bool {
         use TaskState::*;
         match (self, next) {
-            (Pending, Asked | Settled { .. })
-            | (Asked, Waiting { .. } | Settled { .. })
+            (Pending, LookingUp | Settled { .. })
+            | (LookingUp, Waiting { .. } | Settled { .. })
             | (Waiting { .. }, Running { .. } | Settled { .. })
             | (Paused { .. }, Waiting { .. } | Settled { .. })
             | (Recording { .. }, Settled { .. }) => true,
             // It was not started after all: another run does the same work.
-            (Running { .. }, Asked) => true,
+            (Running { .. }, LookingUp) => true,
             // Back to waiting, without a retry: a disturbed measurement, an attempt that resumes, a lost GPU.
             (Running { .. }, Ended { .. } | Recording { .. } | Paused { .. } | Waiting { .. })
             | (Ended { .. }, Recording { .. } | Paused { .. } | Waiting { .. }) => true,

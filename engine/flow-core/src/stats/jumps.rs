@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use self::{
     growing_model::{GrowingModel, Sums},
-    model::{LASTS, LINE, Model, Noise, Part, Sweep},
+    model::{LINE, MIN_LEVEL, Model, Noise, Part, Sweep},
     staircases::multiple,
 };
 use super::{
@@ -306,11 +306,11 @@ impl Sweep {
         let mut parts: Vec<Part> = Vec::new();
         for (at, place) in places.iter().enumerate() {
             let has = |part: Part| parts.contains(&part);
-            let back = places.get(at + 1).filter(|next| **next < place + LASTS && !has(Part::Outlier(place - 1)));
-            let is_apart = (1..LASTS).all(|by| !has(Part::Jump(place.saturating_sub(by))));
+            let back = places.get(at + 1).filter(|next| **next < place + MIN_LEVEL && !has(Part::Outlier(place - 1)));
+            let is_apart = (1..MIN_LEVEL).all(|by| !has(Part::Jump(place.saturating_sub(by))));
             if let Some(back) = back {
                 parts.extend((*place..*back).map(Part::Outlier));
-            } else if *place >= LASTS && place + LASTS <= n && is_apart {
+            } else if *place >= MIN_LEVEL && place + MIN_LEVEL <= n && is_apart {
                 parts.push(Part::Jump(*place));
             }
         }
@@ -347,7 +347,7 @@ impl Sweep {
     fn most(&self, growing: &GrowingModel<'_>, parts: &[Part], jumps: bool) -> Option<Part> {
         let n = self.x.len() as f64;
         let taken = self.places(parts);
-        let free = |place: &usize| taken.iter().all(|other| place.abs_diff(*other) >= LASTS);
+        let free = |place: &usize| taken.iter().all(|other| place.abs_diff(*other) >= MIN_LEVEL);
         let may = |part: &Part| match part {
             Part::Jump(place) => jumps && free(place),
             Part::Level(from, to) => jumps && free(from) && free(to),
@@ -392,7 +392,9 @@ impl Sweep {
                 let moved = near.filter_map(|place| {
                     let mut moved = places.clone();
                     moved[at] = place;
-                    let apart = moved.windows(2).all(|w| w[1] >= w[0] + LASTS) && place >= LASTS && place + LASTS <= n;
+                    let apart = moved.windows(2).all(|w| w[1] >= w[0] + MIN_LEVEL)
+                        && place >= MIN_LEVEL
+                        && place + MIN_LEVEL <= n;
                     Some((fit(&moved).filter(|_| apart)?.0.rss, moved))
                 });
                 places = moved.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(places.clone(), |(_, moved)| moved);
@@ -401,7 +403,7 @@ impl Sweep {
         // Where the point right after a jump is an outlier, the jump may as well be behind it, and there it is seen.
         for at in 0..places.len() {
             let behind = places[at] + 1;
-            let is_free = behind + LASTS <= n && places.get(at + 1).is_none_or(|next| *next >= behind + LASTS);
+            let is_free = behind + MIN_LEVEL <= n && places.get(at + 1).is_none_or(|next| *next >= behind + MIN_LEVEL);
             if is_free && others.contains(&Part::Outlier(places[at])) {
                 places[at] = behind;
             }

@@ -125,7 +125,7 @@ pub enum Refusal {
     /// There are neither epochs nor a wall time to compare.
     NoTime { label: String },
     /// A program without epochs resumed from a checkpoint, so its wall time covers several starts.
-    WentOn { label: String },
+    Resumed { label: String },
 }
 
 crate::compiled_once::compiled_once!(Refusal);
@@ -310,7 +310,7 @@ fn refused(pairs: &Round<'_>, measure: &str) -> Option<Verdict> {
                 return refuse(Refusal::NotAlone { label, beside: result.circumstances.corunners.clone() });
             }
             if measure == WALL && result.usage.earlier.is_some() {
-                return refuse(Refusal::WentOn { label });
+                return refuse(Refusal::Resumed { label });
             }
             if time(result, measure).is_none() {
                 return refuse(Refusal::NoTime { label });

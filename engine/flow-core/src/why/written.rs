@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     /// The differences, one per line.
-    fn told(was: Value, is: Value) -> Vec<String> {
+    fn differences(was: Value, is: Value) -> Vec<String> {
         let steps = |value: Value| serde_json::from_value::<WrittenSteps>(value).unwrap();
         let shown = |value: &Option<Value>| value.as_ref().map_or("none".to_owned(), Value::to_string);
         let line = |change: &WrittenChange| match change {
@@ -117,7 +117,7 @@ mod tests {
             } else {
                 _ = parent.insert(key.to_owned(), value)
             }
-            told(json!({"train": train}), edited)
+            differences(json!({"train": train}), edited)
         };
         let run = r#"train run: "python train.py --epochs 5" → "python train.py --epochs 3""#;
         assert_eq!(edit("/run", json!("python train.py --epochs 3")), [run]);
@@ -138,11 +138,11 @@ mod tests {
     #[test]
     fn steps_that_are_new_gone_renamed_or_changed_alike() {
         let (a, b) = (json!({"run": "a"}), json!({"run": "b"}));
-        assert_eq!(told(json!({"one": a}), json!({"one": a, "two": b})), ["+two"]);
-        assert_eq!(told(json!({"one": a, "two": b}), json!({"one": a})), ["-two"]);
-        assert_eq!(told(json!({"one": a}), json!({"two": a})), ["one is two"]);
-        assert_eq!(told(json!({"one": a}), json!({"two": b})), ["+two", "-one"]);
-        let both = told(json!({"one": a, "two": a}), json!({"one": b, "two": b}));
+        assert_eq!(differences(json!({"one": a}), json!({"one": a, "two": b})), ["+two"]);
+        assert_eq!(differences(json!({"one": a, "two": b}), json!({"one": a})), ["-two"]);
+        assert_eq!(differences(json!({"one": a}), json!({"two": a})), ["one is two"]);
+        assert_eq!(differences(json!({"one": a}), json!({"two": b})), ["+two", "-one"]);
+        let both = differences(json!({"one": a, "two": a}), json!({"one": b, "two": b}));
         assert_eq!(both, [r#"one,two run: "a" → "b""#]);
         let steps = |value: Value| serde_json::from_value::<WrittenSteps>(value).unwrap();
         let part = written_changes(&steps(json!({"one": a, "two": b})), &steps(json!({"one": a})), true);

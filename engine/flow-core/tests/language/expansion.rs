@@ -485,8 +485,8 @@ fn what_a_killed_run_left_stays_where_it_runs_and_steps_are_told_as_written() {
     let source = flow_core::Source { path: "w.yaml".into(), text: text.into() };
     let left = [("a[n=2]".to_owned(), Place::Slurm), ("b[n=1]".to_owned(), Place::Slurm)].into();
     let local = [("a[n=1]".to_owned(), Place::Local)].into();
-    let expand = |on, left| {
-        let batch = Batch { on, node: None, left: Some(left) };
+    let expand = |on, orphan_places| {
+        let batch = Batch { on, node: None, orphan_places: Some(orphan_places) };
         let request = flow_core::ExpandRequest {
             catalogue: &flow_core::Catalogue::default(),
             machine: &machine(0),

@@ -104,7 +104,7 @@ pub fn audit(
     // Where an attempt has it, because programs search the folders above.
     let outside = work_place::choose(session, &dir)?.folders.map(|folders| folders.path().join(RUNNING));
     let used = || [&folder].into_iter().chain(&outside);
-    used().for_each(|folder| remove_left(folder));
+    used().for_each(|folder| remove_killed(folder));
     let (top, work) = (folder.join(&own), outside.as_ref().map(|outside| outside.join(&own)));
     let captures = Captures::new(top.join("inputs"));
     let traced = AuditedInstance { session, knowledge, id, plan: &plan, dir: &dir, top: &top, work, strace: &strace };
@@ -131,7 +131,7 @@ pub fn audit(
 }
 
 /// Removes the folders of killed audits.
-fn remove_left(folder: &Path) {
+fn remove_killed(folder: &Path) {
     for left in fs::read_dir(folder).into_iter().flatten().flatten() {
         if !Path::new("/proc").join(left.file_name()).exists() {
             let _ = fs::remove_dir_all(left.path());

@@ -36,12 +36,12 @@ pub use plan::unwanted_work::{UnwantedWork, unwanted};
 pub use plan::{
     ForgetResult, Knowledge, accept, done_by_others, forget, ignored, listed, parts, plan, plan_at_other_place,
 };
-pub use recover::follow::{end_strays, ended_since, going_on, jobs_going_on, jobs_waiting};
+pub use recover::follow::{end_strays, ended_since, jobs_waiting, running_orphans, unfinished_jobs};
 pub use reports::exports::{Private, carry, input_text_count, input_texts, plugin_digests};
 pub use reports::publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use reports::remake::{RemadeFiles, RemadeStep, remake};
 pub use request::{ForceRequest, RunEnd, RunOptions};
 pub use run::run;
 pub use session::imports::{foreign_results, import, named};
-pub use session::{Session, SessionRequest, last_place, place_of_left_jobs};
+pub use session::{Session, SessionRequest, last_place, place_of_orphaned_jobs};
 pub use updates::Update;

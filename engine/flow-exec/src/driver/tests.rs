@@ -59,7 +59,7 @@ struct Fault {
     /// Number of looks by which its events are delayed.
     delay: u8,
     /// An unknown attempt ends before it.
-    stranger: bool,
+    unknown_end: bool,
 }
 
 /// Runs each command synchronously at its start, and reports it with the configured faults.
@@ -83,7 +83,7 @@ type Kills = Arc<Mutex<Vec<(f64, Duration)>>>;
 
 impl FaultyExecutor {
     fn execute(&mut self, start: keeper::Start) {
-        let faultless = Fault { start_lost: false, start_late: false, ends: 1, delay: 0, stranger: false };
+        let faultless = Fault { start_lost: false, start_late: false, ends: 1, delay: 0, unknown_end: false };
         let fault = self.faults.iter().cycle().nth(self.started).copied().unwrap_or(faultless);
         self.started += 1;
         let lost = || OutcomeOverride {
@@ -103,10 +103,10 @@ impl FaultyExecutor {
         let mut command = Command::new(&start.argv[0]);
         command.args(&start.argv[1..]).env_clear().envs(start.env).current_dir(&start.cwd);
         let status = command.status().expect("a command");
-        self.tell_end(start.attempt, fault, exit(began, status.code(), None), instead);
+        self.report_end(start.attempt, fault, exit(began, status.code(), None), instead);
     }
 
-    fn tell_end(&mut self, attempt: AttemptId, fault: Fault, exit: Exit, instead: Option<OutcomeOverride>) {
+    fn report_end(&mut self, attempt: AttemptId, fault: Fault, exit: Exit, instead: Option<OutcomeOverride>) {
         let end = || {
             Box::new(AttemptEnd {
                 instead: instead.clone(),
@@ -116,7 +116,7 @@ impl FaultyExecutor {
         let ends = |attempt: AttemptId| Event::Ended { attempt, end: end() };
         let begins = || Event::Started { attempt, node: None };
         let mut events = Vec::new();
-        events.extend(fault.stranger.then(|| ends(AttemptId(9_999))));
+        events.extend(fault.unknown_end.then(|| ends(AttemptId(9_999))));
         events.extend((0..fault.ends).map(|_| ends(attempt)));
         events.extend(fault.start_late.then(begins));
         self.events.extend(events.into_iter().map(|event| (fault.delay, event)));
@@ -151,7 +151,7 @@ impl Executor for FaultyExecutor {
         self.kills.lock().unwrap().push((clock::unix_seconds(), grace));
         if grace.is_zero() || !self.deaf {
             self.hanging.remove(&attempt);
-            self.tell_end(attempt, fault, exit(began, None, Some(15)), None);
+            self.report_end(attempt, fault, exit(began, None, Some(15)), None);
         }
     }
 
@@ -221,7 +221,7 @@ steps:
 
 fn fault() -> impl Strategy<Value = Fault> {
     (any::<bool>(), any::<bool>(), 1..4u8, 0..6u8, any::<bool>()).prop_map(
-        |(start_lost, start_late, ends, delay, stranger)| Fault { start_lost, start_late, ends, delay, stranger },
+        |(start_lost, start_late, ends, delay, unknown_end)| Fault { start_lost, start_late, ends, delay, unknown_end },
     )
 }
 

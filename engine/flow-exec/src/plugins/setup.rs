@@ -70,7 +70,7 @@ impl Setup<'_> {
     ///
     /// # Errors
     /// In words for the user, several lines.
-    pub async fn ensure(&self, said: &mut dyn FnMut(Progress<'_>)) -> Result<bool, PluginError> {
+    pub async fn ensure(&self, report: &mut dyn FnMut(Progress<'_>)) -> Result<bool, PluginError> {
         let error = |what: String| self.plugin.error(format!("it could not be set up: {what}"));
         if !self.needed() {
             return Ok(false);
@@ -78,12 +78,12 @@ impl Setup<'_> {
         let system = |e: io::Error| error(format!("{}: {e}", self.record.display()));
         fs::create_dir_all(self.record.parent().unwrap_or(Path::new("."))).map_err(system)?;
         let lock = self.record.with_extension("lock");
-        let lock = self::lock(&lock, FlockArg::LockExclusiveNonblock, said).await.map_err(system)?;
+        let lock = self::lock(&lock, FlockArg::LockExclusiveNonblock, report).await.map_err(system)?;
         // The other flow may have done it.
         if !self.needed() {
             return Ok(false);
         }
-        self.run(said).await.map_err(error)?;
+        self.run(report).await.map_err(error)?;
         let argv = self.plugin.argv();
         let Some(program) = Program::of(&argv) else {
             let start = argv.join(" ");
@@ -100,7 +100,7 @@ impl Setup<'_> {
         Ok(true)
     }
 
-    async fn run(&self, said: &mut dyn FnMut(Progress<'_>)) -> Result<(), String> {
+    async fn run(&self, report: &mut dyn FnMut(Progress<'_>)) -> Result<(), String> {
         let commands = &self.plugin.manifest.setup;
         if commands.is_empty() {
             return Ok(());
@@ -118,7 +118,7 @@ impl Setup<'_> {
             fs::remove_dir_all(&top).map_err(|e| format!("{}: {e}", top.display()))?;
         }
         for (command, n) in commands.iter().zip(1..) {
-            said(Progress::Command(command));
+            report(Progress::Command(command));
             let folder = Folder::create(top.join(n.to_string())).map_err(|e| format!("{}: {e}", top.display()))?;
             keeper.send(&Request::Start(Start {
                 attempt: AttemptId(n),
@@ -128,7 +128,7 @@ impl Setup<'_> {
                 folder: folder.path().to_owned(),
                 secrets: Vec::new(),
             }));
-            let how = match follow(&mut keeper, &folder, said).await {
+            let how = match follow(&mut keeper, &folder, report).await {
                 Ok(Exit { code: Some(0), .. }) => continue,
                 Ok(Exit { code: Some(127), .. }) => {
                     "it calls a program that is not installed (exit code 127)".to_owned()
@@ -159,7 +159,7 @@ impl Setup<'_> {
 }
 
 /// Waits for the lock on a file. `how` does not block.
-pub(crate) async fn lock(path: &Path, how: FlockArg, said: &mut dyn FnMut(Progress<'_>)) -> io::Result<Flock<File>> {
+pub(crate) async fn lock(path: &Path, how: FlockArg, report: &mut dyn FnMut(Progress<'_>)) -> io::Result<Flock<File>> {
     let mut file = File::options().create(true).truncate(false).write(true).open(path)?;
     let mut told = false;
     loop {
@@ -169,7 +169,7 @@ pub(crate) async fn lock(path: &Path, how: FlockArg, said: &mut dyn FnMut(Progre
             Err((_, e)) => return Err(e.into()),
         }
         if !std::mem::replace(&mut told, true) {
-            said(Progress::Waiting);
+            report(Progress::Waiting);
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -205,7 +205,7 @@ struct Lines {
 
 impl Lines {
     /// New whole lines since the last look; with `all` also the last one without line end. Read errors are ignored.
-    fn read(&mut self, all: bool, said: &mut dyn FnMut(Progress<'_>)) {
+    fn read(&mut self, all: bool, report: &mut dyn FnMut(Progress<'_>)) {
         let more = File::open(&self.path).and_then(|mut file| {
             file.seek(SeekFrom::Start(self.offset))?;
             file.read_to_end(&mut self.rest)
@@ -214,7 +214,7 @@ impl Lines {
         let end = if all { self.rest.len() } else { self.rest.iter().rposition(|b| *b == b'\n').map_or(0, |n| n + 1) };
         let whole: Vec<u8> = self.rest.drain(..end).collect();
         for line in String::from_utf8_lossy(&whole).lines() {
-            said(Progress::Line(last_drawn(line)));
+            report(Progress::Line(last_drawn(line)));
         }
     }
 }

@@ -97,9 +97,9 @@ pub(crate) fn bars(groups: &[(String, Vec<Bar>)], series: &[Series], labels: &La
     }
     let wide = 0.85 * WIDTH * SHARE / (groups.len() * series.len()).max(1) as f64;
     let widest = bars().filter(|bar| bar.value.is_some()).map(|bar| bar.text.width()).max().unwrap_or(0);
-    let upright = (widest + 1) as f64 * SMALL_LETTER > wide;
+    let vertical = (widest + 1) as f64 * SMALL_LETTER > wide;
     let highest = bars().map(Bar::highest).fold(0.0, f64::max);
-    let layout = layout.with_y_axis_max(if upright { top([HEADROOM * highest].into_iter()) } else { most });
+    let layout = layout.with_y_axis_max(if vertical { top([HEADROOM * highest].into_iter()) } else { most });
     drawn(plots, layout, |scene, computed| {
         for (group, (_, bars)) in groups.iter().enumerate() {
             let one = SHARE / bars.len().max(1) as f64;
@@ -110,7 +110,7 @@ pub(crate) fn bars(groups: &[(String, Vec<Bar>)], series: &[Series], labels: &La
                     outline(scene, (left, right), (computed.map_y(value), computed.map_y(0.0)), of.kind.colour());
                 }
                 if bar.value.is_none() || wide >= NARROWEST {
-                    written(scene, bar, computed.map_x(middle), upright, computed);
+                    written(scene, bar, computed.map_x(middle), vertical, computed);
                 }
             }
         }
@@ -131,16 +131,16 @@ fn outline(scene: &mut Scene, (left, right): (f64, f64), (top, foot): (f64, f64)
 }
 
 /// The value above a bar, or the reason in its place.
-fn written(scene: &mut Scene, bar: &Bar, middle: f64, upright: bool, computed: &ComputedLayout) {
-    let upright = upright || bar.value.is_none();
+fn written(scene: &mut Scene, bar: &Bar, middle: f64, vertical: bool, computed: &ComputedLayout) {
+    let vertical = vertical || bar.value.is_none();
     let above = computed.map_y(bar.highest()) - 4.0;
     scene.add(Primitive::Text {
-        x: if upright { middle + 0.35 * f64::from(SMALL) } else { middle },
+        x: if vertical { middle + 0.35 * f64::from(SMALL) } else { middle },
         y: above,
         content: safe::picture(&bar.text),
         size: SMALL,
-        anchor: if upright { TextAnchor::Start } else { TextAnchor::Middle },
-        rotate: upright.then_some(-90.0),
+        anchor: if vertical { TextAnchor::Start } else { TextAnchor::Middle },
+        rotate: vertical.then_some(-90.0),
         bold: false,
         color: None,
     });

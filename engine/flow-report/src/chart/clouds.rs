@@ -78,11 +78,11 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
         points.iter().map(|(x, y)| (place(*x), *y)).collect()
     };
     let growth = Some(points.clone().map(|(_, y)| *y)).filter(|_| logarithmic && clouds.iter().all(Cloud::rises));
-    let upright = growth.and_then(Scale::logarithmic);
-    let upright = upright.or_else(|| Scale::of(points.clone().map(|(_, y)| *y)).filter(|upright| upright.logarithmic));
-    let upright = upright.filter(|_| !labels.linear);
-    let lowest = upright.map_or(f64::NEG_INFINITY, |upright| upright.from);
-    let upright = upright.or_else(|| Scale::from_zero(points.chain(&curves).map(|(_, y)| *y)));
+    let y_scale = growth.and_then(Scale::logarithmic);
+    let y_scale = y_scale.or_else(|| Scale::of(points.clone().map(|(_, y)| *y)).filter(|y_scale| y_scale.logarithmic));
+    let y_scale = y_scale.filter(|_| !labels.linear);
+    let lowest = y_scale.map_or(f64::NEG_INFINITY, |y_scale| y_scale.from);
+    let y_scale = y_scale.or_else(|| Scale::from_zero(points.chain(&curves).map(|(_, y)| *y)));
     let line = |curve: &[(f64, f64)], colour: &str, dashes: LineStyle| -> Option<Plot> {
         let curve: Vec<(f64, f64)> = placed(curve).into_iter().filter(|(_, y)| *y >= lowest).collect();
         let drawn = LinePlot::new().with_data(curve.clone()).with_color(colour).with_stroke_width(1.5);
@@ -109,8 +109,8 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
         layout = layout.with_x_axis_min(least / MARGIN).with_x_axis_max(MARGIN * most);
         layout = layout.with_log_x().with_x_tick_format(plain());
     }
-    if let Some(upright) = upright {
-        layout = upright.upright(layout);
+    if let Some(y_scale) = y_scale {
+        layout = y_scale.set_y_axis(layout);
     }
     drawn(plots, layout, |scene, computed| {
         if let Some(foot) = &foot {

@@ -157,7 +157,7 @@ impl Scale {
         }
     }
 
-    fn upright(self, layout: Layout) -> Layout {
+    fn set_y_axis(self, layout: Layout) -> Layout {
         let layout = layout.with_y_axis_min(self.from).with_y_axis_max(self.to);
         if self.logarithmic { layout.with_log_y().with_y_tick_format(plain()) } else { layout }
     }
@@ -306,7 +306,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         layout = layout.with_width(ends.left());
     }
     if let Some(scale) = scale {
-        layout = scale.upright(layout);
+        layout = scale.set_y_axis(layout);
     }
     let (from, to) = axis.range();
     let said = place_texts(gaps, place, from, to);

@@ -26,7 +26,7 @@ pub(super) enum ChartContent {
     /// A column over the rows.
     Column(String),
     /// A chart under `charts:`.
-    Asked,
+    Declared,
     Analysis,
     Together,
     Packed,
@@ -238,7 +238,7 @@ fn requested_chart(section: &Section, n: usize, drawn: &ChartData, words: &Words
         chart::Labels { x: axis(&drawn.axis), y: axis(&drawn.column) + &unit(&drawn.show), free, rises, linear: false };
     let args = Args::new().with("column", names.head(&drawn.column, lang));
     Some(Chart {
-        shows: ChartContent::Asked,
+        shows: ChartContent::Declared,
         file: format!("{}-chart-{}.svg", section.name, n + 1),
         alt: words.text(lang, "chart-over", &args.with("axis", names.inline(&drawn.axis, lang))),
         caption: caption(&drawn.spreads, bands(&lines), merged, words, lang),

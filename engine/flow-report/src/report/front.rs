@@ -347,7 +347,7 @@ pub(super) fn chart(section: &Section, answer: &Answer, charts: &[Chart]) -> Opt
     });
     let rank = |chart: &Chart| match &chart.shows {
         ChartContent::Together | ChartContent::Packed => 0,
-        ChartContent::Asked => 1,
+        ChartContent::Declared => 1,
         ChartContent::Analysis => 2,
         ChartContent::Column(column) if about == Some(column.as_str()) => 3,
         ChartContent::Column(_) => 4,

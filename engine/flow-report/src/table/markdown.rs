@@ -406,7 +406,11 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
         Note::Baseline { of } if of.is_empty() => ("-first", args),
         Note::NoColumn { nearest: Some(_), .. } => ("-near", args),
         Note::Resumed { more, whole: true, .. } => {
-            return words.text(lang, if *more == 0 { "note-went-on" } else { "note-went-on-several" }, &args);
+            return words.text(
+                lang,
+                if *more == 0 { "note-wall-of-attempts" } else { "note-wall-of-attempts-several" },
+                &args,
+            );
         }
         Note::Accepted { more, .. } | Note::Resumed { more, .. } if *more > 0 => ("-several", args),
         Note::Environments { varying, more } => {

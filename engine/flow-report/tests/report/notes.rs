@@ -77,7 +77,7 @@ fn repetitions_that_did_not_end_well_are_said_to_have_failed() {
 }
 
 #[test]
-fn what_went_on_from_a_checkpoint_is_told_where_its_wall_time_is_shown() {
+fn what_resumed_from_a_checkpoint_is_told_where_its_wall_time_is_shown() {
     let of = |batch: u32, unmeasured: u32| {
         let mut one = result("s", &[("batch", json!(batch))], 1).epoch_time(16.0);
         one.usage.wall_s = Some(100.0);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// Twelve trainings that take seven seconds each alone, and `all` seconds from the first start to the last end when
 /// they ran at once.
-fn twelve(all: u64, spoil: impl Fn(&mut StepResult)) -> (BuiltinInput, Value) {
+fn twelve(all: u64, change: impl Fn(&mut StepResult)) -> (BuiltinInput, Value) {
     let points = ["mobilenet_v2", "mobilenet_v3_large", "resnet18", "resnet34"]
         .into_iter()
         .flat_map(|model| [16, 32, 64].map(|batch| (model, batch)));
@@ -26,7 +26,7 @@ fn twelve(all: u64, spoil: impl Fn(&mut StepResult)) -> (BuiltinInput, Value) {
         result.circumstances.gpu_shared = Some(0.3);
         result.ended_at = result.started_at + all * 1_000 * (n as u64 + 1) / 12;
     }
-    spoil(&mut packed[3]);
+    change(&mut packed[3]);
     let mut input = input(vec![
         ("alone", view("torch/train", None, of("alone", &|_| 7.0))),
         ("packed", view("torch/train", Some("alone"), packed)),
@@ -87,7 +87,7 @@ fn of_what_was_packed_in_several_runs_the_slowdowns_are_told_and_why_no_total() 
 }
 
 #[test]
-fn what_went_on_from_a_checkpoint_is_left_out_of_what_was_packed_and_that_is_said() {
+fn what_resumed_from_a_checkpoint_is_left_out_of_what_was_packed_and_that_is_said() {
     let (mut input, with) = twelve(40, |result| result.outcome = Outcome::Failed);
     let alone = &mut input.steps.get_mut("alone").expect("the step").results[9];
     // As measured on an H100: 39 s after 48 s of an interrupted attempt, with two starts.

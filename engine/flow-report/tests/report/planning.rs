@@ -3,7 +3,7 @@
 use flow_core::{Builtins, Catalogue, CatalogueStep, ExpandRequest, Machine, Source, parse};
 
 /// All messages of planning about these steps, one per line.
-fn told(steps: &str) -> String {
+fn rendered(steps: &str) -> String {
     let text = format!(
         "flow: 1
 name: t
@@ -49,7 +49,7 @@ fn a_table_of_several_machines_has_an_axis_for_them() {
   over: {uses: flow/table, with: {from: a, rows: [lr, v], over: machine, machines: true, columns: [wall]}}
   none: {uses: flow/table, with: {from: a, rows: [lr, v], split: machine, columns: [wall]}}
 ";
-    insta::assert_snapshot!(told(steps), @"
+    insta::assert_snapshot!(rendered(steps), @"
     with
         step `a` also varies by `machine`, so several results would share a cell; add it to `rows`, make it the `split`, or take the mean `over` it
     true
@@ -72,7 +72,7 @@ fn an_order_is_compared_with_a_row_that_there_is() {
   axis: {uses: flow/report, with: {sections: [{table: t, order_of: {table: split, where: {l: 0.2}}}]}}
   value: {uses: flow/report, with: {sections: [{table: t, order_of: {table: split, where: {lr: 0.3}}}]}}
 ";
-    insta::assert_snapshot!(told(steps), @r"
+    insta::assert_snapshot!(rendered(steps), @r"
     a
         `a` is not a table: expected a `flow/table` step
     t
@@ -95,7 +95,7 @@ fn a_table_over_a_long_axis_is_checked_at_once() {
 "
         );
         let begin = std::time::Instant::now();
-        assert_eq!(told(&text), "");
+        assert_eq!(rendered(&text), "");
         begin.elapsed()
     };
     let (few, many) = (took(2500), took(20_000));
@@ -120,7 +120,7 @@ fn a_table_is_checked_against_the_step_it_is_from() {
         "from: f, over: seed, columns: [anything, epoch_time]",
     ];
     let steps: String = tables.iter().enumerate().map(|(n, with)| table(n, with)).collect();
-    insta::assert_snapshot!(told(&steps), @"
+    insta::assert_snapshot!(rendered(&steps), @"
     growth(
         column `growth(`: `)` is missing
     grwoth(wall)
@@ -157,7 +157,7 @@ fn a_parameter_that_the_step_reads_is_a_column() {
   none: {uses: flow/table, with: {from: a, rows: [lr, v], columns: [passes]}}
 params: {passes: 3}
 ";
-    let said = told(steps);
+    let said = rendered(steps);
     assert_eq!(said.matches("will have `passes`").count(), 1, "{said}");
     assert!(said.contains("no result of step `a` will have `passes`"), "{said}");
 }
@@ -167,7 +167,7 @@ fn a_chart_over_another_word_for_an_epoch_says_how_to_write_it() {
     let steps = "  t: {uses: flow/table, with: {from: a, rows: lr, split: v, columns: [wall]}}
   r: {uses: flow/report, with: {sections: [{table: t, charts: [{column: train_loss, over: pass}]}]}}
 ";
-    let said = told(steps);
+    let said = rendered(steps);
     assert!(
         said.contains(r#"expected "epoch" or "step""#) && said.contains("write its placeholder as `{epoch}`"),
         "{said}"
@@ -187,7 +187,7 @@ publish:
   - {from: r, whats_new: README.md}
   - {from: r, to: sub/../x.md}
 ";
-    insta::assert_snapshot!(told(steps), @r"
+    insta::assert_snapshot!(rendered(steps), @r"
     yesterday
         `date: yesterday`: a day is written `2026-02-08`
     page.md.j2
@@ -220,7 +220,7 @@ fn what_is_of_no_known_form_is_told_what_was_expected() {
         - {table: u, notes: {guess: {resource: cpuu, en: x}, question: 3}}
         - {table: u, notes: {guess: {reason: cpu}, hint: x}, note: x, tolerance: 2}
 ";
-    insta::assert_snapshot!(told(steps), @r#"
+    insta::assert_snapshot!(rendered(steps), @r#"
     rows
         `rows` of `flow/table` is the mapping {"x":1}: expected a text or a list
     3
@@ -265,7 +265,7 @@ fn a_schedule_is_of_one_point_of_a_simulation() {
             - {from: s, where: {policy: fifo}}
   q: {uses: flow/report, with: {sections: [{table: t, schedules: [{from: ss}, {step: s}, {from: s, where: fifo}]}]}}
 ";
-    insta::assert_snapshot!(told(steps), @r#"
+    insta::assert_snapshot!(rendered(steps), @r#"
     a
         `a` is not a simulation: expected a `flow/simulate` step
     fifo
@@ -306,7 +306,7 @@ fn a_link_leads_to_the_web_to_mail_or_to_a_file() {
 ",
         links.join(", ")
     );
-    insta::assert_snapshot!(told(&steps), @r#"
+    insta::assert_snapshot!(rendered(&steps), @r#"
     "JavaScript:alert(1)"
         a link cannot lead to `JavaScript:`; `see:` takes https://…, http://…, mailto:… and relative paths
     "java\tscript:alert(1)"
@@ -328,7 +328,7 @@ fn what_is_best_is_said_where_the_name_of_the_column_does_not_tell() {
   said: {uses: flow/best, with: {table: t, column: lr, goal: max}}
   unknown: {uses: flow/best, with: {table: t, column: lr}}
 ";
-    insta::assert_snapshot!(told(steps), @r"
+    insta::assert_snapshot!(rendered(steps), @r"
     lr
         flow cannot tell whether a low or a high `lr` is better; set `goal: min` or `goal: max`
     ");
@@ -340,7 +340,7 @@ fn an_estimate_and_what_it_tells_are_columns_of_the_table() {
   t: {uses: flow/table, with: {from: a, rows: [lr, v], columns: [wall, train_loss]}}
   r: {uses: flow/report, with: {sections: [{table: t, estimates: {wall: train_los}}, {table: t, estimates: {wal: wall}}, {table: t, estimates: {wall: train_loss}}]}}
 ";
-    insta::assert_snapshot!(told(steps), @"
+    insta::assert_snapshot!(rendered(steps), @"
     train_los
         the table `t` has no column `train_los`; did you mean `train_loss`?
     wall

@@ -263,8 +263,8 @@ fn what_is_not_there_is_said() {
         vec![Disturbance::InputChanged { path: "photos".into(), differences: vec![] }];
     input.steps["solo"].results[1].circumstances.fake_gpus = true;
     input.steps["solo"].results[2].circumstances.foreign_cpu = Some(0.17);
-    let stranger = flow_core::ForeignProcess { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 };
-    input.steps["solo"].results[3].circumstances.foreign_processes = vec![stranger];
+    let foreign = flow_core::ForeignProcess { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 };
+    input.steps["solo"].results[3].circumstances.foreign_processes = vec![foreign];
     let table = input.steps["solo_table"].with.clone();
     add_table(&mut input, "solo_table", Value::Object(table));
     let out = run("report", feb08::with(), &input).expect("a report");

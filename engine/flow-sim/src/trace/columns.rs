@@ -66,7 +66,7 @@ pub(super) struct ColumnPlaces {
     pub(super) id: usize,
     pub(super) submitted: usize,
     pub(super) gpus: Gpus,
-    pub(super) lasts: usize,
+    pub(super) duration: usize,
     pub(super) priority: Option<usize>,
 }
 
@@ -84,7 +84,7 @@ pub(super) fn find(header: &[&str], columns: &Columns) -> Result<ColumnPlaces, V
         }
         Some(at(theirs).unwrap_or(usize::MAX))
     };
-    let [id, submitted, gpus, lasts] = COLUMNS.map(|own| named(own).or_else(|| at(own)));
+    let [id, submitted, gpus, duration] = COLUMNS.map(|own| named(own).or_else(|| at(own)));
     let priority = named(OPTIONAL).or_else(|| at(OPTIONAL));
     let published = |n: usize| PUBLISHED[n].1.iter().find_map(|name| at(name));
     let gpus = gpus.or_else(|| published(2)).map(|column| {
@@ -92,7 +92,8 @@ pub(super) fn find(header: &[&str], columns: &Columns) -> Result<ColumnPlaces, V
         let instances = PUBLISHED[2].1.contains(&name).then(|| at("num_inst")).flatten();
         Gpus { column, parts: name != COLUMNS[2], instances }
     });
-    let found = (id.or_else(|| published(0)), submitted.or_else(|| published(1)), gpus, lasts.or_else(|| published(3)));
+    let found =
+        (id.or_else(|| published(0)), submitted.or_else(|| published(1)), gpus, duration.or_else(|| published(3)));
     let present = [found.0.is_some(), found.1.is_some(), found.2.is_some(), found.3.is_some()];
     for own in COLUMNS.into_iter().zip(present).filter(|(_, present)| !present).map(|(own, _)| own) {
         errors.push(missing(own, header, |near| format!("rename `{near}` to `{own}`, or write {}", option(own, near))));
@@ -105,8 +106,8 @@ pub(super) fn find(header: &[&str], columns: &Columns) -> Result<ColumnPlaces, V
         }
     }
     match found {
-        (Some(id), Some(submitted), Some(gpus), Some(lasts)) if errors.is_empty() => {
-            Ok(ColumnPlaces { id, submitted, gpus, lasts, priority })
+        (Some(id), Some(submitted), Some(gpus), Some(duration)) if errors.is_empty() => {
+            Ok(ColumnPlaces { id, submitted, gpus, duration, priority })
         }
         _ => Err(errors),
     }

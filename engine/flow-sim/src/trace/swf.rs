@@ -72,29 +72,29 @@ fn job(fields: &[&str], line: u64) -> Result<Row, Vec<TraceError>> {
         number(REQUESTED, "the number of requested processors"),
         number(STATUS, "the status"),
     ];
-    let [Ok(submitted), Ok(lasts), Ok(allocated), Ok(requested), Ok(status)] = read else {
+    let [Ok(submitted), Ok(duration), Ok(allocated), Ok(requested), Ok(status)] = read else {
         return Err(read.into_iter().filter_map(Result::err).collect());
     };
     if [2.0, 3.0, 4.0].contains(&status) {
         return Ok(Row::PartOfJob);
     }
     let processors = if allocated > 0.0 { allocated } else { requested };
-    if lasts < 0.0 || processors < 1.0 {
+    if duration < 0.0 || processors < 1.0 {
         return Ok(Row::NeverRan);
     }
-    let (start, lasts) = (
+    let (start, duration) = (
         seconds(submitted, fields[SUBMITTED], "the submit time (field 2)", line),
-        seconds(lasts, fields[RUN_TIME], "the run time (field 4)", line),
+        seconds(duration, fields[RUN_TIME], "the run time (field 4)", line),
     );
-    match (start, lasts) {
-        (Ok(start), Ok(lasts)) => Ok(Row::Job(Job {
+    match (start, duration) {
+        (Ok(start), Ok(duration)) => Ok(Row::Job(Job {
             id: fields[JOB].to_owned(),
             line,
             submitted: Time(0) + start,
             gpus: processors as u32,
-            duration: lasts,
+            duration,
             priority: 0,
         })),
-        (start, lasts) => Err([start.err(), lasts.err()].into_iter().flatten().collect()),
+        (start, duration) => Err([start.err(), duration.err()].into_iter().flatten().collect()),
     }
 }

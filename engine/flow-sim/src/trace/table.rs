@@ -44,24 +44,24 @@ pub(super) fn read(text: &str, columns: &Columns) -> Result<Trace, Vec<TraceErro
             _ if is_date => Ok(at),
             _ => seconds(at, row.cell(found.submitted), header[found.submitted], line).map(|_| at),
         });
-        let lasts = row.time(found.lasts).and_then(|(lasts, is_date)| match is_date {
-            true => Err(row.no_seconds(found.lasts)),
-            false => seconds(lasts, row.cell(found.lasts), header[found.lasts], line),
+        let duration = row.time(found.duration).and_then(|(duration, is_date)| match is_date {
+            true => Err(row.no_seconds(found.duration)),
+            false => seconds(duration, row.cell(found.duration), header[found.duration], line),
         });
         let gpus = row.gpus(&found.gpus);
         let level = row.given(found.priority).map_or(Ok(0), |text| {
             let what = || TraceFault::TraceNoPriority { text: text.to_owned() };
             text.parse::<i64>().map_err(|_| TraceError::new(line, what(), "write 0 or 3"))
         });
-        match (submitted, gpus, lasts, level) {
+        match (submitted, gpus, duration, level) {
             (Ok(submitted), Ok((gpus, is_part)), Ok(duration), Ok(priority)) => {
                 trace.rounded += usize::from(is_part);
                 first_date = first_date.min(submitted);
                 let job = Job { id, line, submitted: Time(0), gpus, duration, priority };
                 rows.push((job, submitted, row.cell(found.submitted).to_owned()));
             }
-            (submitted, gpus, lasts, level) => {
-                let wrong = [submitted.err(), gpus.err(), lasts.err(), level.err()];
+            (submitted, gpus, duration, level) => {
+                let wrong = [submitted.err(), gpus.err(), duration.err(), level.err()];
                 errors.extend(wrong.into_iter().flatten());
             }
         }

@@ -18,10 +18,10 @@ impl Simulation {
 
     pub(super) fn work(&mut self, attempt: AttemptId, left: Span) {
         self.stale = true;
-        self.go_on(attempt, WorkInProgress { since: self.now, speed: 1.0, left });
+        self.plan_completion(attempt, WorkInProgress { since: self.now, speed: 1.0, left });
     }
 
-    fn go_on(&mut self, attempt: AttemptId, working: WorkInProgress) {
+    fn plan_completion(&mut self, attempt: AttemptId, working: WorkInProgress) {
         let key = self.agenda.plan(working.done_at(), Order::Completion, WorldEvent::Worked(attempt));
         if let Some(live) = self.live.get_mut(&attempt) {
             live.working = Some(working);
@@ -45,7 +45,7 @@ impl Simulation {
             // What has done its work, and goes on for others of its group, only makes others slower.
             if working.speed != speed && self.live[&attempt].ending.is_some() {
                 let left = working.left_at(self.now);
-                self.go_on(attempt, WorkInProgress { since: self.now, speed, left });
+                self.plan_completion(attempt, WorkInProgress { since: self.now, speed, left });
             }
         }
     }

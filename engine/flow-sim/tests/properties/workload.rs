@@ -28,7 +28,7 @@ pub(crate) enum Mishap {
     Cancel(u64),
     Lose(usize),
     Return(usize),
-    Strangers(usize, u64),
+    ForeignProcesses(usize, u64),
     Echo,
 }
 
@@ -228,7 +228,7 @@ pub(crate) fn workload() -> impl Strategy<Value = Workload> {
         1 => (0..5u64).prop_map(Mishap::Cancel),
         1 => (0..5usize).prop_map(Mishap::Lose),
         1 => (0..5usize).prop_map(Mishap::Return),
-        2 => (0..5usize, 0..13u64).prop_map(|(gpu, gib)| Mishap::Strangers(gpu, gib)),
+        2 => (0..5usize, 0..13u64).prop_map(|(gpu, gib)| Mishap::ForeignProcesses(gpu, gib)),
         2 => Just(Mishap::Echo),
     ];
     let faults = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec((0..60u64, fault), 0..5)];
@@ -260,10 +260,10 @@ impl Workload {
             let fault = match *fault {
                 Mishap::Cancel(grace) => Fault::Cancel { grace: secs(grace) },
                 Mishap::Echo => Fault::Echo,
-                Mishap::Lose(gpu) | Mishap::Return(gpu) | Mishap::Strangers(gpu, _) => {
+                Mishap::Lose(gpu) | Mishap::Return(gpu) | Mishap::ForeignProcesses(gpu, _) => {
                     if let Some(state) = capacity.gpus.get_mut(gpu) {
                         match *fault {
-                            Mishap::Strangers(_, gib) => state.foreign = gib.min(12) * GIB,
+                            Mishap::ForeignProcesses(_, gib) => state.foreign = gib.min(12) * GIB,
                             Mishap::Lose(_) => state.alive = false,
                             _ => state.alive = true,
                         }
@@ -273,7 +273,7 @@ impl Workload {
             };
             simulation.befall(Time(0) + secs(*at), fault);
         }
-        // Strangers go in the end; to wait for those who stay is right, but no end.
+        // Foreign processes go in the end; to wait for those who stay is right, but no end.
         capacity.gpus.iter_mut().for_each(|gpu| gpu.foreign = 0);
         simulation.befall(Time(0) + secs(100), Fault::Capacity(capacity));
         simulation.run(watch).unwrap_or_else(|error| panic!("{error}"))

@@ -89,7 +89,7 @@ pub fn conclude(ended: &EndFacts<'_>) -> (Outcome, Option<Cause>) {
         ProgramReport::Outcome(..) => Cause::ReportedSuccess { end },
         ProgramReport::Nothing if clean => Cause::NoReport { end },
         ProgramReport::Nothing | ProgramReport::Command | ProgramReport::Builtin(_) => {
-            Cause::Exited { end, last_line: telling_line(log_tail).map(str::to_owned) }
+            Cause::Exited { end, last_line: error_line(log_tail).map(str::to_owned) }
         }
     };
     (Outcome::Failed, Some(cause))
@@ -97,7 +97,7 @@ pub fn conclude(ended: &EndFacts<'_>) -> (Outcome, Option<Cause>) {
 
 /// The exception of the last Python traceback, else the last line. An exception may have several lines, and programs print
 /// advice after it.
-fn telling_line(tail: &[String]) -> Option<&str> {
+fn error_line(tail: &[String]) -> Option<&str> {
     let traceback = tail.iter().rposition(|line| line.starts_with("Traceback (most recent call last)"));
     let is_exception = |line: &&String| !line.is_empty() && !line.starts_with(char::is_whitespace);
     let exception = traceback.and_then(|at| tail[at + 1..].iter().find(is_exception));

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_cannot_be_used_hides_no_other() {
+    fn a_gpu_that_cannot_be_used_hides_no_other() {
         let three: Vec<GpuFacts> = four().into_iter().filter(|gpu| gpu.index != 1).collect();
         assert_eq!(indices(&allowed_by_variable(three.clone(), 4, Some("0,1,2"))), [0, 2]);
         assert_eq!(indices(&allowed_by_variable(three, 4, Some("0,4,2"))), [0]);

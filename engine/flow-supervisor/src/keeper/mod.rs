@@ -38,7 +38,7 @@ pub use client::{Keeper, KeeperGone};
 pub use command::command_argv;
 pub use serve::serve;
 pub use stray::kill_strays;
-pub use stray::may_be_left;
+pub use stray::may_have_strays;
 pub use tree::{below, kill_below};
 
 /// The argument that makes the binary a keeper.

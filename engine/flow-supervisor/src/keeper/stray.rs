@@ -21,7 +21,7 @@ use super::{
 };
 
 /// True if a run or a set-up of a store was killed together with its keeper, and nobody has cleaned up since.
-pub fn may_be_left(store: &Path) -> bool {
+pub fn may_have_strays(store: &Path) -> bool {
     !record::lost(store).is_empty()
 }
 

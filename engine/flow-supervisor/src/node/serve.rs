@@ -82,8 +82,8 @@ impl Node {
         let mut keeper = keeper.map_err(|e| format!("the supervisor cannot be started: {e}"))?;
         // The batch system sends the same signals to all processes of a job.
         keeper.send(&Request::IgnoreSignals);
-        let cards = if machine.fake_gpus || !wants { &[][..] } else { &machine.gpus };
-        let mut programs = Programs::new(keeper, cards, None)?;
+        let present = if machine.fake_gpus || !wants { &[][..] } else { &machine.gpus };
+        let mut programs = Programs::new(keeper, present, None)?;
         let mut next = 0;
         for Program { mut start, gpus: wanted, gpu_model } in job.programs {
             let wanted = wanted as usize;
@@ -96,9 +96,9 @@ impl Node {
             let folder = Folder::at(start.folder.clone());
             let named = retry_until_space(|| name_gpus(&folder, &facts.gpus));
             named.map_err(|e| format!("`{}`: {e}", folder.path().display()))?;
-            let of = |gpu: &GpuFacts| cards.iter().position(|card| card.uuid == gpu.uuid);
-            let cards = facts.gpus.iter().filter_map(of).collect();
-            programs.begin(start, facts, cards);
+            let of = |gpu: &GpuFacts| present.iter().position(|other| other.uuid == gpu.uuid);
+            let gpus = facts.gpus.iter().filter_map(of).collect();
+            programs.begin(start, facts, gpus);
         }
         let (beats, out) = ((0, None), Outgoing::default());
         let Job { beat, notifier, .. } = job;

@@ -237,8 +237,8 @@ fn is_absent(error: &NvmlError) -> bool {
 
 fn no_answer(gpu: u32, error: &NvmlError) -> GpuFault {
     match error {
-        NvmlError::GpuLost | NvmlError::ResetRequired => GpuFault::CardOffTheBus { gpu },
-        NvmlError::NoPermission => GpuFault::CardForbidden { gpu },
+        NvmlError::GpuLost | NvmlError::ResetRequired => GpuFault::GpuOffTheBus { gpu },
+        NvmlError::NoPermission => GpuFault::GpuForbidden { gpu },
         error => GpuFault::GpuUnknown { gpu, message: error.to_string() },
     }
 }

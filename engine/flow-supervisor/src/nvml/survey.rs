@@ -69,7 +69,7 @@ fn query(library: Result<&Library, &NvmlUnavailable>) -> Survey {
     let mut survey = Survey { driver: library.driver(), cuda: library.cuda(), ..Survey::default() };
     let count = match library.count() {
         Ok(0) => {
-            survey.troubles.push(GpuFault::NoCard.into());
+            survey.troubles.push(GpuFault::NoGpu.into());
             0
         }
         Ok(count) => count,
@@ -97,6 +97,6 @@ fn survey_gpu(handle: &Handle<'_>) -> Result<GpuSurvey, GpuFault> {
         let processes = handle.processes(now.memory)?;
         Ok(Look { processes, ..now })
     });
-    let now = looked.map_err(|_| GpuFault::CardLost { gpu: facts.index })?;
+    let now = looked.map_err(|_| GpuFault::GpuLost { gpu: facts.index })?;
     Ok(GpuSurvey { facts, now, pcie_max: handle.max_link() })
 }

@@ -300,7 +300,7 @@ struct ModuleRule {
 }
 
 /// The modules of the core go one way too.
-const ROOMS: &[ModuleRule] = &[
+const MODULES: &[ModuleRule] = &[
     ModuleRule {
         these: &["expr", "spec", "expand"],
         others: &["sched", "fingerprint", "plan", "why", "measure", "learn", "predict", "stats", "verdict"],
@@ -348,7 +348,7 @@ fn modules_of_the_core_go_one_way() {
     });
     let imports = cycles::imports(&modules.collect());
     let mut guilty = Vec::new();
-    for ModuleRule { these, others, but } in ROOMS {
+    for ModuleRule { these, others, but } in MODULES {
         let is_in = |file: &cycles::Path, modules: &[&str]| {
             file.first().is_some_and(|module| modules.contains(&module.as_str()))
         };
@@ -393,8 +393,13 @@ fn modules_of_the_driver_take_only_from_lower_ones() {
     });
     let imports = cycles::imports(&modules.collect());
     let floor = |file: &cycles::Path| {
-        let room = file.get(1)?;
-        Some(DRIVER.iter().position(|known| known == room).unwrap_or_else(|| panic!("DRIVER lacks the room `{room}`")))
+        let module = file.get(1)?;
+        Some(
+            DRIVER
+                .iter()
+                .position(|known| known == module)
+                .unwrap_or_else(|| panic!("DRIVER lacks the module `{module}`")),
+        )
     };
     let mut guilty = Vec::new();
     for (from, to) in &imports {

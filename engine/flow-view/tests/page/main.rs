@@ -22,7 +22,7 @@ fn get(server: &Server, path: &str) -> (u16, String) {
 #[test]
 fn a_bundle_is_served() {
     let server = Server::of_bundle(&bundle("feb08-2xH200"));
-    assert!(server.said.contains(&format!("ssh -L {0}:127.0.0.1:{0} ", server.port)), "{}", server.said);
+    assert!(server.output.contains(&format!("ssh -L {0}:127.0.0.1:{0} ", server.port)), "{}", server.output);
     let (status, page) = get(&server, "/");
     assert!(status == 200 && page.contains("<html lang=\"en\">") && page.contains("/app.js"), "{page}");
     let files =
@@ -80,7 +80,7 @@ fn a_second_run_is_served_next_to_the_first() {
     let space = hostile();
     let second = space.path().join("runs").join(server::RUN);
     let server = Server::of_both(&bundle("feb08-2xH200"), &second);
-    assert!(server.said.contains("feb08 run ") && server.said.contains(" and hostile run "), "{}", server.said);
+    assert!(server.output.contains("feb08 run ") && server.output.contains(" and hostile run "), "{}", server.output);
     let start = |path: &str| updates_of(&server, path)["events"][0]["workflow"].clone();
     assert_eq!(updates_of(&server, "/api/updates?from=0")["runs"], 2);
     assert_eq!((start("/api/updates?from=0"), start("/api/updates?from=0&run=1")), ("feb08".into(), "hostile".into()));
@@ -141,7 +141,7 @@ fn a_socket_serves_only_its_owner() {
     }
     let run = space.path().join("runs").join(server::RUN);
     let server = Server::start(&[run.as_os_str(), "--socket".as_ref(), file.as_os_str()]);
-    assert!(server.said.contains(&format!("ssh -L 8080:{} ", file.display())), "{}", server.said);
+    assert!(server.output.contains(&format!("ssh -L 8080:{} ", file.display())), "{}", server.output);
     let meta = std::fs::metadata(&file).unwrap();
     assert!(meta.file_type().is_socket() && meta.permissions().mode() & 0o777 == 0o600);
     let ask = |path: &str| server.ask_on(&file, &format!("GET {path} HTTP/1.1\r\nHost: localhost:8080\r\n"));

@@ -28,7 +28,7 @@ pub(crate) struct Server {
     pub(crate) port: u16,
     /// The path of the link, with the token.
     pub(crate) path: String,
-    pub(crate) said: String,
+    pub(crate) output: String,
 }
 
 pub(crate) struct Answer {
@@ -70,7 +70,7 @@ impl Server {
         let said: Vec<String> = lines.by_ref().take(2).map(Result::unwrap).collect();
         let (_, address) = said[0].split_once("http://127.0.0.1:").unwrap();
         let (port, path) = address.split_once('/').unwrap();
-        Server { child, port: port.parse().unwrap(), path: format!("/{path}"), said: said.join("\n") }
+        Server { child, port: port.parse().unwrap(), path: format!("/{path}"), output: said.join("\n") }
     }
 
     pub(crate) fn link(&self) -> String {

@@ -13,10 +13,10 @@ use crate::error::CliError;
 use crate::output::{NOTE, Output, STRONG, styled};
 use crate::words;
 
-pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &mut Output) -> Result<(), CliError> {
-    let cluster = Cluster::parse(asked.gpus.as_deref().unwrap_or_default())
+pub(super) fn simulate(command: &Simulate, file: &Path, global: &Global, output: &mut Output) -> Result<(), CliError> {
+    let cluster = Cluster::parse(command.gpus.as_deref().unwrap_or_default())
         .map_err(|fault| CliError::usage(fault.to_string()))?;
-    let columns = asked.columns.clone().unwrap_or_default();
+    let columns = command.columns.clone().unwrap_or_default();
     let Trace { jobs, left_out, rounded, is_swf } = match trace::read(&text(file)?, &columns) {
         Ok(trace) => trace,
         Err(errors) => return bad(file, &errors),
@@ -33,36 +33,36 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         note(format!("{jobs} with a part of a GPU in the trace count as one whole GPU"), output)?;
     }
     let tasks = trace::tasks(&jobs);
-    let limits = asked.limits();
+    let limits = command.limits();
     let (mut summaries, mut last) = (Vec::new(), None);
-    for name in asked.policies(&DEFAULT) {
+    for name in command.policies(&DEFAULT) {
         let Some(policy) = policy::named(&name) else { continue };
         let one_gpu_only = policy.one_gpu_only().then_some(&*name);
         bad(file, &trace::too_wide(&jobs, cluster.total(), one_gpu_only))?;
         let schedule = Simulation::new(tasks.clone(), cluster.capacity(), policy, limits.clone())
-            .and_then(|simulation| asked.on_slurm(simulation, cluster)?.run(|_, _| {}))
+            .and_then(|simulation| command.on_slurm(simulation, cluster)?.run(|_, _| {}))
             .map_err(|e| CliError::failed(format!("policy `{name}`: {e}")))?;
         let summary = Summary::of(&name, &tasks, &schedule, cluster.total());
-        if asked.json {
+        if command.json {
             output.json(&summary)?;
         }
         summaries.push(summary);
         last = Some(schedule);
     }
-    if !asked.json {
+    if !command.json {
         let what = words::count(jobs.len(), "job");
         let on = words::count(cluster.total() as usize, "GPU");
         output.line(format!("{} on {on}: {}", styled(STRONG, what), file.display()))?;
         for line in table(&summaries) {
             output.line(line)?;
         }
-        for line in asked.slurm_notes(&summaries) {
+        for line in command.slurm_notes(&summaries) {
             output.line(line)?;
         }
     }
     let schedule = last.unwrap_or_default();
     let wide = |task: &flow_sim::SimTask| words::count(task.task.request.gpus as usize, "GPU");
-    asked.draw(|| gantt(&tasks, &schedule, cluster.total() as usize, None, wide), global, output)
+    command.draw(|| gantt(&tasks, &schedule, cluster.total() as usize, None, wide), global, output)
 }
 
 fn note(text: String, output: &mut Output) -> Result<(), CliError> {

@@ -15,22 +15,22 @@ use crate::error::CliError;
 use crate::output::{NOTE, Output, STRONG, styled};
 use crate::{place, words};
 
-pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &mut Output) -> Result<(), CliError> {
-    if asked.slurm.is_some() && asked.gpus.is_none() {
+pub(super) fn simulate(command: &Simulate, file: &Path, global: &Global, output: &mut Output) -> Result<(), CliError> {
+    if command.slurm.is_some() && command.gpus.is_none() {
         let hint =
             "for example --gpus '64 x H100, 80000 MiB' --nodes 8; `flow hw --on slurm` shows a cluster's hardware";
         return Err(CliError::usage("--slurm needs --gpus to know the GPUs of the nodes").hint(hint));
     }
     let mut machine = hardware::machine(None).map_err(CliError::usage)?;
-    if let Some(gpus) = &asked.gpus {
+    if let Some(gpus) = &command.gpus {
         machine.gpus = hardware::parse_fake_gpus("--gpus", gpus).map_err(CliError::usage)?;
         machine.fake_gpus = true;
     }
-    machine.cpus = asked.cpus.unwrap_or(machine.cpus);
-    let selection = Selection { params: Vec::new(), set: asked.set.clone(), profile: None, gpus: None, on: None };
+    machine.cpus = command.cpus.unwrap_or(machine.cpus);
+    let selection = Selection { params: Vec::new(), set: command.set.clone(), profile: None, gpus: None, on: None };
     let request = place::request(global, file.to_owned(), &selection);
-    let session = Session::imagine(&request, &Steps::new(), machine, asked.slurm.is_some())?;
-    if let Some(partitions) = &asked.partitions {
+    let session = Session::imagine(&request, &Steps::new(), machine, command.slurm.is_some())?;
+    if let Some(partitions) = &command.partitions {
         session.check_partitions(partitions)?;
     }
     let knowledge = place::knowledge(&session, output)?;
@@ -41,42 +41,42 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     let tasks = expected(forecast.tasks.clone());
     let (machine, expansion) = (&session.expansion.machine, &session.expansion);
     let gpus = machine.gpus.len() as u32;
-    let nodes = asked.nodes.unwrap_or(1);
-    if asked.slurm.is_some() && (gpus == 0 || !gpus.is_multiple_of(nodes)) {
+    let nodes = command.nodes.unwrap_or(1);
+    if command.slurm.is_some() && (gpus == 0 || !gpus.is_multiple_of(nodes)) {
         let gpus = words::count(gpus as usize, "GPU");
         return Err(CliError::usage(format!("{gpus} cannot be divided equally among {nodes} nodes")));
     }
     let cluster = Cluster { nodes, gpus: gpus / nodes };
     let (mut summaries, mut last) = (Vec::new(), None);
-    for name in asked.policies(&[expansion.policy.as_deref().unwrap_or(policy::DEFAULT)]) {
+    for name in command.policies(&[expansion.policy.as_deref().unwrap_or(policy::DEFAULT)]) {
         let Some(policy) = policy::named(&name) else { continue };
-        let limits = Limits { sharing: forecast.limits.sharing.clone(), keep_going: true, ..asked.limits() };
+        let limits = Limits { sharing: forecast.limits.sharing.clone(), keep_going: true, ..command.limits() };
         let schedule = Simulation::new(tasks.clone(), forecast.capacity.clone(), policy, limits)
-            .and_then(|simulation| match asked.slurm {
+            .and_then(|simulation| match command.slurm {
                 // Each node has CPUs of its own.
-                Some(_) => asked.on_slurm(simulation, cluster)?.run(|_, _| {}),
+                Some(_) => command.on_slurm(simulation, cluster)?.run(|_, _| {}),
                 None => simulation.on(forecast.host.clone()).run(|_, _| {}),
             })
             .map_err(|e| CliError::failed(format!("policy `{name}`: {e}")))?;
         let summary = Summary::of(&name, &tasks, &schedule, gpus);
-        if asked.json {
+        if command.json {
             output.json(&summary)?;
         }
         summaries.push(summary);
         last = Some(schedule);
     }
-    if !asked.json {
+    if !command.json {
         let what = styled(STRONG, format_args!("{}, {}", expansion.workflow, words::count(tasks.len(), "instance")));
-        let cards = machine.gpus.first().map(|gpu| format!("{gpus} × {}, ", gpu.name)).unwrap_or_default();
-        output.line(format!("{what} on {cards}{}", words::count(machine.cpus as usize, "CPU")))?;
+        let gpus_text = machine.gpus.first().map(|gpu| format!("{gpus} × {}, ", gpu.name)).unwrap_or_default();
+        output.line(format!("{what} on {gpus_text}{}", words::count(machine.cpus as usize, "CPU")))?;
         for line in table(&summaries) {
             output.line(line)?;
         }
-        for line in asked.slurm_notes(&summaries) {
+        for line in command.slurm_notes(&summaries) {
             output.line(line)?;
         }
     }
-    if asked.slurm.is_none() && tasks.iter().any(|task| task.task.batch) {
+    if command.slurm.is_none() && tasks.iter().any(|task| task.task.batch) {
         let note = styled(NOTE, "note:");
         output.note(format!("{note} steps on Slurm start at once here; --slurm simulates its queue and nodes"))?;
     }
@@ -94,5 +94,5 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         let step = expansion.instances[task.task.instance.index()].step;
         expansion.steps[step.index()].name.clone()
     };
-    asked.draw(|| gantt(&tasks, &schedule, gpus as usize, Some(&forecast.host), step), global, output)
+    command.draw(|| gantt(&tasks, &schedule, gpus as usize, Some(&forecast.host), step), global, output)
 }

@@ -29,9 +29,13 @@ fn with_its_controller_down_a_run_ends_and_leaves_its_jobs_to_the_next() {
     lab.cluster.stop(CONTROLLER);
     flow.signal(Signal::SIGINT);
     let told = Instant::now();
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
     assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
-    assert!(flow.said().contains("2 jobs stay in Slurm's queue: the next `flow run` follows them"), "{}", flow.said());
+    assert!(
+        flow.output().contains("2 jobs stay in Slurm's queue: the next `flow run` follows them"),
+        "{}",
+        flow.output()
+    );
     let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).text();
     assert!(
         planned.contains("note: Slurm cannot be queried: ") && planned.contains("2 unknown, 1 to run"),
@@ -57,7 +61,7 @@ fn a_controller_that_is_away_for_a_while_is_told_of_once() {
     until("one runs and one waits", || lab.queue().lines().count() == 3 && !lab.lines("began").is_empty());
     lab.cluster.stop(CONTROLLER);
     let away = Instant::now();
-    until("it says so", || flow.said().contains("Slurm does not answer"));
+    until("it says so", || flow.output().contains("Slurm does not answer"));
     // Before a command of Slurm's gives up; then several do.
     assert!(away.elapsed() < Duration::from_secs(6), "{:?}", away.elapsed());
     thread::sleep(Duration::from_secs(7));
@@ -65,8 +69,8 @@ fn a_controller_that_is_away_for_a_while_is_told_of_once() {
     lab.cluster.register_nodes();
     // What ended meanwhile holds its GPU for a quarter of a minute: only then its node tells again of that.
     lab.cluster.run("scancel", [other.trim()]);
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    let text = flow.said();
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
+    let text = flow.output();
     let times = |words: &str| text.matches(words).count();
     assert_eq!((times("does not answer"), times("answers again, after ")), (1, 1), "{text}");
     assert_eq!(lab.lines("did"), once(2), "{text}");
@@ -118,8 +122,8 @@ fn a_lost_node_costs_no_retry_and_a_dead_controller_nothing() {
     thread::sleep(Duration::from_secs(2));
     lab.cluster.start_again(CONTROLLER);
     lab.space.write("on", "");
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    let text = flow.said();
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
+    let text = flow.output();
     assert!(text.contains("while it ran job"), "{text}");
     lab.expect_no_job();
 }
@@ -131,7 +135,7 @@ fn a_node_whose_daemon_dies_does_what_it_does() {
     let mut flow = lab.space.start(["run", "w.yaml"]);
     until("it runs", || !lab.lines("began").is_empty());
     lab.cluster.kill("node1");
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
     assert_eq!(lab.lines("began"), BTreeMap::from([("0".to_owned(), 1)]));
     lab.cluster.start_again("node1");
 }

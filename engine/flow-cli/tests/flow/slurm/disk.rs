@@ -34,7 +34,7 @@ const RUN: [&str; 4] = ["run", "w.yaml", "--store", "disk/store"];
 
 #[test]
 #[ignore = "needs Slurm"]
-fn what_ends_on_a_full_disk_is_taken_in_when_there_is_room() {
+fn what_ends_on_a_full_disk_is_imported_when_there_is_room() {
     let Some((lab, tiny)) = lab() else {
         eprintln!("{SKIPPED}");
         return;
@@ -45,16 +45,16 @@ fn what_ends_on_a_full_disk_is_taken_in_when_there_is_room() {
     lab.space.write("on", "");
     until("one has ended, and the other one cannot begin", || !lab.lines("did").is_empty());
     thread::sleep(Duration::from_secs(4));
-    assert!(!flow.said().contains("failed"), "{}", flow.said());
+    assert!(!flow.output().contains("failed"), "{}", flow.output());
     tiny.grow();
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    assert_eq!((lab.lines("began"), lab.lines("did")), (super::once(2), super::once(2)), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
+    assert_eq!((lab.lines("began"), lab.lines("did")), (super::once(2), super::once(2)), "{}", flow.output());
     lab.expect_no_job();
 }
 
 #[test]
 #[ignore = "needs Slurm"]
-fn what_ended_on_a_full_disk_after_flow_was_killed_is_taken_in_by_the_next_run() {
+fn what_ended_on_a_full_disk_after_flow_was_killed_is_imported_by_the_next_run() {
     let Some((lab, tiny)) = lab() else {
         eprintln!("{SKIPPED}");
         return;

@@ -91,12 +91,12 @@ fn a_run_that_is_told_to_end_leaves_no_job_of_a_killed_one() {
     for after in [0, 20] {
         left_waiting(&lab, 40);
         let mut flow = lab.space.start(["run", "w.yaml"]);
-        until("it has taken one up", || flow.said().contains("is not submitted again"));
+        until("it has taken one up", || flow.output().contains("is not submitted again"));
         thread::sleep(Duration::from_millis(after));
         flow.signal(Signal::SIGINT);
-        assert_eq!(flow.wait().code(), Some(130), "{after} ms: {}", flow.said());
+        assert_eq!(flow.wait().code(), Some(130), "{after} ms: {}", flow.output());
         let left = lab.queue();
-        assert_eq!(left, "", "{after} ms: {}", flow.said());
+        assert_eq!(left, "", "{after} ms: {}", flow.output());
     }
 }
 
@@ -108,11 +108,11 @@ fn a_run_of_one_step_that_is_told_to_end_leaves_the_jobs_of_others() {
     left_waiting(&lab, 6);
     lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("poll: 1s", "poll: 1s, jobs: 1"));
     let mut flow = lab.space.start(["run", "w.yaml", "count"]);
-    until("it has taken one up", || flow.said().contains("is not submitted again"));
+    until("it has taken one up", || flow.output().contains("is not submitted again"));
     flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
-    assert!(flow.said().contains("2 jobs that an earlier run left"), "{}", flow.said());
-    assert_eq!(lab.queue().lines().count(), 3, "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
+    assert!(flow.output().contains("2 jobs that an earlier run left"), "{}", flow.output());
+    assert_eq!(lab.queue().lines().count(), 3, "{}", flow.output());
 }
 
 #[test]
@@ -123,18 +123,18 @@ fn what_another_run_of_the_store_may_follow_is_not_ended() {
     lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("poll: 1s", "poll: 1s, jobs: 1"));
     lab.space.write("other.yaml", "flow: 1\nname: other\nsteps: {a: {run: sleep 60}}\n");
     let mut other = lab.space.start(["run", "other.yaml"]);
-    until("it runs", || other.said().contains("started"));
+    until("it runs", || other.output().contains("started"));
     let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("it has taken one up", || flow.said().contains("is not submitted again"));
+    until("it has taken one up", || flow.output().contains("is not submitted again"));
     flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
-    assert!(flow.said().contains("another run of this store may follow them: 3"), "{}", flow.said());
-    assert_eq!(lab.queue().lines().count(), 3, "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
+    assert!(flow.output().contains("another run of this store may follow them: 3"), "{}", flow.output());
+    assert_eq!(lab.queue().lines().count(), 3, "{}", flow.output());
     other.kill();
     let mut flow = lab.space.start(["run", "w.yaml"]);
     until("what was ended is asked for again", || lab.queue().lines().count() == 4);
     flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
     lab.expect_no_job();
 }
 
@@ -177,9 +177,9 @@ fn a_training_with_other_metrics_goes_on_but_not_beside_a_job_that_was_left() {
     began("min", 2).kill();
     let mut flow = began("max", 3);
     lab.space.write("end", "");
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
     let began = lab.lines("began").into_iter().collect::<Vec<_>>();
-    assert_eq!(began, [("1".to_owned(), 2), ("2".to_owned(), 1)], "the last one begins apart: {}", flow.said());
+    assert_eq!(began, [("1".to_owned(), 2), ("2".to_owned(), 1)], "the last one begins apart: {}", flow.output());
     lab.expect_no_job();
 }
 

@@ -67,8 +67,8 @@ fn what_keeps_checkpoints_goes_on_after_its_time_limit() {
         let end = if limit.trim() == "5:00" { "EndTime=now+40" } else { "EndTime=now+1" };
         lab.scontrol(["update", &format!("jobid={job}"), end]);
     }
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    let said = flow.said();
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
+    let said = flow.output();
     assert_eq!(
         said.matches("reached its time limit in Slurm; it continues in another job, from its checkpoint").count(),
         3,
@@ -129,7 +129,7 @@ fn what_gets_no_further_has_timed_out_and_says_why() {
             }
             !flow.is_alive()
         });
-        let said = flow.said();
+        let said = flow.output();
         assert_eq!(flow.wait().code(), Some(1), "{said}");
         // Where something was left by an earlier run, nothing new is left by the next.
         assert_eq!(warned.len(), if run == 0 { 5 } else { 4 }, "{said}");
@@ -186,7 +186,7 @@ fn a_time_limit_of_slurm_that_was_a_result_is_one_until_it_is_longer() {
     let mut flow = lab.space.start(["run", "w.yaml"]);
     until("it runs", || lab.queue().contains("RUNNING"));
     lab.scontrol(["update", &format!("jobid={}", lab.jobs()[0]), "EndTime=now+1"]);
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
     assert!(lab.space.flow(["run", "w.yaml"]).expect(0).stdout().contains("nothing to do"));
     let limit = |text: &str| lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("slurm: {time: 1m}, ", text));
     limit("");

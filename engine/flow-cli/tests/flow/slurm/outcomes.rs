@@ -30,8 +30,8 @@ fn what_is_preempted_is_tried_again_however_the_site_does_that() {
         lab.cluster.run("sbatch", urgent);
         until("it runs again", || lab.lines("began").get("0") == Some(&2));
         lab.space.write("on", "");
-        assert_eq!(flow.wait().code(), Some(0), "{mode}: {}", flow.said());
-        assert!(flow.said().contains("was preempted by another job in Slurm; it is retried"), "{}", flow.said());
+        assert_eq!(flow.wait().code(), Some(0), "{mode}: {}", flow.output());
+        assert!(flow.output().contains("was preempted by another job in Slurm; it is retried"), "{}", flow.output());
         assert_eq!(lab.lines("began"), BTreeMap::from([("0".to_owned(), 2)]), "{mode}");
         assert_eq!(lab.results().len(), 1);
         lab.expect_no_job();
@@ -54,11 +54,11 @@ fn what_is_preempted_again_and_again_goes_on_from_its_checkpoint() {
         until("it runs", || lab.lines("began").len() == times);
         lab.cluster.run("sbatch", ["--partition=high", "--gres=gpu:1", "--output=/dev/null", "--wrap=true"]);
     }
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
     let said = "was preempted by another job in Slurm; it continues in another job, from its checkpoint";
-    assert!(flow.said().contains(said), "{}", flow.said());
+    assert!(flow.output().contains(said), "{}", flow.output());
     let goes_on = |line: &serde_json::Value| line["event"] == "again" && line["because"]["resumes"] == true;
-    assert_eq!(lab.space.journal().into_iter().filter(goes_on).count(), TIMES, "{}", flow.said());
+    assert_eq!(lab.space.journal().into_iter().filter(goes_on).count(), TIMES, "{}", flow.output());
     assert_eq!(lab.results()["train"]["usage"]["earlier"]["jobs"], TIMES);
     lab.expect_no_job();
 }
@@ -86,11 +86,11 @@ fn what_waits_in_the_queue_is_queued_and_what_is_held_is_said() {
     until("it is held", || status().contains("(job 2, JobHeldUser, since ") && status().contains(said));
     assert!(why().contains(said), "{}", why());
     until("the run says so", || {
-        flow.said().contains(&format!("count[n=0] is queued in Slurm (job 2, JobHeldUser): {said}"))
+        flow.output().contains(&format!("count[n=0] is queued in Slurm (job 2, JobHeldUser): {said}"))
     });
     lab.scontrol(["release", "2"]);
     lab.cluster.run("scancel", ["1"]);
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
     assert_eq!(lab.lines("did"), once(1));
 }
 
@@ -119,7 +119,7 @@ fn what_is_to_be_submitted_is_queued_before_slurm_has_heard_of_it() {
     let line = line.unwrap_or_default();
     assert!(line.contains("queued") && line.contains("in Slurm (not submitted yet, since "), "{line}");
     lab.space.write("on", "");
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn what_will_not_start_by_itself_is_said_with_what_to_do() {
     let drained = "no suitable node accepts jobs now: `sinfo -R` shows why";
     let all = |text: &str| text.contains(closed) && text.contains(drained);
     until("both are submitted", || lab.jobs().len() == 2);
-    until("status and run say so", || all(&lab.space.flow(["status"]).expect(0).stdout()) && all(&flow.said()));
+    until("status and run say so", || all(&lab.space.flow(["status"]).expect(0).stdout()) && all(&flow.output()));
     for (step, said) in [("closed", closed), ("drained", drained)] {
         let why = lab.space.flow(["why", step]).expect(0).stdout();
         assert!(why.contains(said), "{why}");
@@ -145,7 +145,7 @@ fn what_will_not_start_by_itself_is_said_with_what_to_do() {
     lab.scontrol(["update", "nodename=node1", "state=resume"]);
     until("one has run", || lab.queue().lines().count() == 1);
     flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
     lab.expect_no_job();
 }
 
@@ -233,12 +233,12 @@ fn what_finds_its_folder_gone_is_tried_again() {
     let run = runs.flatten().next().unwrap().path();
     std::fs::remove_dir_all(run.join("attempts/0")).unwrap();
     lab.cluster.run("scancel", ["1"]);
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
     assert!(
-        flow.said().contains("with exit code 97 before flow started on its node: ")
-            && flow.said().contains("it is retried"),
+        flow.output().contains("with exit code 97 before flow started on its node: ")
+            && flow.output().contains("it is retried"),
         "{}",
-        flow.said()
+        flow.output()
     );
     assert_eq!(lab.lines("did"), once(2));
     lab.expect_no_job();

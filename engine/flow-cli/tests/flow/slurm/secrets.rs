@@ -30,7 +30,7 @@ fn a_secret_is_on_no_disk_before_its_job_is_written_down() {
     lab.first_on_the_path("sbatch", &format!("#!/bin/sh\n{script}"));
     lab.space.write("full", "");
     let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("they wait for room", || flow.said().contains("Slurm accepts no more of your jobs for now"));
+    until("they wait for room", || flow.output().contains("Slurm accepts no more of your jobs for now"));
     assert_eq!(with_the_secret(&lab).len(), 1, "of the one that was asked for");
     flow.kill();
     fs::remove_file(lab.space.path("full")).unwrap();
@@ -53,7 +53,7 @@ fn a_secret_is_on_no_disk_when_its_step_was_cancelled_before_it_began() {
     };
     let mut flow = waits();
     flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
     assert_eq!(with_the_secret(&lab), Vec::<PathBuf>::new(), "after Ctrl-C");
     waits().kill();
     lab.space.flow(["cancel"]).expect(0);
@@ -61,7 +61,7 @@ fn a_secret_is_on_no_disk_when_its_step_was_cancelled_before_it_began() {
     waits().kill();
     lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("[1, 2]", "[3]"));
     let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("the third waits alone", || flow.said().contains("queued") && lab.queue().lines().count() == 1);
+    until("the third waits alone", || flow.output().contains("queued") && lab.queue().lines().count() == 1);
     assert_eq!(with_the_secret(&lab).len(), 1, "of those that an edit made useless");
     flow.kill();
 }

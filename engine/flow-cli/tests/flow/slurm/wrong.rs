@@ -105,10 +105,10 @@ fn a_controller_that_lost_its_state_gives_numbers_to_others() {
     others();
     // The controller does not know their jobs, and has their node end them.
     let again = || lab.lines("began").values().filter(|times| **times >= 2).count();
-    until("both run again", || again() == 2 || flow.said().contains("done:"));
+    until("both run again", || again() == 2 || flow.output().contains("done:"));
     lab.space.write("on", "");
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    assert_eq!(lab.lines("did"), once(2), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.output());
+    assert_eq!(lab.lines("did"), once(2), "{}", flow.output());
     until("the others have ended", || lab.lines("others").get("other") == Some(&OTHERS));
     assert_eq!(lab.results().len(), 2);
     lab.expect_no_job();
@@ -121,7 +121,7 @@ fn a_controller_that_lost_its_state_gives_numbers_to_others() {
     fs::remove_file(lab.space.path("others")).unwrap();
     others();
     flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.output());
     until("the others have ended", || lab.lines("others").get("other") == Some(&OTHERS));
     lab.expect_no_job();
 }
@@ -139,8 +139,8 @@ fn what_a_controller_forgot_is_looked_for_together() {
     until("some run, and all are queued", || lab.jobs().len() == 24 && !lab.lines("began").is_empty());
     lab.cluster.forget();
     let again = |flow: &str| flow.matches("it is retried").count();
-    until("those that waited are asked for again", || again(&flow.said()) >= 4 && lab.queue().contains("flow-"));
+    until("those that waited are asked for again", || again(&flow.output()) >= 4 && lab.queue().contains("flow-"));
     let asked = lab.lines("looks").get("asked").copied().unwrap_or_default() as usize;
-    assert!((1..again(&flow.said())).contains(&asked), "squeue was called {asked} times: {}", flow.said());
+    assert!((1..again(&flow.output())).contains(&asked), "squeue was called {asked} times: {}", flow.output());
     flow.kill();
 }

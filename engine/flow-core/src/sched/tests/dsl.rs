@@ -142,7 +142,7 @@ impl World {
                 "retries" => task.retries = number(value) as u32,
                 "settled" => task.settled = Some(outcome(value)),
                 "hit" => _ = self.answers.insert(id, Answer::Hit(outcome(value))),
-                "goes_on" => _ = self.answers.insert(id, Answer::GoesOn),
+                "orphaned" => _ = self.answers.insert(id, Answer::Orphaned),
                 "refuse" => _ = self.answers.insert(id, Answer::Refused(outcome(value))),
                 _ => panic!("no key {key}"),
             }
@@ -158,10 +158,10 @@ impl World {
         // Earlier timers fire first.
         while self.scheduler.next_wake().is_some_and(|wake| wake < self.now) {
             let wake = self.scheduler.next_wake().unwrap();
-            self.tell(wake, Event::Tick, &mut said);
+            self.handle(wake, Event::Tick, &mut said);
         }
         for event in self.events(event) {
-            self.tell(self.now, event, &mut said);
+            self.handle(self.now, event, &mut said);
         }
         self.settle_down(&mut said);
         said.join("; ")
@@ -219,7 +219,7 @@ impl World {
                 self.capacity.gpus[number(gpu) as usize].alive = false;
                 Event::Capacity(self.capacity.clone())
             }
-            ("strangers", [gpu, bytes]) => {
+            ("foreign", [gpu, bytes]) => {
                 self.capacity.gpus[number(gpu) as usize].foreign = number(bytes) * GIB;
                 Event::Capacity(self.capacity.clone())
             }
@@ -237,10 +237,10 @@ impl World {
                 let trial = hoped.first().map(|hoped| vec![Some(price(hoped)); gpus]).unwrap_or_default();
                 Event::InterferenceLearned { devices: vec![price(learned); gpus], trial }
             }
-            ("elsewhere", [name, found @ ..]) => {
+            ("deferred", [name, found @ ..]) => {
                 let id = self.id(name);
                 self.answers.extend(found.iter().map(|found| (id, Answer::Hit(outcome(found)))));
-                Event::Elsewhere { attempt: self.attempts[&id] }
+                Event::Deferred { attempt: self.attempts[&id] }
             }
             ("others", facts) => {
                 let mut others = PeerLoad { runs: 1, ..PeerLoad::default() };
@@ -253,7 +253,7 @@ impl World {
                         "ahead" => (others.ahead.cpu_milli, others.ahead.attempts) = (number(value) * 1_000, 1),
                         "ahead_exclusive" => (others.ahead.exclusive, others.ahead.attempts) = (true, 1),
                         "gpu" => others.gpus.push(GpuId(number(value) as u32)),
-                        "kept" => _ = others.kept.insert(GpuId(number(value) as u32)),
+                        "reserved" => _ = others.reserved.insert(GpuId(number(value) as u32)),
                         "gone" => others.runs = 0,
                         _ => panic!("others have no {key}"),
                     }
@@ -269,11 +269,11 @@ impl World {
     /// Answers requests, and ticks if that is due.
     fn settle_down(&mut self, said: &mut Vec<String>) {
         while self.scheduler.next_wake().is_some_and(|wake| wake <= self.now) {
-            self.tell(self.now, Event::Tick, said);
+            self.handle(self.now, Event::Tick, said);
         }
     }
 
-    pub(super) fn tell(&mut self, at: Time, event: Event, said: &mut Vec<String>) {
+    pub(super) fn handle(&mut self, at: Time, event: Event, said: &mut Vec<String>) {
         let mut out = Vec::new();
         self.scheduler.handle(at, event.clone(), &mut out);
         if !self.unchecked {
@@ -287,7 +287,7 @@ impl World {
                 Action::LookUp { instances } => {
                     for instance in instances {
                         let answer = self.answers.get(&instance).cloned().unwrap_or(Answer::Miss);
-                        self.tell(at, Event::Answered { instance, answer }, said);
+                        self.handle(at, Event::Answered { instance, answer }, said);
                     }
                 }
                 Action::Start { attempt, instance, .. } => {
@@ -295,10 +295,10 @@ impl World {
                     self.owners.insert(attempt, instance);
                     // A batch system makes it wait.
                     if !self.scheduler.core().node(instance).task.batch {
-                        self.tell(at, Event::Started { attempt }, said);
+                        self.handle(at, Event::Started { attempt }, said);
                     }
                 }
-                Action::Record { instance, .. } => self.tell(at, Event::Recorded { instance }, said),
+                Action::Record { instance, .. } => self.handle(at, Event::Recorded { instance }, said),
                 _ => {}
             }
         }

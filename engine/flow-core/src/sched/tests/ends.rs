@@ -258,7 +258,7 @@ fn what_another_run_has_taken_up_gives_its_place_back_and_is_looked_up_again() {
         "a timeout=5
          b",
         "0 submit     | start a
-         2 elsewhere a | start a
+         2 deferred a | start a
          6 tick       |
          7 tick       | kill a in 10 timed_out
          8 exit a timed_out | record a; settle b cancelled for a; finish",
@@ -269,7 +269,7 @@ fn what_another_run_has_taken_up_gives_its_place_back_and_is_looked_up_again() {
         "a
          b needs=a",
         "0 submit     | start a
-         1 elsewhere a ok | start b
+         1 deferred a ok | start b
          2 exit b     | record b; finish",
     );
     // Nothing was started, so nothing is killed, and nothing starts any more.
@@ -279,6 +279,6 @@ fn what_another_run_has_taken_up_gives_its_place_back_and_is_looked_up_again() {
          b group=g/own",
         "0 submit     | start a; start b
          1 cancel 10  | kill a in 10 cancelled; kill b in 10 cancelled
-         2 elsewhere a | settle a cancelled; settle b cancelled; finish",
+         2 deferred a | settle a cancelled; settle b cancelled; finish",
     );
 }

@@ -120,9 +120,9 @@ fn a_group_waits_for_a_gpu_that_others_have_altogether() {
          a gpus=1 group=g/shared needs=x
          b gpus=1 group=g/shared needs=x",
         "0 submit         | start x
-         1 strangers 0 24 |
+         1 foreign 0 24 |
          2 exit x         | record x
-         3 strangers 0 0  | start a on 0; start b on 0",
+         3 foreign 0 0  | start a on 0; start b on 0",
     );
     case(
         "gpus=3x24",
@@ -130,7 +130,7 @@ fn a_group_waits_for_a_gpu_that_others_have_altogether() {
          a gpus=1 group=g/own needs=x
          b gpus=1 group=g/own needs=x",
         "0 submit         | start x
-         1 strangers 0 24 |
+         1 foreign 0 24 |
          2 exit x         | record x; start a on 1; start b on 2",
     );
     let world = case(
@@ -139,7 +139,7 @@ fn a_group_waits_for_a_gpu_that_others_have_altogether() {
          a gpus=1 group=g/own needs=x
          b gpus=1 group=g/own needs=x",
         "0 submit         | start x
-         1 strangers 0 24 |
+         1 foreign 0 24 |
          2 exit x         | record x",
     );
     let WaitState::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };

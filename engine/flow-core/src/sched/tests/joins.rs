@@ -8,9 +8,9 @@ fn what_goes_on_is_joined_before_what_waits_and_holds_nothing_here() {
         "cpus=1 policy=fifo",
         "here
          next
-         a goes_on cpus=64 gpus=8
+         a orphaned cpus=64 gpus=8
          alone exclusive=machine
-         b goes_on exclusive=machine",
+         b orphaned exclusive=machine",
         "0 submit     | start a; start b; start here
          1 exit b     | record b
          2 exit here  | record here; start next
@@ -25,8 +25,8 @@ fn a_group_that_goes_on_is_released_by_who_joins_it() {
     case(
         "cpus=1",
         "here
-         pair goes_on group=p/own gpus=4
-         pear goes_on group=p/own gpus=4",
+         pair orphaned group=p/own gpus=4
+         pear orphaned group=p/own gpus=4",
         "0 submit         | start pair; start pear; start here
          1 ready pair     |
          2 ready pear     | release pair pear
@@ -40,7 +40,7 @@ fn where_it_was_lost_the_next_attempt_asks_for_what_it_needs() {
     case(
         "cpus=1",
         "here
-         a goes_on",
+         a orphaned",
         "0 submit        | start a; start here
          1 lost a        |
          1 exit a failed | discard a until 1

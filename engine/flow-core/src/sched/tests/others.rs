@@ -94,12 +94,12 @@ fn a_head_keeps_its_place_while_ours_pass_it() {
 fn a_gpu_that_another_flow_holds_is_waited_for_by_who_wants_the_machine_alone() {
     let mut world = World::new("gpus=1x12", "a gpus=1 exclusive");
     world.happens("0 others gpu=0");
-    world.happens("1 strangers 0 12");
+    world.happens("1 foreign 0 12");
     assert_eq!(world.happens("2 submit"), "");
     assert_eq!(world.scheduler.held_up().map(|held_up| held_up.gang), Some(world.id("a")));
     let mut world = World::new("gpus=1x12", "a gpus=1");
     world.happens("0 others gpu=0");
-    world.happens("1 strangers 0 12");
+    world.happens("1 foreign 0 12");
     world.happens("2 submit");
     let asks = world.scheduler.held_up().map(|held_up| held_up.request);
     let wanted = MachineShare { gpus: 1, attempts: 1, ..MachineShare::default() };
@@ -109,7 +109,7 @@ fn a_gpu_that_another_flow_holds_is_waited_for_by_who_wants_the_machine_alone() 
 #[test]
 fn on_a_gpu_that_is_kept_for_others_nothing_more_starts() {
     let mut world = World::new("cpus=9 gpus=2x12", "a gpus=1 gpu_memory=4\n c gpus=2 gpu_memory=4\n d");
-    assert_eq!(world.happens("0 others kept=0 ahead=0"), "");
+    assert_eq!(world.happens("0 others reserved=0 ahead=0"), "");
     assert_eq!(world.happens("1 submit"), "start a on 1; start d");
     assert_eq!(world.happens("2 exit a"), "record a");
     let WaitState::Resources(short) = world.waits("c") else { panic!("{:?}", world.waits("c")) };
@@ -122,22 +122,22 @@ fn on_a_gpu_that_is_kept_for_others_nothing_more_starts() {
 
 #[test]
 fn as_many_gpus_are_kept_for_a_head_as_it_asks_for() {
-    let head = |run, since, gpus, cards: &[u32]| PeerRun {
+    let head = |run, since, count, gpus: &[u32]| PeerRun {
         run,
         head: Some(Head {
             since,
             priority: 0,
-            request: MachineShare { gpus, ..MachineShare::default() },
-            gpus: cards.iter().map(|&card| GpuId(card)).collect(),
+            request: MachineShare { gpus: count, ..MachineShare::default() },
+            gpus: gpus.iter().map(|&gpu| GpuId(gpu)).collect(),
         }),
         ..PeerRun::default()
     };
     // Of six GPUs we hold the second and the third, and others the first.
     let kept = |heads: &[PeerRun]| {
         let ours = BTreeSet::from([GpuId(1), GpuId(2)]);
-        let cards = GpuHolders { ours, peers: vec![GpuId(0)] };
-        let others = PeerLoad::facing(QueuePosition::new(0, 9, 0), heads, &cards);
-        others.kept.into_iter().map(|gpu| gpu.0).collect::<Vec<_>>()
+        let gpus = GpuHolders { ours, peers: vec![GpuId(0)] };
+        let others = PeerLoad::facing(QueuePosition::new(0, 9, 0), heads, &gpus);
+        others.reserved.into_iter().map(|gpu| gpu.0).collect::<Vec<_>>()
     };
     let all = [0, 1, 2, 3, 4, 5];
     assert_eq!(kept(&[head(1, 5, 2, &all)]), [3, 4], "free ones first");
@@ -194,14 +194,14 @@ struct Run {
     scheduler: Scheduler,
     spans: Vec<u64>,
     ends: BTreeMap<AttemptId, Time>,
-    cards: BTreeMap<AttemptId, Vec<GpuId>>,
+    gpus: BTreeMap<AttemptId, Vec<GpuId>>,
     published: PeerRun,
     finished: bool,
 }
 
 impl Run {
     /// Whether something started, and on which GPUs.
-    fn tell(&mut self, now: Time, event: Event) -> Option<Vec<GpuId>> {
+    fn handle(&mut self, now: Time, event: Event) -> Option<Vec<GpuId>> {
         let mut out = Vec::new();
         self.scheduler.handle(now, event, &mut out);
         self.scheduler.check().unwrap();
@@ -210,17 +210,17 @@ impl Run {
             match action {
                 Action::LookUp { instances } => {
                     for instance in instances {
-                        self.tell(now, Event::Answered { instance, answer: Answer::Miss });
+                        self.handle(now, Event::Answered { instance, answer: Answer::Miss });
                     }
                 }
                 Action::Start { attempt, instance, placement } => {
                     started.get_or_insert_default().extend(&placement.gpus);
-                    self.cards.insert(attempt, placement.gpus);
+                    self.gpus.insert(attempt, placement.gpus);
                     self.ends.insert(attempt, now + Span::from_millis(self.spans[instance.index()] * 1_000));
-                    self.tell(now, Event::Started { attempt });
-                    self.tell(now, Event::Ready { attempt });
+                    self.handle(now, Event::Started { attempt });
+                    self.handle(now, Event::Ready { attempt });
                 }
-                Action::Record { instance, .. } => _ = self.tell(now, Event::Recorded { instance }),
+                Action::Record { instance, .. } => _ = self.handle(now, Event::Recorded { instance }),
                 Action::Finish => self.finished = true,
                 _ => {}
             }
@@ -232,10 +232,10 @@ impl Run {
 impl SharedMachine {
     fn decides(&mut self, i: usize) {
         let now = self.now;
-        let held = |run: &Run| run.cards.values().flatten().copied().collect::<BTreeSet<GpuId>>();
-        let cards: Vec<BTreeSet<GpuId>> = self.runs.iter().map(held).collect();
+        let held = |run: &Run| run.gpus.values().flatten().copied().collect::<BTreeSet<GpuId>>();
+        let gpus: Vec<BTreeSet<GpuId>> = self.runs.iter().map(held).collect();
         let theirs: BTreeSet<GpuId> =
-            (0..cards.len()).filter(|j| *j != i).flat_map(|j| cards[j].iter().copied()).collect();
+            (0..gpus.len()).filter(|j| *j != i).flat_map(|j| gpus[j].iter().copied()).collect();
         let rivals: Vec<PeerRun> = self
             .runs
             .iter()
@@ -245,20 +245,20 @@ impl SharedMachine {
             .collect();
         let run = &self.runs[i];
         let own = run.published.turn().unwrap_or(QueuePosition::new(run.scheduler.highest_priority(), now.0, i as u32));
-        let holders = GpuHolders { ours: cards[i].clone(), peers: theirs.iter().copied().collect() };
+        let holders = GpuHolders { ours: gpus[i].clone(), peers: theirs.iter().copied().collect() };
         let others = PeerLoad::facing(own, &rivals, &holders);
         let capacity = self.capacity(&theirs);
         let run = &mut self.runs[i];
-        run.tell(now, Event::Capacity(capacity));
-        run.tell(now, Event::Others(others.clone()));
-        let started = run.tell(now, Event::Tick);
+        run.handle(now, Event::Capacity(capacity));
+        run.handle(now, Event::Others(others.clone()));
+        let started = run.handle(now, Event::Tick);
         let held_up = run.scheduler.held_up();
         run.published.holds = run.scheduler.holding();
         run.published.head = held_up.map(|held_up| Head {
             since: held_up.since.0,
             priority: held_up.priority,
             request: held_up.request,
-            gpus: (0..CARDS).map(GpuId).collect(),
+            gpus: (0..GPUS).map(GpuId).collect(),
         });
         // The actual holdings, not the published ones.
         let holding: Vec<MachineShare> = self.runs.iter().map(|run| run.scheduler.holding()).collect();
@@ -270,11 +270,11 @@ impl SharedMachine {
             assert!(held(|h| h.cpu_milli) <= self.cpus * 1_000, "CPUs are given out once");
         }
         assert!(held(|h| h.memory) <= self.memory, "and so is memory");
-        if started.iter().flatten().any(|card| theirs.contains(card) || others.kept.contains(card)) {
+        if started.iter().flatten().any(|gpu| theirs.contains(gpu) || others.reserved.contains(gpu)) {
             panic!("a GPU belongs to one run, and nobody passes who is ahead");
         }
-        for card in (0..CARDS).map(GpuId) {
-            let on = self.runs.iter().filter(|run| run.cards.values().flatten().any(|c| *c == card)).count();
+        for gpu in (0..GPUS).map(GpuId) {
+            let on = self.runs.iter().filter(|run| run.gpus.values().flatten().any(|c| *c == gpu)).count();
             assert!(on < 2, "a GPU belongs to one run");
         }
         if started.is_some() && !holding[i].exclusive {
@@ -289,13 +289,13 @@ impl SharedMachine {
             let foreign = if theirs.contains(&GpuId(id)) { MEMORY } else { 0 };
             GpuState { memory: MEMORY, foreign, alive: true }
         };
-        let gpus = (0..CARDS).map(gpu).collect();
+        let gpus = (0..GPUS).map(gpu).collect();
         Capacity { cpus: self.cpus as u32, memory: self.memory, gpus, ..Capacity::default() }
     }
 }
 
 /// GPUs of the machine, and the memory of each.
-const CARDS: u32 = 2;
+const GPUS: u32 = 2;
 const MEMORY: u64 = 8;
 
 /// CPUs, memory, GPUs, exclusive or a pair, priority, seconds, whether it needs the previous one.
@@ -369,7 +369,7 @@ proptest! {
     #[test]
     fn runs_of_one_machine_all_end_and_nobody_is_passed(
         sketches in prop::collection::vec(
-            prop::collection::vec((1..5u32, 0..5u64, 0..=CARDS, 0..8u8, 0..2i64, 1..30u64, any::<bool>()), 1..12),
+            prop::collection::vec((1..5u32, 0..5u64, 0..=GPUS, 0..8u8, 0..2i64, 1..30u64, any::<bool>()), 1..12),
             2..5,
         ),
         order in prop::collection::vec(any::<prop::sample::Index>(), 16),
@@ -382,9 +382,9 @@ proptest! {
             let scheduler =
                 Scheduler::new(shared.capacity(&BTreeSet::new()), policy::named(policy).unwrap(), Limits::default());
             let published = PeerRun { run: i as u32, ..PeerRun::default() };
-            let (ends, cards) = (BTreeMap::new(), BTreeMap::new());
-            let mut run = Run { scheduler, spans, ends, cards, published, finished: false };
-            run.tell(Time(0), Event::Submitted(tasks));
+            let (ends, gpus) = (BTreeMap::new(), BTreeMap::new());
+            let mut run = Run { scheduler, spans, ends, gpus, published, finished: false };
+            run.handle(Time(0), Event::Submitted(tasks));
             run
         });
         shared.runs = runs.collect();
@@ -398,8 +398,8 @@ proptest! {
                     run.ends.iter().filter(|(_, end)| **end <= shared.now).map(|(attempt, _)| *attempt).collect();
                 for attempt in over {
                     run.ends.remove(&attempt);
-                    run.cards.remove(&attempt);
-                    run.tell(shared.now, Event::Exited { attempt, outcome: Outcome::Ok, disturbed: false });
+                    run.gpus.remove(&attempt);
+                    run.handle(shared.now, Event::Exited { attempt, outcome: Outcome::Ok, disturbed: false });
                 }
             }
             // Each receives updates from the others at times, in any order.

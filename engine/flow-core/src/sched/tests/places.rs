@@ -55,7 +55,7 @@ fn an_unknown_step_has_its_gpu_alone() {
 }
 
 #[test]
-fn a_learned_peak_gets_a_margin_and_an_empty_card_always_suffices() {
+fn a_learned_peak_gets_a_margin_and_an_empty_gpu_always_suffices() {
     // 5 + 1.2 (5% of the GPU) + 17 exceeds 24, although 5 + 17 does not.
     case(
         "gpus=1x24",
@@ -70,16 +70,16 @@ fn a_learned_peak_gets_a_margin_and_an_empty_card_always_suffices() {
         "gpus=1x24",
         "a gpus=1 peak=23
          b gpus=1 peak=40",
-        "0 strangers 0 1 |
+        "0 foreign 0 1 |
          0 submit | start a on 0
          1 exit a | record a; start b on 0",
     );
     case(
         "gpus=1x24",
         "a gpus=1 peak=20",
-        "0 strangers 0 5 |
+        "0 foreign 0 5 |
          0 submit        |
-         1 strangers 0 1 | start a on 0",
+         1 foreign 0 1 | start a on 0",
     );
 }
 
@@ -129,7 +129,7 @@ fn measured_steps_share_no_gpu() {
 }
 
 #[test]
-fn strangers_make_others_wait_and_are_avoided() {
+fn foreign_processes_make_others_wait_and_are_avoided() {
     case(
         "gpus=2x24 cpus=8",
         "a
@@ -138,10 +138,10 @@ fn strangers_make_others_wait_and_are_avoided() {
          d gpus=1 gpu_memory=8 needs=a busy=300
          e gpus=2 gpu_memory=5 needs=d busy=300",
         "0 submit         | start a
-         1 strangers 0 20 |
+         1 foreign 0 20 |
          2 exit a         | record a; start b on 1; start c on 1; start d on 1
          3 exit d         | record d
-         4 strangers 0 19 | start e on 0+1",
+         4 foreign 0 19 | start e on 0+1",
     );
 }
 

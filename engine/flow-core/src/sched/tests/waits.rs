@@ -12,7 +12,7 @@ fn a_short_resource_is_named_with_its_holders() {
         "a gpus=1 gpu_memory=20 takes=60
          b gpus=1 gpu_memory=6",
         "0 submit        | start a on 0
-         2 strangers 0 1 |",
+         2 foreign 0 1 |",
     );
     let WaitState::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
     let gpus = Shortage {
@@ -119,17 +119,17 @@ fn a_reservation_lets_pass_what_is_not_in_its_way() {
 }
 
 #[test]
-fn a_reservation_for_what_strangers_hold_off_is_not_made() {
+fn a_reservation_for_what_foreign_processes_hold_off_is_not_made() {
     case(
         "cpus=1 gpus=1x24 patience=10",
         "a1
          x gpus=1 cpus=0
          a2 needs=a1
          a3 needs=a2",
-        "0 strangers 0 24 |
+        "0 foreign 0 24 |
          0 submit  | start a1
          20 exit a1 | record a1; start a2
          40 exit a2 | record a2; start a3
-         50 strangers 0 0 | start x on 0",
+         50 foreign 0 0 | start x on 0",
     );
 }

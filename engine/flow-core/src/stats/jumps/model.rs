@@ -8,7 +8,7 @@ use super::{
 use crate::stats::least_squares::dot;
 
 /// So many points a level must last: fewer are outliers.
-pub(super) const LASTS: usize = 3;
+pub(super) const MIN_LEVEL: usize = 3;
 /// So many points a level may last that is searched for as a whole; the two ends of a longer one are found one by one.
 pub(super) const LONGEST: usize = 8;
 /// A line has so many coefficients, and costs nothing.
@@ -111,16 +111,16 @@ impl Sweep {
         let scale = y.iter().map(|y| y.abs()).fold(0.0, f64::max);
         let floor = n as f64 * digit.max(1e-9 * scale).powi(2);
         let weights = weights(&x, &y);
-        let curves = curves(points, &x, LASTS);
+        let curves = curves(points, &x, MIN_LEVEL);
         let (staircases, noises, prices) = (staircases(points), Vec::new(), Penalties::of(n));
         let mut sweep = Sweep { curves, staircases, noises, prices, floor, x, y, weights };
-        let lasts = |place: &usize| *place >= LASTS && place + LASTS <= n;
+        let lasts = |place: &usize| *place >= MIN_LEVEL && place + MIN_LEVEL <= n;
         let parts: Vec<Part> = (0..n)
             .map(Part::Outlier)
             .chain((2..n - 2).map(Part::Bend))
             .chain((0..n).filter(lasts).map(Part::Jump))
             .chain((0..n).filter(lasts).flat_map(|from| {
-                let ends = (from + LASTS..=from + LONGEST).filter(lasts);
+                let ends = (from + MIN_LEVEL..=from + LONGEST).filter(lasts);
                 ends.map(move |to| Part::Level(from, to))
             }))
             .chain((0..sweep.staircases.len()).map(Part::Staircase))

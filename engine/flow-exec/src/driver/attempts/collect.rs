@@ -195,7 +195,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
     let instead = instead.filter(|instead| !(finished && instead.is_time_limit()));
     let instead = instead.filter(|_| running.killed.is_none());
     let (limited, mut again) =
-        instead.as_ref().map_or((false, RetryAdvice::AsAsked), |instead| (instead.is_time_limit(), instead.again));
+        instead.as_ref().map_or((false, RetryAdvice::AsConfigured), |instead| (instead.is_time_limit(), instead.again));
     let fingerprints = fingerprint.zip(attempt_fingerprint).filter(|_| running.process);
     let checkpoint = fingerprints.map(|(fingerprint, attempt)| context.checkpoint(fingerprint, attempt, instance));
     let (mut result, unkept) = finish::finish(
@@ -258,7 +258,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
     context.secrets.hide_in(&mut result.disturbances);
     if result.outcome == Outcome::Ok {
         notices.extend(running.listener.reported.remarks());
-        notices.extend(telling_names(context, &result));
+        notices.extend(revealing_names(context, &result));
         if exit.swept > 0 {
             let left = if exit.swept == 1 { "process was" } else { "processes were" };
             notices.push(format!(
@@ -287,7 +287,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
             }
             // That of a job is complete only now.
             result.circumstances.environment.into_iter().for_each(|of| checkpoint.is_used_in(of));
-            checkpoint.is_left();
+            checkpoint.release();
         }
     }
     CollectedAttempt { attempt, instance: id, running, is_noted, corunners, output: changes, notices, again, result }
@@ -302,7 +302,7 @@ fn other_environment(context: &RunContext, checkpoint: &Checkpoint, own: Option<
 }
 
 /// Outputs with a secret in a file name. Outputs are stored unchanged, and later listings do not know the secrets.
-fn telling_names(context: &RunContext, result: &StepResult) -> Vec<String> {
+fn revealing_names(context: &RunContext, result: &StepResult) -> Vec<String> {
     let folders = result.outputs.iter().filter(|(_, output)| output.kind == ArtifactKind::Folder);
     let told = folders.filter(|_| !context.secrets.values().is_empty()).filter_map(|(name, output)| {
         let list = context.objects.contents(&output.digest).ok()?;

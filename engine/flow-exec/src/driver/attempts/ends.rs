@@ -105,8 +105,8 @@ impl<X: Executor> Attempts<X> {
             RetryAdvice::Continues => out.push(Event::Continues { attempt }),
             RetryAdvice::Lost => out.push(Event::Lost { attempt }),
             // The same log and the same pattern give the same numbers.
-            RetryAdvice::AsAsked if missed => out.push(Event::Hopeless { attempt }),
-            RetryAdvice::AsAsked => {}
+            RetryAdvice::AsConfigured if missed => out.push(Event::Hopeless { attempt }),
+            RetryAdvice::AsConfigured => {}
             RetryAdvice::Hopeless => out.push(Event::Hopeless { attempt }),
         }
         out.push(Event::Exited { attempt, outcome, disturbed: !result.disturbances.is_empty() });

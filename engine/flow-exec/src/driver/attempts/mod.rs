@@ -135,7 +135,7 @@ impl<X: Executor> Attempts<X> {
             shown: running.shown(attempt, self.context.instance(running.instance)),
             activity: running.activity.clone(),
             since: clock::unix_seconds(),
-            is_kept: running.joinable && running.killed.is_none(),
+            is_collectable: running.joinable && running.killed.is_none(),
             intent: running.intent.clone().filter(|_| !running.joinable),
             is_reported: false,
         };
@@ -177,7 +177,7 @@ impl<X: Executor> Attempts<X> {
             let outcome = Outcome::Cancelled;
             if let AttemptState::Collecting(ended) = state {
                 let is_noted = || ended.intent.as_ref().is_some_and(|of| of.is_there(self.context.store.dir()));
-                if ended.is_kept || is_noted() {
+                if ended.is_collectable || is_noted() {
                     let text =
                         "its program has ended; the next `flow run` collects its outputs and does not run it again";
                     out.notice(Some(instance), text.to_owned());

@@ -98,7 +98,7 @@ impl LiveAttempt {
             batch: job.is_some() || joined.is_some(),
             joinable: job.is_some() || stays.is_some(),
             intent,
-            known: joined.map(|stays| context.left.labels(&stays.intent.run)).unwrap_or_default(),
+            known: joined.map(|stays| context.orphans.labels(&stays.intent.run)).unwrap_or_default(),
             began_there: false,
             rejoined: joined.is_some() || began_before == Some(true),
             placement,

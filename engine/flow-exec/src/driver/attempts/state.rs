@@ -33,7 +33,7 @@ pub(crate) struct EndedProgram {
     /// Seconds since 1970.
     pub(crate) since: f64,
     /// If this run does not collect its outputs, the next one does.
-    pub(crate) is_kept: bool,
+    pub(crate) is_collectable: bool,
     /// The same, if it is written.
     pub(crate) intent: Option<Arc<Intent>>,
     /// The user was told that it takes long.

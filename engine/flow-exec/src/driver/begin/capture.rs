@@ -34,7 +34,7 @@ pub(crate) struct Capture<'a> {
     /// The result of each instance in the previous run, if it can be relied on.
     pub(crate) previous: &'a [Option<SnapshotResult>],
     /// The work of dead runs.
-    pub(crate) left: &'a OrphanedWork,
+    pub(crate) orphans: &'a OrphanedWork,
     pub(crate) activity: &'a Activity,
 }
 
@@ -103,7 +103,7 @@ impl Capture<'_> {
             keep: true,
             previous: self.previous,
             environments: Some(&session.expansion.environments),
-            followed: &|fingerprint| self.left.followed(fingerprint),
+            followed: &|fingerprint| self.orphans.followed(fingerprint),
             ..StoreLookup::of_inputs(workflow, folder, inputs)
         };
         let mut reused = BTreeMap::new();

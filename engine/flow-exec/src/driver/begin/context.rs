@@ -49,7 +49,7 @@ pub(crate) struct RunContext {
     pub(crate) previous: Vec<Option<SnapshotResult>>,
     pub(crate) secrets: Secrets,
     /// Instances that may reveal a secret: their steps have one, or they read the output of such a step.
-    pub(crate) tellers: BTreeSet<InstanceId>,
+    pub(crate) confidential: BTreeSet<InstanceId>,
     pub(crate) environment: Environment,
     /// The software environments of its attempts.
     pub(crate) environments: Environments,
@@ -60,7 +60,7 @@ pub(crate) struct RunContext {
     /// The path of the `flow` program.
     pub(crate) exe: PathBuf,
     /// Attempts of dead runs that still run.
-    pub(crate) left: OrphanedWork,
+    pub(crate) orphans: OrphanedWork,
     /// Attempts on this machine survive when this process is killed.
     pub(crate) detached: bool,
     /// Jobs survive this process, however it ends.
@@ -80,10 +80,10 @@ impl RunContext {
     /// own for this run, so that it starts from nothing. One that this run has joined keeps its folder.
     pub(crate) fn checkpoint(&self, fingerprint: Digest, attempt: Digest, instance: &Instance) -> Checkpoint {
         // Jobs are followed by result fingerprint. A job with another one must end, but may still write.
-        let is_used = self.left.has_other_job(&self.secrets.hide(instance.label.to_string()), &fingerprint);
+        let is_used = self.orphans.has_other_job(&self.secrets.hide(instance.label.to_string()), &fingerprint);
         let of = if is_used { fingerprint } else { attempt };
         let of_run = |run: &str| Checkpoint::of(self.store.dir(), &of, &instance.label, run);
-        match self.left.joined(&fingerprint).or_else(|| self.left.joined(&attempt)) {
+        match self.orphans.joined(&fingerprint).or_else(|| self.orphans.joined(&attempt)) {
             Some(run) => Some(of_run(&run.0)).filter(|own| own.folder().is_dir()).unwrap_or_else(|| of_run("")),
             None if self.force.covers(instance.id) => of_run(&self.run.0),
             None => of_run(""),

@@ -57,7 +57,7 @@ pub(crate) fn large_copies(context: &RunContext, gang: &[Fill]) -> Vec<(Instance
     let copies = |fill: &Fill| {
         let texts: Vec<_> = context.instance(fill.instance).inputs.iter().filter_map(copy).collect();
         // An attempt of an earlier run has its copy.
-        let is_followed = || fill.fingerprint.is_some_and(|of| context.left.followed(&of).is_some());
+        let is_followed = || fill.fingerprint.is_some_and(|of| context.orphans.followed(&of).is_some());
         let texts = if texts.is_empty() || is_followed() { Vec::new() } else { texts };
         texts.into_iter().map(|text| (fill.instance, text)).collect::<Vec<_>>()
     };
@@ -219,7 +219,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<PreparedAttempt, Cause> 
         let name = declared.name.clone();
         return Err(Cause::NotFilled { what: FolderFault::EnvironmentChanged { name, differences } });
     }
-    let piped = process && context.tellers.contains(&instance.id) && !context.secrets.values().is_empty();
+    let piped = process && context.confidential.contains(&instance.id) && !context.secrets.values().is_empty();
     let mut listener = Listener::new(&folder, plugin, metrics);
     listener.hide(&context.secrets);
     if piped {
@@ -351,10 +351,10 @@ pub(crate) fn joins(context: &RunContext, gang: &[Fill]) -> Option<Intent> {
     let instance = |fill: &Fill| context.instance(fill.instance);
     if gang.iter().all(|fill| instance(fill).is_batch()) {
         let fingerprints: Option<Vec<Digest>> = gang.iter().map(|fill| fill.fingerprint).collect();
-        return context.left.job(&fingerprints?);
+        return context.orphans.job(&fingerprints?);
     }
     let attempts: Option<Vec<Digest>> = gang.iter().map(|fill| fill.claim).collect();
-    context.left.take(&attempts?)
+    context.orphans.take(&attempts?)
 }
 
 /// Joins an attempt of an earlier run in its existing folder.
@@ -369,8 +369,8 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
     listener.hide(&context.secrets);
     // After its end, the file of its piped output has this name.
     if member.piped && folder.pipe_target().exists() {
-        let unheard = |e: io::Error| Cause::NotFilled { what: start::not_made(folder.path(), &e) };
-        listener.read_through_pipe(&folder).map_err(unheard)?;
+        let not_filled = |e: io::Error| Cause::NotFilled { what: start::not_made(folder.path(), &e) };
+        listener.read_through_pipe(&folder).map_err(not_filled)?;
     }
     listener.begins(member.began);
     let mut circumstances = finish::circumstances(expansion, instance, &fill.placement);

@@ -51,9 +51,9 @@ impl RunClaims {
         let Some(claimant) = self.claims.taken(attempts.iter().copied().chain(lasting))? else { return Ok(None) };
         let run = match claimant.pid {
             Some(pid) => {
-                let kept = |run: &RunId| dir.run(run).kept().is_some_and(|daemon| daemon.pid == Some(pid));
+                let supervised = |run: &RunId| dir.run(run).daemon().is_some_and(|daemon| daemon.pid == Some(pid));
                 let living = dir.living()?.into_iter().find(|run| run.process.pid == pid).and_then(|run| run.run);
-                living.or_else(|| dir.runs().ok()?.into_iter().rev().find(kept))
+                living.or_else(|| dir.runs().ok()?.into_iter().rev().find(supervised))
             }
             None => None,
         };
@@ -67,7 +67,7 @@ impl RunClaims {
     }
 
     /// The process that supervises one of these attempts after its run died.
-    pub(crate) fn kept(&self, attempts: &[Digest]) -> Result<Option<Claimant>, StoreError> {
+    pub(crate) fn supervisor(&self, attempts: &[Digest]) -> Result<Option<Claimant>, StoreError> {
         self.claims.taken(attempts.iter().map(Claims::detached_claim))
     }
 
@@ -75,7 +75,7 @@ impl RunClaims {
     /// decision.
     pub(crate) fn claim(
         &self,
-        (store, left): (&Store, &OrphanedWork),
+        (store, orphans): (&Store, &OrphanedWork),
         run: &RunId,
         gang: &[ClaimRequest],
     ) -> Result<bool, StoreError> {
@@ -85,8 +85,8 @@ impl RunClaims {
         }
         // The previous holder may have been killed between writing its journal and the database.
         let lives = |run: &RunId| self.claims.none_lost_by(run, &attempts);
-        let news = left.take_in_deaths(store, lives).and_then(|()| {
-            let is_done = |intent| self.is_done_by_others((store, left), run, intent);
+        let news = orphans.import_deaths(store, lives).and_then(|()| {
+            let is_done = |intent| self.is_done_by_others((store, orphans), run, intent);
             gang.iter().try_fold(false, |news, intent| Ok(news | is_done(intent)?))
         });
         if !matches!(news, Ok(false)) {
@@ -103,7 +103,7 @@ impl RunClaims {
 
     fn is_done_by_others(
         &self,
-        (store, left): (&Store, &OrphanedWork),
+        (store, orphans): (&Store, &OrphanedWork),
         run: &RunId,
         intent: &ClaimRequest,
     ) -> Result<bool, StoreError> {
@@ -113,7 +113,7 @@ impl RunClaims {
         let found = store.result_of(&intent.fingerprint, &intent.attempt)?;
         let Some(found) = found.filter(|found: &StepResult| found.run != *run) else { return Ok(false) };
         // It is older than the work of a dead run that this run collects.
-        let followed = left.followed(&intent.fingerprint).or_else(|| left.followed(&intent.attempt));
+        let followed = orphans.followed(&intent.fingerprint).or_else(|| orphans.followed(&intent.attempt));
         if followed.is_some_and(|followed| !followed.is_recorded(|| Some(found.clone()))) {
             return Ok(false);
         }

@@ -17,7 +17,7 @@ use crate::driver::{begin::context::RunContext, plan::lookup::StoreLookup};
 pub(crate) struct LookedUp {
     pub(crate) gangs: Vec<(Vec<InstanceId>, Vec<Decision>)>,
     /// First instances of gangs that still run since an earlier run.
-    pub(crate) going_on: BTreeSet<InstanceId>,
+    pub(crate) running_orphans: BTreeSet<InstanceId>,
     /// Gangs to run that other runs execute.
     pub(crate) deferred: Vec<DeferredGang>,
     /// Labels of attempts and jobs of earlier runs that were ended.
@@ -32,15 +32,15 @@ pub(crate) fn look_up(context: &RunContext, gangs: Vec<Vec<InstanceId>>) -> Look
     let session = &context.session;
     let mut looked_up = LookedUp {
         gangs: Vec::new(),
-        going_on: BTreeSet::new(),
+        running_orphans: BTreeSet::new(),
         deferred: Vec::new(),
         useless: BTreeSet::new(),
         damaged: Vec::new(),
         error: None,
     };
     // Asked once for all gangs, because there may be a hundred thousand that are not affected.
-    let nothing_left = context.left.has_nothing_here();
-    let nothing_followed = nothing_left && !context.left.has_jobs();
+    let no_orphans_here = context.orphans.has_nothing_here();
+    let nothing_followed = no_orphans_here && !context.orphans.has_jobs();
     for ids in gangs {
         let (workflow, folder) = (&*session.expansion.workflow, &session.workspace.folder);
         let mut world = StoreLookup {
@@ -48,7 +48,7 @@ pub(crate) fn look_up(context: &RunContext, gangs: Vec<Vec<InstanceId>>) -> Look
             recorded: Some(&context.recorded),
             objects: Some(context.objects.clone()),
             keep: true,
-            followed: &|fingerprint| if nothing_followed { None } else { context.left.followed(fingerprint) },
+            followed: &|fingerprint| if nothing_followed { None } else { context.orphans.followed(fingerprint) },
             ..StoreLookup::of_inputs(workflow, folder, &context.inputs)
         };
         let decisions = decide(&session.context(), &ids, &context.known, &mut world, &context.force);
@@ -57,8 +57,8 @@ pub(crate) fn look_up(context: &RunContext, gangs: Vec<Vec<InstanceId>>) -> Look
             looked_up.error = error;
             break;
         }
-        if !nothing_left && continuing(context, &ids, &decisions, &mut looked_up.useless) {
-            looked_up.going_on.extend(ids.first());
+        if !no_orphans_here && continuing(context, &ids, &decisions, &mut looked_up.useless) {
+            looked_up.running_orphans.extend(ids.first());
             looked_up.gangs.push((ids, decisions));
             continue;
         }
@@ -90,7 +90,7 @@ pub(crate) fn look_up(context: &RunContext, gangs: Vec<Vec<InstanceId>>) -> Look
 /// Ends jobs of earlier runs with these labels but other work. All at once, because each request to Slurm is slow.
 /// Returns their labels.
 fn end_jobs(context: &RunContext, gangs: &[(Vec<InstanceId>, Vec<Decision>)]) -> BTreeSet<String> {
-    if !context.left.has_jobs() {
+    if !context.orphans.has_jobs() {
         return BTreeSet::new();
     }
     let each = gangs.iter().flat_map(|(ids, decisions)| ids.iter().zip(decisions));
@@ -102,7 +102,7 @@ fn end_jobs(context: &RunContext, gangs: &[(Vec<InstanceId>, Vec<Decision>)]) ->
         };
         (context.secrets.hide(instance.label.to_string()), to_run)
     });
-    context.left.end_jobs(&context.file(), &wanted.collect())
+    context.orphans.end_jobs(&context.file(), &wanted.collect())
 }
 
 /// Ends attempts and jobs of earlier runs whose instances are reused. Returns their labels.
@@ -112,13 +112,13 @@ pub(crate) fn end_reused<'i>(
 ) -> BTreeSet<String> {
     let mut useless = BTreeSet::new();
     let labels = reused.map(|id| context.secrets.hide(context.instance(*id).label.to_string()));
-    if !context.left.has_nothing_here() {
+    if !context.orphans.has_nothing_here() {
         let wanted = labels.clone().map(|label| (label, None)).collect();
         let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
-        useless.extend(context.left.end_unwanted(&context.file(), &wanted, followed));
+        useless.extend(context.orphans.end_unwanted(&context.file(), &wanted, followed));
     }
-    if context.left.has_jobs() {
-        useless.extend(context.left.end_jobs(&context.file(), &labels.map(|label| (label, None)).collect()));
+    if context.orphans.has_jobs() {
+        useless.extend(context.orphans.end_jobs(&context.file(), &labels.map(|label| (label, None)).collect()));
     }
     useless
 }
@@ -138,13 +138,13 @@ fn continuing(
         _ => None,
     };
     let attempts: Option<Vec<Digest>> = decisions.iter().map(to_run).collect();
-    if attempts.is_some_and(|attempts| context.left.are_here(&attempts)) {
+    if attempts.is_some_and(|attempts| context.orphans.are_here(&attempts)) {
         return true;
     }
     let labels = ids.iter().map(|id| context.secrets.hide(instances[id.index()].label.to_string()));
     let wanted = labels.zip(decisions.iter().map(to_run)).collect();
     let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
-    useless.extend(context.left.end_unwanted(&context.file(), &wanted, followed));
+    useless.extend(context.orphans.end_unwanted(&context.file(), &wanted, followed));
     false
 }
 

@@ -92,11 +92,11 @@ impl DeferredGangs {
             let claimed = &context.claimed;
             let taken = claimed.taken(&gang.attempts)?;
             if taken.is_none() {
-                context.left.look_for_deaths(|_| false);
+                context.orphans.look_for_deaths(|_| false);
             }
             let claimant = match taken {
                 // An attempt whose run died is joined.
-                None if !context.left.are_here(&gang.attempts) => claimed.kept(&gang.attempts)?,
+                None if !context.orphans.are_here(&gang.attempts) => claimed.supervisor(&gang.attempts)?,
                 taken => taken,
             };
             let Some(claimant) = claimant else {

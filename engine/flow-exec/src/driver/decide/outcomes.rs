@@ -39,8 +39,8 @@ pub(crate) struct RunDecision {
 
 /// An ended attempt that the scheduler has not decided about yet.
 enum UndecidedEnd {
-    /// With this result. `goes_on`: another attempt may continue from its checkpoint.
-    As { result: Box<StepResult>, goes_on: bool },
+    /// With this result. `continues`: another attempt may continue from its checkpoint.
+    As { result: Box<StepResult>, continues: bool },
     /// It was never started.
     Unstarted(Outcome, Option<Cause>),
 }
@@ -118,10 +118,10 @@ impl Outcomes {
         }
         out.lines.reserve(answers.gangs.len());
         for (ids, decisions) in answers.gangs {
-            let goes_on = ids.first().is_some_and(|first| answers.going_on.contains(first));
+            let is_orphaned = ids.first().is_some_and(|first| answers.running_orphans.contains(first));
             for (instance, decision) in ids.into_iter().zip(decisions) {
                 let answer = self.answer(instance, decision, out);
-                let answer = if goes_on && answer == Answer::Miss { Answer::GoesOn } else { answer };
+                let answer = if is_orphaned && answer == Answer::Miss { Answer::Orphaned } else { answer };
                 out.push(Event::Answered { instance, answer });
             }
         }
@@ -174,8 +174,8 @@ impl Outcomes {
     }
 
     /// Keeps the result of an ended attempt.
-    pub(crate) fn ended(&mut self, attempt: AttemptId, result: StepResult, goes_on: bool) {
-        self.ended.insert(attempt, UndecidedEnd::As { result: Box::new(result), goes_on });
+    pub(crate) fn ended(&mut self, attempt: AttemptId, result: StepResult, continues: bool) {
+        self.ended.insert(attempt, UndecidedEnd::As { result: Box::new(result), continues });
     }
 
     /// Keeps the outcome of an attempt that never started.
@@ -390,7 +390,7 @@ impl Outcomes {
             {
                 Repeat::Disturbed
             }
-            Some(UndecidedEnd::As { result, goes_on: resumes }) => Repeat::Failed { cause: result.cause, resumes },
+            Some(UndecidedEnd::As { result, continues: resumes }) => Repeat::Failed { cause: result.cause, resumes },
             Some(UndecidedEnd::Unstarted(_, cause)) => Repeat::Failed { cause, resumes: false },
             None => Repeat::Failed { cause: None, resumes: false },
         };

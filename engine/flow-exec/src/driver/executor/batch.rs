@@ -94,12 +94,12 @@ pub(crate) fn job_limits(cluster: Option<&Cluster>, expansion: &mut Expansion) {
     let mut of_jobs: HashMap<SlurmJob, [Option<Duration>; 2]> = HashMap::new();
     let mut asked = |of: &Instance| {
         let job = of.slurm.as_deref()?;
-        let known = |cluster: &Cluster| [cluster.longest(job), cluster.unasked(job)];
+        let known = |cluster: &Cluster| [cluster.longest(job), cluster.default_time(job)];
         if !of_jobs.contains_key(job) {
             of_jobs.insert(job.clone(), cluster.map(known).unwrap_or_default());
         }
-        let [longest, unasked] = of_jobs[job];
-        Some((requested_time(job.time, of.timeout, longest), unasked))
+        let [longest, default_time] = of_jobs[job];
+        Some((requested_time(job.time, of.timeout, longest), default_time))
     };
     let limits: Vec<Option<Duration>> = expansion
         .instances
@@ -109,8 +109,8 @@ pub(crate) fn job_limits(cluster: Option<&Cluster>, expansion: &mut Expansion) {
             let alone = [of.id];
             let all = members.map_or(&alone[..], Vec::as_slice).iter().map(|id| &expansion.instances[id.index()]);
             let all: Vec<_> = all.map(&mut asked).collect::<Option<_>>()?;
-            let unasked = all.first()?.1;
-            longest_of(all.into_iter().map(|(time, _)| time)).or(unasked)
+            let default_time = all.first()?.1;
+            longest_of(all.into_iter().map(|(time, _)| time)).or(default_time)
         })
         .collect();
     for (of, limit) in expansion.instances.iter_mut().zip(limits) {

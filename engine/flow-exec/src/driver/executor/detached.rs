@@ -128,7 +128,7 @@ impl DetachedAttempts {
     fn look_at(&mut self, attempt: AttemptId) -> Option<AttemptEnd> {
         let followed = self.followed.get(&attempt)?;
         // Read before the record: the daemon writes the record before it exits.
-        let is_kept = self.dir.run(&followed.run).kept().is_some();
+        let is_supervised = self.dir.run(&followed.run).daemon().is_some();
         let files = NodeFiles::of(followed.folder.path());
         let record = files.read_ended();
         if record.is_some() || files.read_started().is_some() {
@@ -143,7 +143,7 @@ impl DetachedAttempts {
             // It ended after the barrier: the scheduler must hear of the barrier first.
             Some(record) if followed.is_grouped && record.released.is_some() && !followed.is_released => None,
             Some(record) => Some(ended(record)),
-            None => (!is_kept).then(|| lost(StartFault::KeeperKilled)),
+            None => (!is_supervised).then(|| lost(StartFault::KeeperKilled)),
         }
     }
 
@@ -202,8 +202,11 @@ fn ended(record: Record) -> AttemptEnd {
         closed,
         ..
     } = record;
-    let instead =
-        timed_out.then_some(OutcomeOverride { outcome: Outcome::TimedOut, cause: None, again: RetryAdvice::AsAsked });
+    let instead = timed_out.then_some(OutcomeOverride {
+        outcome: Outcome::TimedOut,
+        cause: None,
+        again: RetryAdvice::AsConfigured,
+    });
     AttemptEnd {
         exit,
         seen: LocalObservation { samples: host, gpus, cost },

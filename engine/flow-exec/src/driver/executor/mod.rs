@@ -144,7 +144,7 @@ pub(crate) struct OutcomeOverride {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryAdvice {
     /// As the step's `retries` says.
-    AsAsked,
+    AsConfigured,
     /// Its machine, GPU or job was lost.
     Lost,
     /// It was interrupted, and another attempt can continue from its checkpoint.

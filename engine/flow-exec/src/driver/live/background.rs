@@ -38,7 +38,7 @@ pub(crate) enum JobAnswer {
     LookedUp(LookedUp),
     Filled(Vec<FilledAttempt>),
     /// These attempts do not start, because another run executes the same steps.
-    Elsewhere(Vec<AttemptId>),
+    Deferred(Vec<AttemptId>),
     NotClaimed(StoreError),
     /// Their ends are written down for the next run.
     Noted(Vec<Collect>),
@@ -132,7 +132,7 @@ impl BackgroundJobs {
                 self.noting = false;
                 self.begin_note();
             }
-            JobAnswer::Filled(_) | JobAnswer::Elsewhere(_) | JobAnswer::NotClaimed(_) | JobAnswer::Collected(_) => {
+            JobAnswer::Filled(_) | JobAnswer::Deferred(_) | JobAnswer::NotClaimed(_) | JobAnswer::Collected(_) => {
                 self.slow -= 1;
                 if let Some(job) = self.waiting.pop_front() {
                     self.spawn_slow(job);
@@ -179,13 +179,13 @@ impl BackgroundJobs {
             let attempts: Vec<_> = intents.iter().map(|intent| intent.attempt).collect();
             // Claim first: the previous holder of the claim may have just died.
             let claim = || {
-                let with = (&context.store, &context.left);
+                let with = (&context.store, &context.orphans);
                 if to_claim && !context.claimed.claim(with, &context.run, &intents)? {
                     return Ok(None);
                 }
                 let joined = fill::joins(context, &gang);
                 // An attempt of a dead run still runs and cannot be joined as it is.
-                if to_claim && joined.is_none() && context.claimed.kept(&attempts)?.is_some() {
+                if to_claim && joined.is_none() && context.claimed.supervisor(&attempts)?.is_some() {
                     context.claimed.give_back(&attempts)?;
                     return Ok(None);
                 }
@@ -193,7 +193,7 @@ impl BackgroundJobs {
             };
             match claim() {
                 Ok(Some(joined)) => JobAnswer::Filled(fill::fill(context, gang, joined)),
-                Ok(None) => JobAnswer::Elsewhere(gang.iter().map(|fill| fill.attempt).collect()),
+                Ok(None) => JobAnswer::Deferred(gang.iter().map(|fill| fill.attempt).collect()),
                 Err(error) => JobAnswer::NotClaimed(error),
             }
         }));
@@ -212,7 +212,7 @@ impl BackgroundJobs {
                 || context.wanted.iter().map(|id| context.secrets.hide(context.instance(*id).label.to_string()));
             JobAnswer::Unjoined(match joined {
                 Some(joined) => composite::end_unjoined(context.store.dir(), joined),
-                None => context.left.end_unjoined(&context.file(), &wanted().collect()),
+                None => context.orphans.end_unjoined(&context.file(), &wanted().collect()),
             })
         });
     }

@@ -54,7 +54,7 @@ impl<X: Executor> EventLoop<'_, X> {
         let given_up = self.context.activity.is_ended();
         match done {
             // The scheduler does not wait for it any more.
-            JobAnswer::LookedUp(_) | JobAnswer::Elsewhere(_) | JobAnswer::NotClaimed(_) if given_up => {}
+            JobAnswer::LookedUp(_) | JobAnswer::Deferred(_) | JobAnswer::NotClaimed(_) if given_up => {}
             JobAnswer::LookedUp(mut answers) => {
                 self.deferred.wait_for(std::mem::take(&mut answers.deferred), &mut self.out);
                 self.outcomes.looked_up(answers, &mut self.recorder, &mut self.out)?;
@@ -64,11 +64,11 @@ impl<X: Executor> EventLoop<'_, X> {
                 let builtins = self.attempts.start(filled, outcomes, &mut self.gpus, history, &mut self.out)?;
                 builtins.into_iter().for_each(|builtin| self.background.run_builtin(builtin));
             }
-            JobAnswer::Elsewhere(attempts) => {
+            JobAnswer::Deferred(attempts) => {
                 let instances = attempts.iter().filter_map(|attempt| self.attempts.take_back(*attempt));
                 instances.for_each(|instance| self.deferred.taken_back(instance));
                 // The first attempt represents its gang.
-                self.out.events.extend(attempts.first().map(|&attempt| Event::Elsewhere { attempt }));
+                self.out.events.extend(attempts.first().map(|&attempt| Event::Deferred { attempt }));
             }
             JobAnswer::NotClaimed(error) => return Err(error.into()),
             JobAnswer::Noted(_) if given_up => {}
@@ -76,15 +76,15 @@ impl<X: Executor> EventLoop<'_, X> {
             JobAnswer::Collected(collected) => {
                 // The scheduler decides what happens to it next.
                 let (attempt, ending) = (collected.attempt, self.scheduler.is_ending());
-                if let Some((result, goes_on)) =
+                if let Some((result, continues)) =
                     self.attempts.collected(*collected, ending, &mut self.history, &mut self.out)
                 {
-                    self.outcomes.ended(attempt, result, goes_on);
+                    self.outcomes.ended(attempt, result, continues);
                 }
             }
             JobAnswer::Output(output) => self.attempts.apply_output(output, &mut self.out),
             JobAnswer::Learned(of, refits) => {
-                refits.into_iter().for_each(|refit| self.history.take_in(refit));
+                refits.into_iter().for_each(|refit| self.history.apply(refit));
                 self.out.events.extend(self.history.update(of, self.outcomes.want_gpus()));
             }
             JobAnswer::Unjoined(text) => text.into_iter().for_each(|text| self.out.notice(None, text)),
@@ -99,7 +99,7 @@ impl<X: Executor> EventLoop<'_, X> {
         let again = std::mem::replace(&mut self.interrupted, true);
         let grace = if again || end == EndRequest::Now { Span(0) } else { GRACE };
         self.attempts.executor.hurry();
-        if !again && self.context.left.has_jobs() {
+        if !again && self.context.orphans.has_jobs() {
             self.background.end_jobs(None);
         }
         self.out.report(RunEvent::Interrupted { grace: Some(grace).filter(|grace| grace.0 > 0), again });

@@ -34,7 +34,7 @@ pub fn unwanted(session: &Session, knowledge: &Knowledge, plan: &Plan) -> Vec<Un
     let planned: BTreeMap<&str, &State> = plan.items.iter().map(|item| (label(item.id), &item.state)).collect();
     let is_ended = |run: &RunId, label: &str| match planned.get(label) {
         Some(State::Run(_) | State::Cached { .. }) => true,
-        Some(State::GoesOn { since, .. }) => since != run,
+        Some(State::Orphaned { since, .. }) => since != run,
         Some(_) => false,
         None => !known.contains(label),
     };

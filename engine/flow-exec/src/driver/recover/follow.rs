@@ -33,11 +33,11 @@ pub(crate) fn all(dir: &StoreDir) -> Vec<Intent> {
 
 /// Dead runs that may have left something running.
 fn dead(dir: &StoreDir) -> impl Iterator<Item = RunDir> {
-    dir.runs().unwrap_or_default().into_iter().map(|run| dir.run(&run)).filter(may_have_left)
+    dir.runs().unwrap_or_default().into_iter().map(|run| dir.run(&run)).filter(may_have_orphans)
 }
 
 /// The run is dead and may have left attempts that run, or that ended without a record.
-pub(crate) fn may_have_left(run: &RunDir) -> bool {
+pub(crate) fn may_have_orphans(run: &RunDir) -> bool {
     run.has_jobs() && run.lives().is_none()
 }
 
@@ -74,11 +74,11 @@ impl AttemptToFollow {
 }
 
 /// The attempts that the next run follows, by fingerprint.
-pub(crate) fn to_follow(dir: &StoreDir, left: &[Intent]) -> BTreeMap<Digest, AttemptToFollow> {
+pub(crate) fn to_follow(dir: &StoreDir, orphans: &[Intent]) -> BTreeMap<Digest, AttemptToFollow> {
     let of = |intent: &Intent| -> Vec<_> {
         intent.members.iter().map(|member| (member.fingerprint, AttemptToFollow::of(intent, member))).collect()
     };
-    left.iter().filter(|intent| is_followed(dir, intent)).flat_map(of).collect()
+    orphans.iter().filter(|intent| is_followed(dir, intent)).flat_map(of).collect()
 }
 
 pub(crate) fn is_followed(dir: &StoreDir, intent: &Intent) -> bool {
@@ -114,7 +114,7 @@ pub(crate) fn is_running(dir: &StoreDir, intent: &Intent) -> bool {
 }
 
 /// The labels of a dead run's attempts that still run on this machine.
-pub fn going_on(dir: &StoreDir, run: &RunDir) -> Vec<String> {
+pub fn running_orphans(dir: &StoreDir, run: &RunDir) -> Vec<String> {
     if run.lives().is_some() {
         return Vec::new();
     }
@@ -128,7 +128,7 @@ pub fn going_on(dir: &StoreDir, run: &RunDir) -> Vec<String> {
 }
 
 /// The labels of batch jobs that a run has left and that have not ended.
-pub fn jobs_going_on(run: &RunDir) -> Vec<String> {
+pub fn unfinished_jobs(run: &RunDir) -> Vec<String> {
     let jobs = intents::of(run).into_iter().filter(|intent| intent.here.is_none() && !intent.has_ended());
     jobs.flat_map(|intent| intent.members).map(|member| member.label).collect()
 }
@@ -158,7 +158,7 @@ pub fn ended_since(dir: &StoreDir, run: &RunDir) -> Vec<String> {
 
 /// The intents whose results are not all in the store yet. Files of the others are removed: their run died after it
 /// recorded the result and before it removed the intent.
-pub(crate) fn still_needed(store: &Store, left: Vec<Intent>) -> Vec<Intent> {
+pub(crate) fn still_needed(store: &Store, orphans: Vec<Intent>) -> Vec<Intent> {
     let is_over = |intent: &Intent| {
         let is_recorded = |member: &Member| {
             AttemptToFollow::of(intent, member).is_recorded(|| match intent.here {
@@ -168,7 +168,7 @@ pub(crate) fn still_needed(store: &Store, left: Vec<Intent>) -> Vec<Intent> {
         };
         (intent.here.is_none() || intent.is_over) && intent.members.iter().all(is_recorded)
     };
-    let (safe, needed): (Vec<_>, Vec<_>) = left.into_iter().partition(is_over);
+    let (safe, needed): (Vec<_>, Vec<_>) = orphans.into_iter().partition(is_over);
     let used: BTreeSet<&str> = needed.iter().map(|intent| &*intent.key).collect();
     for Intent { key, task, run, .. } in &safe {
         match task {

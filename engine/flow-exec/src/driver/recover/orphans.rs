@@ -23,7 +23,7 @@ pub(crate) struct OrphanedWork {
     dir: StoreDir,
     found: Mutex<OrphanScan>,
     /// The number of looks whose dead runs have been imported: looks that saw deaths or may have missed some.
-    taken_in: Mutex<u64>,
+    imported: Mutex<u64>,
 }
 
 struct OrphanScan {
@@ -65,7 +65,7 @@ impl OrphanedWork {
         let (promised, joined) = (Vec::new(), BTreeMap::new());
         let found =
             OrphanScan { intents, promised, labels, jobs, joined, files, changed_at: news, living, dead, looks: 1 };
-        OrphanedWork { dir: dir.clone(), found: Mutex::new(found), taken_in: Mutex::new(0) }
+        OrphanedWork { dir: dir.clone(), found: Mutex::new(found), imported: Mutex::new(0) }
     }
 
     /// The attempt with this fingerprint that this run can follow.
@@ -103,7 +103,7 @@ impl OrphanedWork {
         if let Some(ended) = found.living.ended(clock::system(), live) {
             found.looks += 1;
             let before = found.dead.len();
-            found.dead.extend(ended.into_iter().filter(|run| follow::may_have_left(&self.dir.run(run))));
+            found.dead.extend(ended.into_iter().filter(|run| follow::may_have_orphans(&self.dir.run(run))));
             if found.dead.len() > before {
                 self.look_again(&mut found, true);
             }
@@ -115,12 +115,12 @@ impl OrphanedWork {
     ///
     /// # Errors
     /// The store cannot be written.
-    pub(crate) fn take_in_deaths(&self, store: &Store, live: impl Fn(&RunId) -> bool) -> Result<(), StoreError> {
+    pub(crate) fn import_deaths(&self, store: &Store, live: impl Fn(&RunId) -> bool) -> Result<(), StoreError> {
         let looks = self.look_for_deaths(live);
-        let mut taken_in = self.taken_in.lock().unwrap_or_else(PoisonError::into_inner);
-        if *taken_in < looks {
-            store.take_in_ended()?;
-            *taken_in = looks;
+        let mut imported = self.imported.lock().unwrap_or_else(PoisonError::into_inner);
+        if *imported < looks {
+            store.import_ended()?;
+            *imported = looks;
         }
         Ok(())
     }
@@ -263,7 +263,7 @@ impl OrphanedWork {
     fn end_jobs_where(&self, file: &str, is_over: impl Fn(&Member) -> bool) -> BTreeSet<String> {
         let jobs = self.take_jobs(file, is_over);
         // Another living run may have joined them.
-        if jobs.is_empty() || others_go_on(&self.dir) {
+        if jobs.is_empty() || other_runs_live(&self.dir) {
             return BTreeSet::new();
         }
         composite::end_unwanted(&self.dir, &jobs);
@@ -276,7 +276,7 @@ impl OrphanedWork {
         let jobs = self.take_jobs(file, |member| labels.contains(&member.label));
         match jobs.len() {
             0 => None,
-            many if others_go_on(&self.dir) => Some(format!(
+            many if other_runs_live(&self.dir) => Some(format!(
                 "jobs of an earlier run continue, because another run of this store may follow them: {many}"
             )),
             _ => composite::end_unjoined(&self.dir, jobs),
@@ -313,7 +313,7 @@ fn labels_of(intent: &Intent) -> impl Iterator<Item = String> {
 }
 
 /// True if more than one run of this store is alive.
-fn others_go_on(dir: &StoreDir) -> bool {
+fn other_runs_live(dir: &StoreDir) -> bool {
     let runs = dir.runs().unwrap_or_default();
     runs.into_iter().filter(|run| dir.run(run).lives().is_some()).take(2).count() > 1
 }

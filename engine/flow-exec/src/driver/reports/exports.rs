@@ -159,13 +159,13 @@ struct ShownSchedule {
 
 impl ShownSchedule {
     fn is_of(&self, result: &StepResult) -> bool {
-        let same = |own: &Value, asked: &Value| match (own.as_f64(), asked.as_f64()) {
-            (Some(own), Some(asked)) => own == asked,
+        let same = |own: &Value, wanted: &Value| match (own.as_f64(), wanted.as_f64()) {
+            (Some(own), Some(wanted)) => own == wanted,
             // The value of an expression is not known here.
-            _ => own == asked || asked.as_str().is_some_and(|text| text.contains("${{")),
+            _ => own == wanted || wanted.as_str().is_some_and(|text| text.contains("${{")),
         };
         result.step == self.from
-            && self.at.iter().all(|(axis, asked)| result.axes.get(axis).is_none_or(|own| same(own, asked)))
+            && self.at.iter().all(|(axis, wanted)| result.axes.get(axis).is_none_or(|own| same(own, wanted)))
     }
 }
 

@@ -111,7 +111,7 @@ impl Checkpoint {
         }
         let noted =
             serde_json::to_vec(&CheckpointNote { content, earlier: EarlierUsage::and(used) }).unwrap_or_default();
-        self.take_in(log);
+        self.append_log(log);
         // Without the note, a later attempt could not tell whether there was progress.
         write_atomically(&self.note(), &noted).map_err(|_| NoResumeReason::NoCheckpoint)
     }
@@ -127,7 +127,7 @@ impl Checkpoint {
         if noted.as_ref().is_some_and(|noted| noted.content == content) {
             return true;
         }
-        self.take_in(&Folder::at(self.attempt()).log());
+        self.append_log(&Folder::at(self.attempt()).log());
         let mut earlier = noted.map(|noted| noted.earlier).unwrap_or_default();
         earlier.jobs += 1;
         earlier.unmeasured += 1;
@@ -157,7 +157,7 @@ impl Checkpoint {
     }
 
     /// The attempt has ended. An empty folder is removed; otherwise the next attempt continues from it.
-    pub(crate) fn is_left(&self) {
+    pub(crate) fn release(&self) {
         if fs::remove_dir(&self.0).is_ok() {
             [self.attempt(), self.environments_file()].iter().for_each(|file| _ = fs::remove_file(file));
         }
@@ -165,7 +165,7 @@ impl Checkpoint {
 
     /// Appends the log of an attempt to the earlier ones. If that fails, its numbers are lost and the training
     /// continues.
-    fn take_in(&self, log: &Path) {
+    fn append_log(&self, log: &Path) {
         let new = self.0.with_extension("log.tmp");
         let written = self.joined(log, &new).and_then(|any| if any { fs::rename(&new, self.log()) } else { Ok(()) });
         if written.is_err() {

@@ -307,14 +307,14 @@ fn disturbed(
     }
     let gpu =
         |uuid: &str| machine.gpus.iter().find(|gpu| gpu.uuid == uuid).map_or(uuid.to_owned(), |g| g.index.to_string());
-    let stranger =
+    let process =
         |s: &ForeignProcess| Disturbance::ForeignProcess { pid: s.pid, name: s.name.clone(), gpu: gpu(&s.gpu) };
     let hole =
         |(uuid, seconds): &(String, f64)| Disturbance::GpuSilent { gpu: gpu(uuid), seconds: seconds.round() as u32 };
     let alone = instance.exclusive == Exclusive::Machine || instance.corun.is_some();
     let others = (alone && seen.other_attempts > 0).then_some(Disturbance::OtherRuns { attempts: seen.other_attempts });
     let other = other_hardware(instance, seen);
-    seen.foreign_processes.iter().map(stranger).chain(holes.iter().map(hole)).chain(others).chain(other).collect()
+    seen.foreign_processes.iter().map(process).chain(holes.iter().map(hole)).chain(others).chain(other).collect()
 }
 
 /// Disturbed if Slurm allocated other GPUs than declared. Without information from the node, the declared ones count.

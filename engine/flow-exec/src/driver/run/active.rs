@@ -63,7 +63,7 @@ impl ActiveRun {
         observe: &mut dyn FnMut(Update),
     ) -> Result<ActiveRun, ExecError> {
         let OpenedRun { session, wanted, force, policy, policy_name, secrets, store, run, ahead, .. } = opened;
-        let PreparedRun { left, strays, previous: stood, taken, observed, work, mut journal, environments: in_use } =
+        let PreparedRun { orphans, strays, previous: stood, taken, observed, work, mut journal, environments: in_use } =
             prepared;
         let CapturedPlan { inputs, captures, plan, reused, notices } = taken;
         let claimed = RunClaims::nothing(store.dir(), &run)?;
@@ -73,7 +73,7 @@ impl ActiveRun {
         let ahead = ahead
             .map(|newest| format!("the clock is behind run {newest} of this store; this run's id follows that one"));
         let rebuilt = store.rebuilt().map(ToString::to_string);
-        let silent = session.unasked.as_ref().map(ToString::to_string);
+        let silent = session.cluster_unavailable.as_ref().map(ToString::to_string);
         let moved = session.moved_here().filter(|_| plan.has_work()).map(str::to_owned);
         let notices = ahead
             .into_iter()
@@ -113,14 +113,14 @@ impl ActiveRun {
             known: RunResults::of_nothing(session.expansion.instances.len()),
             claimed,
             previous: stood,
-            tellers: session.tellers(),
+            confidential: session.confidential(),
             secrets,
             environments: Environments::new(store.dir().path(), environment.inherited()),
             _in_use: in_use,
             environment,
             revision,
             exe: start::exe()?,
-            left,
+            orphans,
             detached: options.detached,
             leaves_jobs: options.detached && session.expansion.has_batch(),
             highest_priority: highest_priority(&session.expansion.instances),
@@ -162,7 +162,7 @@ fn end_useless(
     let labels: LazyCell<BTreeSet<String>, _> =
         LazyCell::new(|| instances.iter().map(|instance| context.secrets.hide(instance.label.to_string())).collect());
     let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
-    let mut useless = context.left.end_unknown(&context.file(), |label| labels.contains(label), followed);
+    let mut useless = context.orphans.end_unknown(&context.file(), |label| labels.contains(label), followed);
     useless.extend(decisions::end_reused(context, reused.keys()));
     if let Some(text) = follow::notice(&useless) {
         let line = JournalLine { at: clock::unix_millis(), event: RunEvent::Notice { instance: None, text } };
@@ -199,7 +199,7 @@ fn first_lines(
         on: options.session.on,
         revision,
         machine: expansion.machine.clone(),
-        knows_nodes: session.cluster.is_some() && session.unasked.is_none(),
+        knows_nodes: session.cluster.is_some() && session.cluster_unavailable.is_none(),
         instances: plan.items.len() as u32,
         pid: process::id(),
     }));

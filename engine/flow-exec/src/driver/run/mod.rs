@@ -34,7 +34,7 @@ use super::{
         slurm::{Settings, Slurm},
     },
     live::{GRACE, LoopStart, THREADS},
-    plan::continued::places_left,
+    plan::continued::find_orphan_places,
     request::{RunEnd, RunOptions},
     session::{Basis, identity::holder},
     unchanged::{self, PublishedBefore, save_snapshot},
@@ -108,7 +108,7 @@ pub(super) fn run_on<X: Executor>(
         return Ok(end);
     }
     let before = previous.as_deref().map(PublishedBefore::of).unwrap_or_default();
-    let left = places_left(&basis)?;
+    let orphan_places = find_orphan_places(&basis)?;
     let opened = thread::scope(|scope| {
         // It takes as long as the expansion of the workflow, which opens the store itself if a dead run left something.
         let holder = holder(&options.doing);
@@ -119,10 +119,10 @@ pub(super) fn run_on<X: Executor>(
             Some(store)
         };
         let opening = existing
-            .filter(|_| left.is_empty())
+            .filter(|_| orphan_places.is_empty())
             .and_then(|dir| thread::Builder::new().name("open".into()).spawn_scoped(scope, move || open(dir)).ok());
         let store = || opening?.join().ok()?;
-        OpenedRun::open(options, (&basis, left), &*builtins, previous, store, observe)
+        OpenedRun::open(options, (&basis, orphan_places), &*builtins, previous, store, observe)
     })?;
     let prepared = PreparedRun::of(&opened, observe)?;
     let begun = ActiveRun::new(opened, prepared, options, builtins, observe)?;

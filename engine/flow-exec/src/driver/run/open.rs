@@ -52,7 +52,7 @@ pub(super) fn nothing_to_do(
     let key = basis.key(&plugins, &included, &summary.variables, builtins, &options_key(options));
     let holds = snapshot.still_holds(&dir, &key)
         && is_last(&dir, snapshot.run(), &basis.workspace)
-        && !keeper::may_be_left(&basis.workspace.store);
+        && !keeper::may_have_strays(&basis.workspace.store);
     Ok(holds.then(|| summary.unchanged(snapshot.run().clone(), &dir)))
 }
 
@@ -80,20 +80,20 @@ pub(super) struct OpenedRun {
 }
 
 impl OpenedRun {
-    /// `left`: where attempts of dead runs are. `store` may have opened the store. Waits for a process that has it alone,
+    /// `orphan_places`: where attempts of dead runs are. `store` may have opened the store. Waits for a process that has it alone,
     /// if the options say so.
     ///
     /// # Errors
     /// The workflow or an option is invalid, an input or a secret is missing, the store is unavailable.
     pub(super) fn open(
         options: &RunOptions,
-        (basis, left): (&Basis, BTreeMap<String, Place>),
+        (basis, orphan_places): (&Basis, BTreeMap<String, Place>),
         builtins: &dyn Builtins,
         previous: Option<Arc<Snapshot>>,
         store: impl FnOnce() -> Option<Store>,
         observe: &mut dyn FnMut(Update),
     ) -> Result<OpenedRun, ExecError> {
-        let session = continued(basis, left, builtins, false)?;
+        let session = continued(basis, orphan_places, builtins, false)?;
         let wanted = session.wanted(&options.targets)?;
         let force = options.force.of(&session)?;
         let policy_name =
@@ -113,7 +113,7 @@ impl OpenedRun {
             run
         };
         let dir = session.workspace.make_store()?;
-        if let (Some(cluster), None) = (&session.cluster, &session.unasked) {
+        if let (Some(cluster), None) = (&session.cluster, &session.cluster_unavailable) {
             cluster.remember(&dir.nodes());
         }
         let waiting = |who: &Holder| {
@@ -159,8 +159,8 @@ impl OpenedRun {
 /// The key of the snapshot that a run of this workflow leaves.
 fn key(options: &RunOptions, basis: &Basis, builtins: &dyn Builtins, session: &Session) -> Digest {
     let mut also = options_key(options);
-    if !session.left.is_empty() {
-        also += &format!(" {:?}", session.left);
+    if !session.orphan_places.is_empty() {
+        also += &format!(" {:?}", session.orphan_places);
     }
     let plugins = session.plugins.iter().map(|plugin| plugin.name());
     let digest = |name: &str| Some((name.to_owned(), session.catalogue.plugins.get(name)?.digest));

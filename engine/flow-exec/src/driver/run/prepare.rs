@@ -25,7 +25,7 @@ use crate::{
 
 /// The plan of a run, with the inputs as of that moment.
 pub(super) struct PreparedRun {
-    pub(super) left: OrphanedWork,
+    pub(super) orphans: OrphanedWork,
     /// Processes of dead runs that were ended, in words.
     pub(super) strays: Option<String>,
     pub(super) previous: Vec<Option<SnapshotResult>>,
@@ -47,11 +47,11 @@ impl PreparedRun {
         let OpenedRun { session, store, run, wanted, force, activity, recorded, secrets, key, .. } = opened;
         let previous = opened.previous.as_deref();
         let prepare = |observe: &mut dyn FnMut(Update)| {
-            let left = OrphanedWork::look(store, run);
+            let orphans = OrphanedWork::look(store, run);
             let strays = follow::end_strays(store.dir()).map(|text| secrets.hide(text));
             let stood = previous.map_or(Ok(Vec::new()), |snapshot| snapshot.results(store, key))?;
             let capture =
-                Capture { session, store, recorded, run, wanted, force, previous: &stood, left: &left, activity };
+                Capture { session, store, recorded, run, wanted, force, previous: &stood, orphans: &orphans, activity };
             let made = session.environments_of(wanted);
             let environments = match made.is_empty() {
                 true => Vec::new(),
@@ -64,7 +64,7 @@ impl PreparedRun {
             let work = work_place::choose(session, store.dir())?;
             let journal = store.begin(run)?;
             Ok::<_, ExecError>(PreparedRun {
-                left,
+                orphans,
                 strays,
                 previous: stood,
                 taken,

@@ -136,12 +136,12 @@ impl Basis {
     }
 
     /// Parses and expands it, with results of other machines if it shows these. Commands that only `inform` do not wait
-    /// long for Slurm. `left`: where instances run that a killed run left running.
+    /// long for Slurm. `orphan_places`: where instances run that a killed run left running.
     pub(crate) fn open(
         &self,
         builtins: &dyn Builtins,
         informs: bool,
-        left: BTreeMap<String, Place>,
+        orphan_places: BTreeMap<String, Place>,
     ) -> Result<Session, ExecError> {
         let Basis { workspace, source, machine, found, .. } = self;
         let wrong = |diagnostics| ExecError::Workflow { source_text: Box::new(source.clone()), diagnostics };
@@ -154,13 +154,13 @@ impl Basis {
             Some(ImaginedHardware::Machine) => Some(Place::Local),
             Some(ImaginedHardware::Cluster) => (!workflow.wants(Place::Slurm, None)).then_some(Place::Slurm),
         };
-        let (mut cluster, mut unasked, mut told_by) = (None, None, None);
-        let follows_jobs = left.values().any(|place| *place == Place::Slurm);
+        let (mut cluster, mut cluster_unavailable, mut told_by) = (None, None, None);
+        let follows_jobs = orphan_places.values().any(|place| *place == Place::Slurm);
         if self.imagined.is_none() && (workflow.wants(Place::Slurm, on) || follows_jobs) {
             // A store that is not used has no remembered cluster.
             let dir = workspace.existing_store().ok().flatten();
             match look(workflow.slurm(), dir.as_ref(), informs) {
-                Ok(seen) => (cluster, unasked, told_by) = seen,
+                Ok(seen) => (cluster, cluster_unavailable, told_by) = seen,
                 Err(_) if self.any_machine => {}
                 Err(UnmetKey { key, impossible: Impossible { what, help } }) => {
                     return Err(wrong(workflow.about_slurm(key, Diagnostic::new(what).help(help))));
@@ -177,7 +177,11 @@ impl Basis {
                 files: &self.files,
                 folder: &workspace.folder.to_string_lossy(),
                 shell_folder: &self.shell_folder.to_string_lossy(),
-                batch: Batch { on, node: cluster.as_ref().map(|cluster| &cluster.node), left: Some(&left) },
+                batch: Batch {
+                    on,
+                    node: cluster.as_ref().map(|cluster| &cluster.node),
+                    orphan_places: Some(&orphan_places),
+                },
             })
             .map_err(wrong)?;
         if expansion.shows_machines()
@@ -197,9 +201,9 @@ impl Basis {
             expansion,
             set,
             cluster,
-            unasked,
+            cluster_unavailable,
             cluster_from: told_by,
-            left,
+            orphan_places,
             activity,
         })
     }
@@ -216,8 +220,8 @@ fn look(slurm: &Slurm, dir: Option<&StoreDir>, informs: bool) -> Result<ClusterV
     {
         return Ok((Some(known), None, Some(run)));
     }
-    let (cluster, unasked) = Cluster::look(slurm, dir.map(StoreDir::nodes).as_deref(), informs)?;
-    Ok((cluster, unasked, None))
+    let (cluster, cluster_unavailable) = Cluster::look(slurm, dir.map(StoreDir::nodes).as_deref(), informs)?;
+    Ok((cluster, cluster_unavailable, None))
 }
 
 /// The newest living run of a store that has queried Slurm for its nodes.

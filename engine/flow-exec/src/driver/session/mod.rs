@@ -77,11 +77,11 @@ pub struct Session {
     /// The cluster that some of them run on, if it was queried.
     pub(crate) cluster: Option<Cluster>,
     /// Set if it did not answer.
-    pub unasked: Option<ClusterUnavailable>,
+    pub cluster_unavailable: Option<ClusterUnavailable>,
     /// Set if the cluster was not queried, because this living run has its data.
     pub cluster_from: Option<RunId>,
     /// Where instances run that a killed run left running, by label.
-    pub(crate) left: BTreeMap<String, Place>,
+    pub(crate) orphan_places: BTreeMap<String, Place>,
     /// The hashing and copying that planning does.
     pub activity: Activity,
 }
@@ -197,15 +197,15 @@ impl Session {
     }
 
     /// Instances of steps that have secrets, and those that may read their outputs.
-    pub(crate) fn tellers(&self) -> BTreeSet<InstanceId> {
-        let mut tellers = BTreeSet::new();
+    pub(crate) fn confidential(&self) -> BTreeSet<InstanceId> {
+        let mut confidential = BTreeSet::new();
         for instance in &self.expansion.instances {
             let own = !self.expansion.steps[instance.step.index()].secrets.is_empty();
-            if own || instance.needs.iter().any(|need| tellers.contains(&need.on)) {
-                tellers.insert(instance.id);
+            if own || instance.needs.iter().any(|need| confidential.contains(&need.on)) {
+                confidential.insert(instance.id);
             }
         }
-        tellers
+        confidential
     }
 
     /// The values of the secrets that are set.
@@ -260,13 +260,13 @@ impl Session {
     /// # Errors
     /// It does not answer.
     pub(crate) fn check_slurm(&self, plan: &Plan) -> Result<(), ExecError> {
-        let Some(unasked) = &self.unasked else { return Ok(()) };
+        let Some(unavailable) = &self.cluster_unavailable else { return Ok(()) };
         let begins = |item: &Item| {
             let there = self.expansion.instances[item.id.index()].is_batch();
             // Jobs that already run there need no new start.
-            there && item.state.may_run() && !matches!(item.state, State::GoesOn { .. })
+            there && item.state.may_run() && !matches!(item.state, State::Orphaned { .. })
         };
-        if plan.items.iter().any(begins) { Err(unasked.into()) } else { Ok(()) }
+        if plan.items.iter().any(begins) { Err(unavailable.into()) } else { Ok(()) }
     }
 
     /// Checks that a cluster with these partitions has those that the workflow names.
@@ -309,7 +309,7 @@ pub fn last_place(workspace: &Workspace) -> Option<Place> {
 }
 
 /// `--on` of the last run of the workspace's file, if its jobs are not collected yet.
-pub fn place_of_left_jobs(workspace: &Workspace) -> Option<Place> {
+pub fn place_of_orphaned_jobs(workspace: &Workspace) -> Option<Place> {
     last_run(workspace).filter(|(run, _)| run.has_jobs())?.1
 }
 

@@ -123,7 +123,7 @@ impl<'a> OneGpu<'a> {
             shares: None,
         };
         for process in self.processes.iter().flatten() {
-            let stranger = |name: String| ForeignProcess {
+            let foreign = |name: String| ForeignProcess {
                 pid: process.pid,
                 name,
                 gpu: self.facts.uuid.clone(),
@@ -141,10 +141,10 @@ impl<'a> OneGpu<'a> {
                     let draws = *self.draws.entry(process.pid).or_insert_with(draws);
                     // The server of a shared CUDA context (MPS) does not compute by itself.
                     if !draws && name != "nvidia-cuda-mps-server" {
-                        found.foreign.push(stranger(name));
+                        found.foreign.push(foreign(name));
                     }
                 }
-                Owner::Unseen => found.unseen.push(stranger("?".to_owned())),
+                Owner::Unseen => found.unseen.push(foreign("?".to_owned())),
             }
         }
         let there = |pid: &u32| self.processes.iter().flatten().any(|process| process.pid == *pid);
@@ -210,7 +210,7 @@ impl Holder {
             None => (risen, risen > NOISE),
         };
         // An unseen process that was there before is not ours; one that came since may be.
-        let strangers =
+        let foreign =
             found.foreign.iter().chain(found.unseen.iter().filter(|p| !known && before.unseen.contains(&p.pid)));
         let of_others = |shares: &Vec<(Owner, f64)>| {
             let others = shares.iter().filter(|(owner, _)| *owner != Owner::Attempt(attempt));
@@ -226,7 +226,7 @@ impl Holder {
             joules: found.look.joules,
             pcie: found.look.pcie,
             shared: found.shares.as_ref().map(of_others),
-            foreign: strangers.cloned().collect(),
+            foreign: foreign.cloned().collect(),
         }
     }
 }
@@ -239,7 +239,7 @@ mod tests {
 
     /// A GPU with this much memory in use, partly by this attempt and partly by processes that may not be visible.
     fn found(used: u64, ours: Option<Option<u64>>, foreign: &[u32], unseen: &[u32], listed: bool) -> GpuScan {
-        let stranger =
+        let to_process =
             |pid: &u32| ForeignProcess { pid: *pid, name: "python3".to_owned(), gpu: "GPU-a".to_owned(), memory: 10 };
         GpuScan {
             look: Look::default(),
@@ -249,19 +249,19 @@ mod tests {
             used: used * MIB,
             listed,
             ours: ours.into_iter().map(|memory| (AttemptId(1), memory.map(|mib| mib * MIB))).collect(),
-            foreign: foreign.iter().map(stranger).collect(),
-            unseen: unseen.iter().map(stranger).collect(),
+            foreign: foreign.iter().map(to_process).collect(),
+            unseen: unseen.iter().map(to_process).collect(),
             shares: None,
         }
     }
 
     #[test]
     fn memory_is_told_by_process_or_else_compared_with_before() {
-        /// Name, scan, whether ids are valid here, and the expected memory, unverified, strangers.
+        /// Name, scan, whether ids are valid here, and the expected memory, unverified, foreign processes.
         type Case = (&'static str, GpuScan, bool, (u64, bool, &'static [u32]));
         let table: [Case; 8] = [
             ("by process", found(500, Some(Some(300)), &[], &[], true), true, (300, false, &[])),
-            ("beside a stranger", found(500, Some(Some(300)), &[7], &[], true), true, (300, false, &[7])),
+            ("beside a foreign process", found(500, Some(Some(300)), &[7], &[], true), true, (300, false, &[7])),
             ("not on the GPU", found(500, None, &[7], &[], true), true, (0, false, &[7])),
             ("a process without its memory", found(500, Some(None), &[], &[], true), true, (400, true, &[])),
             ("no list", found(500, None, &[], &[], false), true, (400, true, &[])),
@@ -269,12 +269,12 @@ mod tests {
             ("ids of a host: one was there, one came", found(500, None, &[], &[8, 9], true), false, (400, true, &[8])),
             ("ids that have ended", found(500, Some(Some(300)), &[], &[9], true), true, (300, false, &[])),
         ];
-        for (name, found_now, known, (memory, unverified, strangers)) in table {
+        for (name, found_now, known, (memory, unverified, foreign)) in table {
             let mut hold = Holder::new(0);
             hold.part(AttemptId(1), &found(100, None, &[], &[8], false), known);
             let seen = hold.part(AttemptId(1), &found_now, known);
-            let pids: Vec<u32> = seen.foreign.iter().map(|stranger| stranger.pid).collect();
-            assert_eq!((seen.memory / MIB, seen.unverified, &*pids), (memory, unverified, strangers), "{name}");
+            let pids: Vec<u32> = seen.foreign.iter().map(|process| process.pid).collect();
+            assert_eq!((seen.memory / MIB, seen.unverified, &*pids), (memory, unverified, foreign), "{name}");
         }
     }
 

@@ -166,19 +166,19 @@ impl GpuSampler {
     }
 
     /// True if the look is done, or a GPU took too long to answer.
-    pub fn is_over(&self, asked: &SampleRequest) -> bool {
-        self.shared.lock().is_over(asked)
+    pub fn is_over(&self, request: &SampleRequest) -> bool {
+        self.shared.lock().is_over(request)
     }
 
     /// Returns when [`GpuSampler::is_over`] may have changed. Dropping the future loses nothing.
-    pub async fn looked(&self, asked: &SampleRequest) {
-        let _ = tokio::time::timeout(asked.left(), self.shared.async_looked.notified()).await;
+    pub async fn looked(&self, request: &SampleRequest) {
+        let _ = tokio::time::timeout(request.left(), self.shared.async_looked.notified()).await;
     }
 
-    fn wait_for(&self, asked: &SampleRequest) {
+    fn wait_for(&self, request: &SampleRequest) {
         let mut state = self.shared.lock();
-        while !state.is_over(asked) {
-            state = self.shared.looked.wait_timeout(state, asked.left()).unwrap_or_else(PoisonError::into_inner).0;
+        while !state.is_over(request) {
+            state = self.shared.looked.wait_timeout(state, request.left()).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -251,9 +251,9 @@ impl GpuThreadState {
 }
 
 impl GpuSamplerState {
-    fn is_over(&self, asked: &SampleRequest) -> bool {
+    fn is_over(&self, request: &SampleRequest) -> bool {
         let is_seen = |(n, look): (&usize, &u64)| self.gpus[*n].over >= *look || self.gpus[*n].is_silent();
-        self.trouble.is_some() || asked.left().is_zero() || asked.looks.iter().all(is_seen)
+        self.trouble.is_some() || request.left().is_zero() || request.looks.iter().all(is_seen)
     }
 
     /// CPU time of all threads.

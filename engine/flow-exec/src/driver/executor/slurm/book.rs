@@ -225,9 +225,9 @@ impl Book {
     }
 
     /// Killed jobs that were never submitted.
-    pub(super) fn unasked_and_killed(&self) -> Vec<AttemptId> {
-        let unasked = |job: &BatchJob| job.stage == Stage::ToSubmit && job.to_cancel(clock::steady());
-        self.killed.iter().filter(|first| self.jobs.get(first).is_some_and(unasked)).copied().collect()
+    pub(super) fn unsubmitted_and_killed(&self) -> Vec<AttemptId> {
+        let unsubmitted = |job: &BatchJob| job.stage == Stage::ToSubmit && job.to_cancel(clock::steady());
+        self.killed.iter().filter(|first| self.jobs.get(first).is_some_and(unsubmitted)).copied().collect()
     }
 
     /// The jobs to cancel now: killed, and not cancelled within the last `again`.

@@ -139,7 +139,7 @@ impl Cluster {
     }
 
     /// The time of a job that requests none; none without a limit, or if unknown.
-    pub(crate) fn unasked(&self, job: &SlurmJob) -> Option<Duration> {
+    pub(crate) fn default_time(&self, job: &SlurmJob) -> Option<Duration> {
         if has(job, &["--qos", "--reservation"]) {
             return None;
         }
@@ -385,16 +385,16 @@ mod tests {
             short|c1|idle|0/64/0/64|500000|0|(null)|gpu:0|1-00:00:00|up|10:00\n";
         let nodes = flow_slurm::parse_nodes(told).unwrap();
         let cluster = Cluster { node: Machine::default(), nodes, nodes_text: told.to_owned() };
-        let unasked = |partition: Option<&str>, options: &[&str]| {
+        let default_time = |partition: Option<&str>, options: &[&str]| {
             let options = options.iter().map(|option| (*option).to_owned()).collect();
             let job = SlurmJob { partition: partition.map(str::to_owned), options, ..SlurmJob::default() };
-            cluster.unasked(&job).map(|limit| limit.as_secs() / 60)
+            cluster.default_time(&job).map(|limit| limit.as_secs() / 60)
         };
         assert_eq!(
-            [None, Some("day"), Some("short"), Some("day,short")].map(|of| unasked(of, &[])),
+            [None, Some("day"), Some("short"), Some("day,short")].map(|of| default_time(of, &[])),
             [None, Some(1440), Some(10), None]
         );
-        assert_eq!(unasked(Some("day"), &["--qos=short"]), None);
+        assert_eq!(default_time(Some("day"), &["--qos=short"]), None);
     }
 
     #[test]

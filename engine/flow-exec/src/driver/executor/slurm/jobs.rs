@@ -75,7 +75,7 @@ pub(super) struct BatchJob {
 #[derive(Clone, Debug)]
 enum JobEnd {
     Ended(JobResult, String),
-    Never(PermanentReason, String),
+    NeverRuns(PermanentReason, String),
     Vanished,
     Refused(String),
 }
@@ -158,7 +158,7 @@ impl BatchJob {
     }
 
     /// Ends it before it was submitted.
-    pub(super) fn never_mind(&mut self) -> Vec<Event> {
+    pub(super) fn end_unsubmitted(&mut self) -> Vec<Event> {
         self.end_all(None)
     }
 
@@ -221,7 +221,7 @@ impl BatchJob {
         let instead = match record.warned {
             _ if killed => None,
             Some(true) => {
-                Some(self.batch(Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, RetryAdvice::AsAsked))
+                Some(self.batch(Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, RetryAdvice::AsConfigured))
             }
             // Slurm ends program and node together, so that either may be gone first.
             told if told.is_some() || was_ended(&record.exit) => match (&self.gone, self.missing) {
@@ -270,9 +270,9 @@ impl BatchJob {
                 let reason = if row.reason.is_empty() { row.state.clone() } else { row.reason.clone() };
                 Some(self.queued(reason, flow_slurm::advice(row)))
             }
-            JobState::Never(why) => {
+            JobState::NeverRuns(why) => {
                 update.cancel = self.gone.is_none();
-                self.is_gone(JobEnd::Never(why, row.reason.clone()));
+                self.is_gone(JobEnd::NeverRuns(why, row.reason.clone()));
                 None
             }
             JobState::Ended(end) => {
@@ -436,9 +436,9 @@ impl BatchJob {
         let (outcome, end, again) = match gone {
             JobEnd::Ended(end, node) => match end {
                 JobResult::TimeLimit => {
-                    (Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, RetryAdvice::AsAsked)
+                    (Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, RetryAdvice::AsConfigured)
                 }
-                JobResult::Memory => (Outcome::OutOfMemory, BatchEnd::Memory, RetryAdvice::AsAsked),
+                JobResult::Memory => (Outcome::OutOfMemory, BatchEnd::Memory, RetryAdvice::AsConfigured),
                 JobResult::NodeLost => {
                     (failed, BatchEnd::NodeLost { node: Some(node).filter(|node| !node.is_empty()) }, RetryAdvice::Lost)
                 }
@@ -453,8 +453,8 @@ impl BatchJob {
                 JobResult::Failed(code) => return self.unrecorded(Some(code), None),
                 JobResult::Completed | JobResult::Signal(_) => return self.unrecorded(None, None),
             },
-            JobEnd::Never(PermanentReason::Launch, _) => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
-            JobEnd::Never(_, reason) => (failed, BatchEnd::Unsatisfiable { reason }, RetryAdvice::Hopeless),
+            JobEnd::NeverRuns(PermanentReason::Launch, _) => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
+            JobEnd::NeverRuns(_, reason) => (failed, BatchEnd::Unsatisfiable { reason }, RetryAdvice::Hopeless),
             JobEnd::Vanished => (failed, BatchEnd::Vanished, RetryAdvice::Lost),
             JobEnd::Refused(error) => (failed, BatchEnd::Refused { error }, RetryAdvice::Hopeless),
         };
@@ -465,9 +465,9 @@ impl BatchJob {
     fn unrecorded(&self, code: Option<u8>, log: Option<String>) -> OutcomeOverride {
         let begun = self.has_begun();
         let again = match code {
-            _ if begun => RetryAdvice::AsAsked,
+            _ if begun => RetryAdvice::AsConfigured,
             // No shell on the node finds `flow`, or may start it.
-            Some(126 | 127) => RetryAdvice::AsAsked,
+            Some(126 | 127) => RetryAdvice::AsConfigured,
             _ => RetryAdvice::Lost,
         };
         let last = |log: String| log.trim_end().lines().last().unwrap_or_default().chars().take(LONGEST).collect();

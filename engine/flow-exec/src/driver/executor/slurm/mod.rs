@@ -173,18 +173,18 @@ pub struct OrphanedJob {
 /// them.
 pub fn orphaned_jobs(runs: &[&RunDir]) -> Vec<Option<OrphanedJobs>> {
     let jobs = |run: &&RunDir| intents::of(run).into_iter().filter(|intent| intent.place == Place::Slurm).collect();
-    let left: Vec<Vec<Intent>> = runs.iter().map(jobs).collect();
-    let is_any = left.iter().any(|jobs| !jobs.is_empty());
+    let orphaned: Vec<Vec<Intent>> = runs.iter().map(jobs).collect();
+    let is_any = orphaned.iter().any(|jobs| !jobs.is_empty());
     let rows = if is_any { client::Client::brief().queue() } else { Ok(Vec::new()) };
-    let goes_on = |row: &&flow_slurm::Row| {
+    let is_live = |row: &&flow_slurm::Row| {
         let is_over =
-            matches!(flow_slurm::job_state(row), flow_slurm::JobState::Ended(_) | flow_slurm::JobState::Never(_));
+            matches!(flow_slurm::job_state(row), flow_slurm::JobState::Ended(_) | flow_slurm::JobState::NeverRuns(_));
         // A job in clean-up has no running process.
         !is_over && row.state != "COMPLETING"
     };
     // An intent without a task is a job of its own.
     let mut living: HashMap<(&str, Option<u32>), &flow_slurm::Row> = HashMap::new();
-    for row in rows.iter().flatten().filter(goes_on) {
+    for row in rows.iter().flatten().filter(is_live) {
         living.entry((&row.key, None)).or_insert(row);
         living.entry((&row.key, row.id.task)).or_insert(row);
     }
@@ -206,7 +206,7 @@ pub fn orphaned_jobs(runs: &[&RunDir]) -> Vec<Option<OrphanedJobs>> {
         }
         Err(_) => None,
     };
-    left.iter().map(count).collect()
+    orphaned.iter().map(count).collect()
 }
 
 /// Cancels the jobs of a dead run, and returns how many Slurm had. Jobs that had ended stay for import; the others are
@@ -215,11 +215,11 @@ pub fn orphaned_jobs(runs: &[&RunDir]) -> Vec<Option<OrphanedJobs>> {
 /// # Errors
 /// Slurm does not answer. The jobs are marked, and the next run of the workflow ends them.
 pub fn cancel_jobs(run: &RunDir) -> Result<usize, NoAnswer> {
-    let left: Vec<Intent> = intents::of(run).into_iter().filter(|intent| intent.place == Place::Slurm).collect();
-    if left.is_empty() {
+    let orphaned: Vec<Intent> = intents::of(run).into_iter().filter(|intent| intent.place == Place::Slurm).collect();
+    if orphaned.is_empty() {
         return Ok(0);
     }
-    mark_and_cancel(&client::Client::new(), &left)
+    mark_and_cancel(&client::Client::new(), &orphaned)
 }
 
 /// Cancels jobs of dead runs that nobody needs. If Slurm does not answer, they stay marked and the next run cancels

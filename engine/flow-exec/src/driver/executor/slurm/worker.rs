@@ -95,12 +95,12 @@ impl Worker {
     }
 
     /// The main function of the thread, until all senders are gone.
-    pub(super) fn run(mut self, asked: &Receiver<SlurmRequest>) {
+    pub(super) fn run(mut self, requests: &Receiver<SlurmRequest>) {
         loop {
-            match asked.recv_timeout(self.pause()) {
+            match requests.recv_timeout(self.pause()) {
                 Ok(ask) => {
                     self.take(ask);
-                    asked.try_iter().collect::<Vec<_>>().into_iter().for_each(|ask| self.take(ask));
+                    requests.try_iter().collect::<Vec<_>>().into_iter().for_each(|ask| self.take(ask));
                     self.book.tick_off();
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -235,7 +235,7 @@ impl Worker {
             return;
         }
         self.hold = None;
-        self.never_mind();
+        self.end_unsubmitted();
         while self.hold.is_none() {
             let alike = self.book.alike();
             let most = match alike.len() {
@@ -362,17 +362,17 @@ impl Worker {
 
     /// Queries the accounting database, if there is one, once for each job that the queue lacks.
     fn account(&mut self) {
-        let asked = self.book.firsts(|job| job.is_missing() && !job.accounted);
-        if asked.is_empty() {
+        let missing = self.book.firsts(|job| job.is_missing() && !job.accounted);
+        if missing.is_empty() {
             return;
         }
         let keys: BTreeSet<String> =
-            asked.iter().filter_map(|first| Some(self.book.job(*first)?.intent.key.clone())).collect();
+            missing.iter().filter_map(|first| Some(self.book.job(*first)?.intent.key.clone())).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let rows = self.client.accounting(&keys).unwrap_or_default();
         let mut by_name: BTreeMap<(&str, Option<u32>), Vec<&Row>> = BTreeMap::new();
         rows.iter().for_each(|row| by_name.entry((&row.key, row.id.task)).or_default().push(row));
-        for first in asked {
+        for first in missing {
             let Some(job) = self.book.job(first) else { continue };
             job.accounted = true;
             if let Some(row) = by_name.get(&(&*job.intent.key, job.task())).and_then(|rows| best(rows)) {
@@ -382,15 +382,15 @@ impl Worker {
     }
 
     /// Ends killed jobs that were never submitted, without Slurm.
-    fn never_mind(&mut self) {
-        for first in self.book.unasked_and_killed() {
-            self.with(first, |job| JobUpdate { events: job.never_mind(), ..JobUpdate::default() });
+    fn end_unsubmitted(&mut self) {
+        for first in self.book.unsubmitted_and_killed() {
+            self.with(first, |job| JobUpdate { events: job.end_unsubmitted(), ..JobUpdate::default() });
         }
     }
 
     /// Asks Slurm to cancel killed jobs, repeatedly until they are gone.
     fn cancel(&mut self) {
-        self.never_mind();
+        self.end_unsubmitted();
         let mut which = std::mem::take(&mut self.given_up);
         if due(self.killed_at, GATHER.0) {
             which.extend(self.book.cancels(SOON * 5));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tells secrets as they are, in JSON and in base64. `tell.py forms` prints the forms; otherwise it is a step's program, of a command
-or of a plugin, that tells them over and over until a file `stop` lies beside the workflow."""
+"""Prints secrets as they are, in JSON and in base64. `print.py forms` prints the forms; otherwise it is a step's program, of a command
+or of a plugin, that prints them over and over until a file `stop` lies beside the workflow."""
 import base64, json, os, sys, time
 
 
@@ -24,7 +24,7 @@ def forms():
     return sorted(found | {os.environ["KEY"].strip()} | in_json(os.environ["KEY"].strip()))
 
 
-def tell(fd, text):
+def write_in_two(fd, text):
     """In two pieces, so that a look may fall between them."""
     raw = (text + "\n").encode()
     os.write(fd, raw[: len(raw) // 2])
@@ -41,8 +41,8 @@ def message(**fields):
 def program(stop):
     while True:
         for form in forms():
-            tell(1, form)
-            tell(2, form)
+            write_in_two(1, form)
+            write_in_two(2, form)
         print("GET / HTTP/1.1\nAuthorization: Basic", base64.b64encode(b"user:" + os.environb[b"TOKEN"]).decode(), flush=True)
         print(os.environ["KEY"], flush=True)
         if os.path.exists(stop):
@@ -52,19 +52,19 @@ def program(stop):
 
 
 def plugin(stop):
-    message(type="hello", protocol=1, plugin="tell", version=os.environ["TOKEN"])
+    message(type="hello", protocol=1, plugin="print", version=os.environ["TOKEN"])
     while True:
         for form in forms():
-            message(type="hello", protocol=1, plugin="tell", version="1", facts={form: form, "form": form})
+            message(type="hello", protocol=1, plugin="print", version="1", facts={form: form, "form": form})
             message(type="progress", fraction=0.5, text=form)
-            message(type="metric", name="told", value=1, unit=form, epoch=1)
+            message(type="metric", name="printed", value=1, unit=form, epoch=1)
             message(type="future", **{form: form})
             message(type="epoch", epoch=1, started_at=1, ended_at=2)
         with open(os.environ["FLOW_ATTEMPT"] + "/messages.jsonl", "a") as file:
             # Legal, and nobody's form: each character by its number.
             letters = "".join(f"\\u{ord(letter):04x}" for letter in os.environ["TOKEN"])
             file.write('{"type":"progress","fraction":0.5,"text":"%s"}\n' % letters)
-            file.write('{"type":"hello","protocol":1,"plugin":"tell","version":"1","facts":{"%s":"%s"}}\n' % (letters, letters))
+            file.write('{"type":"hello","protocol":1,"plugin":"print","version":"1","facts":{"%s":"%s"}}\n' % (letters, letters))
         if os.path.exists(stop):
             message(type="outcome", outcome="failed", message=" ".join(forms()))
             sys.exit(1)
