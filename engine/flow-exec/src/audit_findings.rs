@@ -11,9 +11,9 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    paths::relative,
     site_packages,
     trace::{Access, Kind},
-    workspace::relative,
 };
 
 /// The findings of one run under strace.

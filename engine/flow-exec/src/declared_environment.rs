@@ -143,7 +143,9 @@ pub(crate) fn list(declared: &DeclaredEnvironment) -> Result<Listing, Fault> {
         Fault::from(format!("`{shown}` has no `lib/python*/site-packages`, so its packages cannot be found"))
     })?;
     let watched = folders.into_iter().chain(["bin", "conda-meta", "pyvenv.cfg"].map(|name| prefix.join(name)));
-    let mut watched: Vec<PathBuf> = watched.filter_map(|path| Some(existing(&path)?.to_owned())).collect();
+    // One that is not there would appear in the nearest folder above.
+    let existing = |path: PathBuf| path.ancestors().find(|path| path.exists()).map(Path::to_owned);
+    let mut watched: Vec<PathBuf> = watched.filter_map(existing).collect();
     watched.sort();
     watched.dedup();
     Ok(Listing { text: serde_json::to_vec(&python).unwrap_or_default(), watched })
@@ -186,11 +188,6 @@ fn missing(prefix: &Path) -> Fault {
         }
         Ok(_) => format!("`{shown}` is not a folder"),
     })
-}
-
-/// The path, or the nearest folder above it that exists and in which it would appear.
-fn existing(path: &Path) -> Option<&Path> {
-    path.ancestors().find(|path| path.exists())
 }
 
 #[cfg(test)]

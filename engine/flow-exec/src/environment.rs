@@ -28,6 +28,11 @@ const LONGEST_SCRIPT: u64 = 1 << 20;
 /// The variables of a program, by name.
 pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// The variables of this process that are text.
+pub(crate) fn text_variables() -> impl Iterator<Item = (String, String)> {
+    env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
 /// The same names as in a recorded environment, as they are found now.
 pub(crate) fn again(recorded: &Environment, variables: Variables<'_>) -> Environment {
     let own = |name: &str| recorded.own.get(name).cloned().or_else(|| variables(name));

@@ -3,10 +3,11 @@
 
 use std::{
     fs::{self, File, OpenOptions},
+    hash::{BuildHasher, RandomState},
     io::{self, Read, Write},
     ops::ControlFlow,
     os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use bytesize::ByteSize;
@@ -91,27 +92,14 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let there = fs::metadata(path).ok();
     there.as_ref().map_or(Ok(()), regular)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (new, mut file) = new_file(folder, there.is_some())?;
+    let new = folder.join(format!(".flow-tmp-{:016x}", RandomState::new().hash_one(std::process::id())));
+    let mode = if there.is_some() { 0o600 } else { 0o666 };
+    let mut file = File::options().write(true).create_new(true).mode(mode).open(&new)?;
     let written = there
         .map_or(Ok(()), |there| file.set_permissions(there.permissions()))
         .and_then(|()| file.write_all(bytes))
         .and_then(|()| fs::rename(&new, path));
     written.inspect_err(|_| drop(fs::remove_file(&new)))
-}
-
-/// Creates a temporary file of flow in a folder of the user, under an unused name. Existing files are left alone.
-fn new_file(folder: &Path, private: bool) -> io::Result<(PathBuf, File)> {
-    let mode = if private { 0o600 } else { 0o666 };
-    let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
-    for n in 0..100 {
-        let path = folder.join(format!(".flow-tmp-{}-{n}", std::process::id()));
-        match File::options().write(true).create_new(true).mode(mode).open(&path) {
-            Ok(file) => return Ok((path, file)),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => taken = e,
-            Err(e) => return Err(e),
-        }
-    }
-    Err(taken)
 }
 
 /// Opens a regular file. Nothing else is even opened, because that has effects on some devices.

@@ -8,10 +8,12 @@ use std::{
     collections::BTreeMap,
     mem,
     os::unix::ffi::OsStringExt,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
     rc::Rc,
     slice,
 };
+
+use crate::paths::normal;
 
 /// The calls that a trace needs. A system without one of those with `?` has no such call.
 pub(crate) const CALLS: &str = "trace=%file,fchdir,dup,?dup2,dup3,fcntl,clone,?clone3,?fork,?vfork";
@@ -271,19 +273,6 @@ fn path_of(text: &str) -> PathBuf {
         }
     }
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
-}
-
-/// Without `.` and `..`, whether or not it is there.
-fn normal(path: &Path) -> PathBuf {
-    let mut whole = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => _ = whole.pop(),
-            Component::CurDir => {}
-            part => whole.push(part),
-        }
-    }
-    whole
 }
 
 #[cfg(test)]

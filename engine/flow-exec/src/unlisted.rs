@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::workspace::relative;
+use crate::paths::relative;
 
 /// Messages of programs about a missing file, or about a search upwards that found nothing.
 const MISSES: [&str; 11] = [

@@ -4,7 +4,6 @@
 use std::{
     collections::BTreeSet,
     env,
-    ffi::OsString,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -12,14 +11,15 @@ use std::{
 
 use flow_core::{AttemptId, DeclaredEnvironment};
 use flow_supervisor::{
-    attempt::{Folder, signal_name, tail},
-    keeper::{Keeper, Request, Start, record},
+    attempt::Folder,
+    keeper::{Keeper, Start, record},
 };
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::{
     declared_environment,
-    plugins::{PluginError, Progress, follow, lock},
+    environment::text_variables,
+    plugins::{PluginError, Progress, lock, run_command},
     search_path::resolve,
 };
 
@@ -83,33 +83,25 @@ impl Make<'_> {
         let folder = Folder::create(top.join("1")).map_err(io)?;
         fs::create_dir_all(self.record.parent().unwrap_or(&top)).map_err(io)?;
         let mut keeper = Keeper::spawn(self.keeper, &record::of_plugin(&self.record)).map_err(io)?;
-        keeper.send(&Request::Start(Start {
+        let start = Start {
             attempt: AttemptId(1),
             argv,
             env: self.variables(place),
             cwd: self.project.clone(),
             folder: folder.path().to_owned(),
             secrets: Vec::new(),
-        }));
-        let how = match follow(&mut keeper, &folder, said).await {
-            Ok(exit) if exit.code == Some(0) => return Ok(()),
-            Ok(exit) => exit.code.map(|code| format!("exit code {code}")).or(exit.signal.map(signal_name)),
-            Err(reason) => Some(reason),
         };
-        let lines = tail(&folder.log(), 20).unwrap_or_default();
-        let lines: String = lines.iter().map(|line| format!("\n  | {line}")).collect();
-        Err(format!(
-            "uv could not make it: {}{lines}\nWithout a network, make it on a machine that shares this folder and has one:\n  {by_hand}",
-            how.unwrap_or_default()
-        ))
+        run_command(&mut keeper, start, said).await.map_err(|how| {
+            format!(
+                "uv could not make it: {how}\nWithout a network, make it on a machine that shares this folder and has one:\n  {by_hand}"
+            )
+        })
     }
 
     /// The user's variables, except those that would choose another environment or Python.
     fn variables(&self, place: &Path) -> Vec<(String, String)> {
         const OTHERS: [&str; 4] = ["VIRTUAL_ENV", "CONDA_PREFIX", "UV_PYTHON", "UV_PROJECT"];
-        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-        let inherited = env::vars_os().filter_map(text);
-        let kept = inherited.filter(|(name, _)| !OTHERS.contains(&&**name) && !self.secrets.contains(&**name));
+        let kept = text_variables().filter(|(name, _)| !OTHERS.contains(&&**name) && !self.secrets.contains(&**name));
         let own = [("UV_PROJECT_ENVIRONMENT", &*place.to_string_lossy()), ("UV_NO_PROGRESS", "1"), ("NO_COLOR", "1")];
         kept.chain(own.map(|(name, value)| (name.to_owned(), value.to_owned()))).collect()
     }
@@ -133,28 +125,16 @@ pub struct UnusedEnvironment {
 /// # Errors
 /// One cannot be removed.
 pub fn clear_environments(otherwise: &Path, since: u64, dry: bool) -> io::Result<Vec<UnusedEnvironment>> {
+    let made = declared_environment::made(&crate::plugins::cache_folder(otherwise));
+    let places = fs::read_dir(made).into_iter().flatten().flatten().map(|entry| entry.path());
+    // Locks, logs and marks have an extension.
+    let is_old = |place: &PathBuf| {
+        place.extension().is_none() && declared_environment::last_used(place).is_some_and(|used| used < since)
+    };
     let mut cleared = Vec::new();
-    for entry in fs::read_dir(declared_environment::made(&crate::plugins::cache_folder(otherwise)))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let place = entry.path();
-        // Locks, logs and marks have one.
-        if place.extension().is_some() {
-            continue;
-        }
-        if declared_environment::last_used(&place).is_none_or(|used| used >= since) {
-            continue;
-        }
-        let Ok(file) = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(declared_environment::sibling_path(&place, "lock"))
-        else {
-            continue;
-        };
+    for place in places.filter(is_old) {
+        let lock = declared_environment::sibling_path(&place, "lock");
+        let Ok(file) = File::options().create(true).truncate(false).write(true).open(lock) else { continue };
         let Ok(_own) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { continue };
         let bytes = size(&place);
         if !dry {

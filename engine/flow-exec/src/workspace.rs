@@ -3,7 +3,7 @@
 use std::{
     fs, io,
     os::unix::fs::{DirBuilderExt, PermissionsExt},
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use flow_core::Digest;
@@ -61,11 +61,6 @@ impl Workspace {
     /// The current folder cannot be reached.
     pub fn of_folder(folder: &Path, store: Option<&Path>) -> io::Result<Self> {
         Self::find(&folder.join("-"), store, &[])
-    }
-
-    /// The variable that names the root to a step.
-    pub fn root_variable(&self) -> (String, String) {
-        (flow_protocol::ROOT_VAR.to_owned(), self.root.to_string_lossy().into_owned())
     }
 
     /// The store, or none if nothing has run yet. Creates nothing.
@@ -154,31 +149,6 @@ impl Workspace {
     }
 }
 
-/// Removes `.` and `..` from the text of a path, without the file system.
-pub(crate) fn normal(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            std::path::Component::ParentDir => drop(out.pop()),
-            std::path::Component::CurDir => {}
-            other => out.push(other),
-        }
-    }
-    out
-}
-
-/// The real path of a file or folder that need not exist.
-pub(crate) fn real(path: &Path) -> PathBuf {
-    let known = path.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
-    let Some((above, known)) = known else { return path.to_owned() };
-    match path.strip_prefix(above) {
-        // `join` would end the path of a file with a slash.
-        Ok(below) if below.as_os_str().is_empty() => known,
-        Ok(below) => known.join(below),
-        Err(_) => path.to_owned(),
-    }
-}
-
 fn refuse(why: Option<String>) -> Result<(), ExecError> {
     let way_out = "choose a store with --store DIR: this one, if you trust its owner, or one of your own; or move the workflow into \
                    a folder of your own";
@@ -198,32 +168,11 @@ fn close(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A path relative to a folder.
-pub(crate) fn relative(folder: &Path, path: &Path) -> String {
-    let common = folder.components().zip(path.components()).take_while(|(one, other)| one == other).count();
-    let up = folder.components().skip(common).map(|_| Component::ParentDir);
-    let relative: PathBuf = up.chain(path.components().skip(common)).collect();
-    if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use super::*;
-
-    #[test]
-    fn a_path_relative_to_a_folder_may_lead_up() {
-        let way = |folder: &str, path: &str| relative(Path::new(folder), Path::new(path));
-        assert_eq!(way("/lab", "/lab/reports/feb08.md"), "reports/feb08.md");
-        assert_eq!(way("/lab/docs", "/lab/reports/feb08.md"), "../reports/feb08.md");
-        assert_eq!(way("/lab", "/lab"), ".");
-    }
-
-    #[test]
-    fn the_dots_of_a_path_are_removed() {
-        assert_eq!(normal(Path::new("/lab/workflows/../reports/./a.md")), Path::new("/lab/reports/a.md"));
-    }
 
     #[test]
     fn the_root_is_the_nearest_sign_of_one() {

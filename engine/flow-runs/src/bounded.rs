@@ -83,6 +83,7 @@ impl<T: DeserializeOwned> FollowLines<T> {
     /// # Errors
     /// It cannot be read.
     pub fn poll(&mut self) -> Result<Vec<T>> {
-        self.0.values()
+        let new = self.0.poll()?;
+        Ok(new.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
     }
 }

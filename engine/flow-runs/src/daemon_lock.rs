@@ -5,8 +5,6 @@ use std::{
     io::Read,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    thread,
-    time::Duration,
 };
 
 use nix::{
@@ -16,12 +14,13 @@ use nix::{
 
 use flow_core::reason::StoreAction;
 
-use crate::{Result, StoreError, file};
+use crate::{
+    Result, StoreError, file,
+    lock::{TRIES, take_soon},
+};
 
 /// The file in the run's folder.
 const FILE: &str = "keeps";
-/// Readers hold the lock for a moment: number of tries, and the pause between them.
-const TRIES: (u32, Duration) = (50, Duration::from_millis(2));
 
 /// The process that supervises what a run started, and outlives the run's own process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,20 +52,14 @@ impl DaemonLock {
     pub(crate) fn of(run: &Path) -> Result<DaemonLock> {
         let path = run.join(FILE);
         let file = file::open(File::options().read(true).write(true).create(true).truncate(false), &path);
-        let mut file = file.map_err(StoreError::io(StoreAction::Open, &path))?;
-        for _ in 0..TRIES.0 {
-            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(lock) => {
-                    let text = format!("{}\n", std::process::id());
-                    let written = lock.set_len(0).and_then(|()| lock.write_all_at(text.as_bytes(), 0));
-                    written.map_err(StoreError::io(StoreAction::Write, &path))?;
-                    return Ok(DaemonLock { path, _lock: lock });
-                }
-                Err((again, _)) => file = again,
-            }
-            thread::sleep(TRIES.1);
-        }
-        Err(StoreError::io(StoreAction::Lock, &path)(Errno::EWOULDBLOCK.into()))
+        let file = file.map_err(StoreError::io(StoreAction::Open, &path))?;
+        let Some(lock) = take_soon(file, TRIES) else {
+            return Err(StoreError::io(StoreAction::Lock, &path)(Errno::EWOULDBLOCK.into()));
+        };
+        let text = format!("{}\n", std::process::id());
+        let written = lock.set_len(0).and_then(|()| lock.write_all_at(text.as_bytes(), 0));
+        written.map_err(StoreError::io(StoreAction::Write, &path))?;
+        Ok(DaemonLock { path, _lock: lock })
     }
 }
 

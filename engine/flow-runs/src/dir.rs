@@ -69,11 +69,8 @@ impl StoreDir {
     pub fn existing(path: &Path) -> Result<Option<StoreDir>> {
         let dir = StoreDir::at(path);
         let format = dir.format_file();
-        let bytes = match file::read(&format) {
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(StoreError::io(StoreAction::Read, &format)(e)),
-        };
+        let bytes = file::if_there(file::read(&format)).map_err(StoreError::io(StoreAction::Read, &format))?;
+        let Some(bytes) = bytes else { return Ok(None) };
         match String::from_utf8_lossy(&bytes).trim().parse() {
             Ok(found) if found > STORE_FORMAT => Err(StoreError::Newer { path: format, found, known: STORE_FORMAT }),
             Ok(found @ 1..STORE_FORMAT) => Err(StoreError::Older { path: path.to_owned(), found, known: STORE_FORMAT }),
@@ -131,12 +128,8 @@ impl StoreDir {
     pub fn runs(&self) -> Result<Vec<RunId>> {
         let path = self.runs_folder();
         let mut runs = Vec::new();
-        let entries = match fs::read_dir(&path) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(runs),
-            Err(e) => return Err(StoreError::io(StoreAction::Read, &path)(e)),
-        };
-        for entry in entries {
+        let entries = file::if_there(fs::read_dir(&path)).map_err(StoreError::io(StoreAction::Read, &path))?;
+        for entry in entries.into_iter().flatten() {
             let entry = entry.map_err(StoreError::io(StoreAction::Read, &path))?;
             // A file comes from an editor or a file manager.
             let is_folder = entry.file_type().map_err(StoreError::io(StoreAction::LookAt, entry.path()))?.is_dir();
@@ -159,13 +152,8 @@ impl StoreDir {
     /// They cannot be removed.
     pub fn drop_snapshots(&self) -> Result<()> {
         let folder = self.path.join("snapshots");
-        for file in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            match fs::remove_file(file.path()) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(StoreError::io(StoreAction::Remove, file.path())(e));
-                }
-                _ => {}
-            }
+        for file in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            file::if_there(fs::remove_file(&file)).map_err(StoreError::io(StoreAction::Remove, &file))?;
         }
         Ok(())
     }

@@ -34,12 +34,17 @@ pub fn file_kind(kind: FileType) -> FileKind {
     }
 }
 
+/// What was found; `None` if it does not exist.
+pub fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 /// Ok if the path is a regular file or does not exist.
 pub fn check(path: &Path) -> io::Result<()> {
-    match is_in_the_way(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        looked => looked,
-    }
+    if_there(is_in_the_way(path)).map(drop)
 }
 
 /// Ok if the path is a regular file; the system's error if it does not exist.

@@ -15,7 +15,6 @@ use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
 };
-use serde::de::DeserializeOwned;
 
 use crate::{
     Result, StoreError, file,
@@ -105,12 +104,8 @@ pub(crate) fn settled(path: &Path) -> Result<Option<u64>> {
 }
 
 fn open(path: &Path) -> Result<Option<File>> {
-    match file::open_to_read(path) {
-        Ok(file) => Ok(Some(file)),
-        // A run that was killed before its first line.
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(StoreError::io(StoreAction::Read, path)(e)),
-    }
+    // A run that was killed before its first line has none.
+    file::if_there(file::open_to_read(path)).map_err(StoreError::io(StoreAction::Read, path))
 }
 
 /// Unreadable parts of a journal.
@@ -207,12 +202,6 @@ impl Tail {
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let rest = self.rest.split_off(whole);
         Ok(std::mem::replace(&mut self.rest, rest))
-    }
-
-    /// New values since the last call, one per line; other lines are left out.
-    pub(crate) fn values<T: DeserializeOwned>(&mut self) -> Result<Vec<T>> {
-        let new = self.poll()?;
-        Ok(new.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
     }
 }
 

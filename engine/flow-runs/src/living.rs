@@ -8,27 +8,21 @@ use std::{
     ops::ControlFlow,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    thread,
     time::{Duration, SystemTime},
 };
 
-use nix::{
-    errno::Errno,
-    fcntl::{Flock, FlockArg},
-};
+use nix::fcntl::{Flock, FlockArg};
 
 use flow_core::{RunId, reason::StoreAction};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::{
     Holder, Liveness, Result, RunDir, StoreDir, StoreError, file,
-    lock::{LockWait, read_holder, write_holder},
+    lock::{self, LockWait, TRIES, holder_in, read_holder, take_soon, write_holder},
     process::ProcessWatch,
     tree::remove_tree,
 };
 
-/// A check whether a run lives takes its lock for a moment: number of tries, and the pause between them.
-const TRIES: (u32, Duration) = (50, Duration::from_millis(2));
 /// A run created this recently may not have its lock yet, and another one may appear without a visible change.
 const COMING: Duration = Duration::from_millis(100);
 
@@ -70,9 +64,7 @@ impl StoreDir {
                     return Ok(users);
                 }
             }
-            let path = self.users_file();
-            let alone = file::open_to_read(&path).map(read_holder).map_err(StoreError::io(StoreAction::Read, &path))?;
-            patience.wait(self, &alone, &mut waiting)?;
+            patience.wait(self, &holder_in(&self.users_file())?, &mut waiting)?;
         }
     }
 
@@ -86,10 +78,7 @@ impl StoreDir {
             let who = match (self.living()?.into_iter().next(), self.holder()?) {
                 (Some(run), _) => run,
                 (None, Some(holder)) => holder,
-                (None, None) => {
-                    let path = self.users_file();
-                    file::open_to_read(&path).map(read_holder).map_err(StoreError::io(StoreAction::Read, &path))?
-                }
+                (None, None) => holder_in(&self.users_file())?,
             };
             patience.wait(self, &who, &mut waiting)?;
         }
@@ -98,16 +87,11 @@ impl StoreDir {
     fn try_use(&self, me: &Holder, alone: bool) -> Result<Option<Users>> {
         let path = self.users_file();
         let how = if alone { FlockArg::LockExclusiveNonblock } else { FlockArg::LockSharedNonblock };
-        match Flock::lock(self.open_lock(&path)?, how) {
-            Ok(mut lock) => {
-                if alone {
-                    write_holder(&mut lock, me).map_err(StoreError::io(StoreAction::Write, &path))?;
-                }
-                Ok(Some(Users { lock, is_alone: alone }))
-            }
-            Err((_, Errno::EWOULDBLOCK)) => Ok(None),
-            Err((_, errno)) => Err(StoreError::io(StoreAction::Lock, &path)(errno.into())),
+        let Some(mut lock) = lock::flock(&path, how)? else { return Ok(None) };
+        if alone {
+            write_holder(&mut lock, me).map_err(StoreError::io(StoreAction::Write, &path))?;
         }
+        Ok(Some(Users { lock, is_alone: alone }))
     }
 
     /// The living runs, oldest first. A killed run does not count, whatever its folder says.
@@ -180,7 +164,7 @@ impl RunDir {
                 return Err(StoreError::io(StoreAction::Create, &path)(e));
             }
         };
-        let Some(mut lock) = lock(file, TRIES.0) else { return Ok(None) };
+        let Some(mut lock) = take_soon(file, TRIES) else { return Ok(None) };
         if !is_at(&lock, &path) {
             return Ok(None);
         }
@@ -201,7 +185,7 @@ impl RunDir {
     fn sweep(&self) {
         let path = self.alive_file();
         let Ok(file) = file::open_to_read(&path) else { return };
-        if let Some(_dead) = lock(file, 0).filter(|lock| is_at(lock, &path)) {
+        if let Some(_dead) = take_soon(file, 0).filter(|lock| is_at(lock, &path)) {
             if self.has_jobs() {
                 // Its jobs survived it, and read its copies of inputs.
                 return;
@@ -215,19 +199,6 @@ impl RunDir {
             }
         }
     }
-}
-
-fn lock(mut file: File, tries: u32) -> Option<Flock<File>> {
-    for left in (0..=tries).rev() {
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => return Some(lock),
-            Err((again, _)) => file = again,
-        }
-        if left > 0 {
-            thread::sleep(TRIES.1);
-        }
-    }
-    None
 }
 
 /// True if the open file is the one at this path.
@@ -282,7 +253,7 @@ impl LivingRuns {
     /// The runs that have ended since the last call, by the clock at `now`. `None` if none has ended or could have come
     /// and gone unseen. Runs that the caller knows to be alive (`lives`) are not checked.
     pub fn ended(&mut self, now: SystemTime, lives: impl Fn(&RunId) -> bool) -> Option<Vec<RunId>> {
-        let changed = fs::metadata(self.dir.path().join("runs")).and_then(|meta| meta.modified()).ok();
+        let changed = fs::metadata(self.dir.runs_folder()).and_then(|meta| meta.modified()).ok();
         let came = changed.is_none() || self.as_of != changed;
         if came {
             self.as_of = changed.filter(|at| now.duration_since(*at).is_ok_and(|age| age >= COMING));
@@ -339,6 +310,8 @@ impl Drop for RunLife {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use flow_core::RunId;
 
     use super::*;

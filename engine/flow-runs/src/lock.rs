@@ -21,6 +21,9 @@ use crate::{Holder, Liveness, ProcessIdentity, Result, StoreDir, StoreError, fil
 
 /// Interval of checks by a waiting process.
 pub const POLL: Duration = Duration::from_millis(100);
+/// Readers that look whether a lock is held hold it for a moment: number of tries, and the pause between them.
+pub(crate) const TRIES: u32 = 50;
+const MOMENT: Duration = Duration::from_millis(2);
 /// The kernel may still hold the lock of a killed process while it cleans up. Number of polls to wait silently: for a
 /// holder that is dead, and for one that looks alive.
 const PATIENCE: (u32, u32) = (30, 3);
@@ -32,11 +35,8 @@ impl StoreDir {
     /// The lock file cannot be read.
     pub fn holder(&self) -> Result<Option<Holder>> {
         let path = self.lock_file();
-        let file = match file::open_to_read(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(StoreError::io(StoreAction::Read, &path)(e)),
-        };
+        let file = file::if_there(file::open_to_read(&path)).map_err(StoreError::io(StoreAction::Read, &path))?;
+        let Some(file) = file else { return Ok(None) };
         // A shared lock succeeds only if nobody holds the exclusive one; it is released at once.
         match Flock::lock(file, FlockArg::LockSharedNonblock) {
             Ok(_) => Ok(None),
@@ -58,28 +58,41 @@ impl StoreDir {
     /// Takes the lock if it is free.
     pub fn try_lock(&self, me: &Holder) -> Result<Option<StoreLock>> {
         let path = self.lock_file();
-        match Flock::lock(self.open_lock(&path)?, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => {
-                let mut lock = StoreLock(lock);
-                write_holder(&mut lock.0, me).map_err(StoreError::io(StoreAction::Write, &path))?;
-                Ok(Some(lock))
-            }
-            Err((_, Errno::EWOULDBLOCK)) => Ok(None),
-            Err((_, errno)) => Err(StoreError::io(StoreAction::Lock, &path)(errno.into())),
-        }
-    }
-
-    pub(crate) fn open_lock(&self, path: &Path) -> Result<File> {
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false);
-        file::open(&mut options, path).map_err(StoreError::io(StoreAction::Open, path))
+        let Some(mut lock) = flock(&path, FlockArg::LockExclusiveNonblock)? else { return Ok(None) };
+        write_holder(&mut lock, me).map_err(StoreError::io(StoreAction::Write, &path))?;
+        Ok(Some(StoreLock(lock)))
     }
 
     /// The holder of the lock, as written in the file.
     pub fn who_locks(&self) -> Result<Holder> {
-        let path = self.lock_file();
-        file::open_to_read(&path).map(read_holder).map_err(StoreError::io(StoreAction::Read, &path))
+        holder_in(&self.lock_file())
     }
+}
+
+/// Locks a file of a store, without waiting; `None` if another process has locked it.
+pub(crate) fn flock(path: &Path, how: FlockArg) -> Result<Option<Flock<File>>> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    let file = file::open(&mut options, path).map_err(StoreError::io(StoreAction::Open, path))?;
+    match Flock::lock(file, how) {
+        Ok(lock) => Ok(Some(lock)),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+        Err((_, errno)) => Err(StoreError::io(StoreAction::Lock, path)(errno.into())),
+    }
+}
+
+/// Tries to take a lock that readers hold for a moment; `None` if it is not free for longer.
+pub(crate) fn take_soon(mut file: File, tries: u32) -> Option<Flock<File>> {
+    for left in (0..=tries).rev() {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Some(lock),
+            Err((again, _)) => file = again,
+        }
+        if left > 0 {
+            thread::sleep(MOMENT);
+        }
+    }
+    None
 }
 
 /// The number of polls so far for the holder.
@@ -119,6 +132,11 @@ pub(crate) fn write_holder(lock: &mut Flock<File>, me: &Holder) -> io::Result<()
         Err(e) if !matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => Err(e),
         _ => Ok(()),
     }
+}
+
+/// The holder of a lock, as written in its file.
+pub(crate) fn holder_in(path: &Path) -> Result<Holder> {
+    file::open_to_read(path).map(read_holder).map_err(StoreError::io(StoreAction::Read, path))
 }
 
 pub(crate) fn read_holder(mut file: impl Read + Seek) -> Holder {

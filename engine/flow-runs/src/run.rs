@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::{AttemptId, JournalLine, RunId, reason::StoreAction};
+use flow_core::{AttemptId, JournalLine, RunEvent, RunId, RunStart, reason::StoreAction};
 use nix::{
     errno::Errno,
     unistd::{Uid, User},
@@ -35,7 +35,7 @@ pub struct RunDir {
 impl StoreDir {
     /// A run's folder, whether it exists or not.
     pub fn run(&self, run: &RunId) -> RunDir {
-        RunDir::new(self, run)
+        self.run_at(&self.runs_folder().join(&run.0))
     }
 
     /// The folder of a run that has no id yet.
@@ -45,10 +45,6 @@ impl StoreDir {
 }
 
 impl RunDir {
-    pub(crate) fn new(dir: &StoreDir, run: &RunId) -> RunDir {
-        RunDir { dir: dir.clone(), path: dir.path().join("runs").join(&run.0) }
-    }
-
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -151,6 +147,14 @@ impl RunDir {
         Ok(self.lines(0)?.map_or(Ok(None), |mut lines| lines.next_line())?.flatten())
     }
 
+    /// What its first line says about it; `None` if that is not the start of a run, or cannot be read.
+    pub fn start(&self) -> Option<Box<RunStart>> {
+        match self.first_line().ok()??.event {
+            RunEvent::RunStarted(start) => Some(start),
+            _ => None,
+        }
+    }
+
     /// Removes all traces of a run that has not begun and will not. Returns whether that was so.
     pub fn unname(&self) -> bool {
         if !self.journal().exists() {
@@ -220,14 +224,9 @@ impl RunDir {
     /// It cannot be read.
     pub fn status(&self) -> Result<Option<Status>> {
         let path = self.status_path();
-        match file::read(&path) {
-            Ok(bytes) => match serde_json::from_slice(&bytes) {
-                Ok(status) => Ok(Some(status)),
-                Err(e) => Err(StoreError::Malformed { path, detail: Box::new(e.to_string().into()) }),
-            },
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(StoreError::io(StoreAction::Read, &path)(e)),
-        }
+        let bytes = file::if_there(file::read(&path)).map_err(StoreError::io(StoreAction::Read, &path))?;
+        let status = bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose();
+        status.map_err(|e| StoreError::Malformed { path, detail: Box::new(e.to_string().into()) })
     }
 
     /// Reads the journal from the start, line by line, and returns how much was unreadable.

@@ -1,14 +1,14 @@
 //! Removes folders with everything in them, except file systems that are mounted there.
 
 use std::{
-    fs, io,
+    fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use flow_core::reason::StoreAction;
 
-use crate::{Result, StoreError, mounts};
+use crate::{Result, StoreError, file, mounts};
 
 /// True if a file system is mounted below this folder: removing its content would remove foreign data.
 pub fn is_mounted_below(folder: &Path) -> bool {
@@ -36,11 +36,7 @@ pub fn remove_tree(path: &Path) -> Result<u64> {
 fn remove_all(path: &Path) -> Result<u64> {
     use std::os::unix::fs::PermissionsExt;
     let failed = |e| StoreError::io(StoreAction::Remove, path)(e);
-    let meta = match fs::symlink_metadata(path) {
-        Ok(meta) => meta,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(e) => return Err(failed(e)),
-    };
+    let Some(meta) = file::if_there(fs::symlink_metadata(path)).map_err(failed)? else { return Ok(0) };
     if !meta.is_dir() {
         fs::remove_file(path).map_err(failed)?;
         // A file with other names keeps its bytes.

@@ -37,9 +37,10 @@ pub use plan::{
     ForgetResult, Knowledge, accept, done_by_others, forget, ignored, listed, parts, plan, plan_at_other_place,
 };
 pub use recover::follow::{end_strays, ended_since, jobs_waiting, running_orphans, unfinished_jobs};
+pub use reports::builtin::RemadeFiles;
 pub use reports::exports::{Private, carry, input_text_count, input_texts, plugin_digests};
 pub use reports::publish::{PublishRequest, PublishedFile, WithheldFile};
-pub use reports::remake::{RemadeFiles, RemadeStep, remake};
+pub use reports::remake::{RemadeStep, remake};
 pub use request::{ForceRequest, RunEnd, RunOptions};
 pub use run::run;
 pub use session::imports::{foreign_results, import, named};

@@ -155,10 +155,6 @@ impl Executor for FaultyExecutor {
         }
     }
 
-    fn root(&self) -> Option<u32> {
-        None
-    }
-
     async fn next_event(&mut self) -> Result<Event, ExecError> {
         while let Some((delay, _)) = self.events.front_mut().filter(|(delay, _)| *delay > 0) {
             *delay -= 1;
@@ -188,7 +184,7 @@ fn run_in(
             observe(line.event);
         }
     };
-    run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| executor).unwrap().exit
+    run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| Ok(executor)).unwrap().exit
 }
 
 /// A signal reaches all runs of this process.

@@ -5,10 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use flow_core::{
-    Digest, EnvironmentProvider, InstanceId, JournalLine, Outcome, RunEvent, RunId, SettledResults, StepResult,
-    plan::unfit,
-};
+use flow_core::{Digest, EnvironmentProvider, InstanceId, Outcome, RunId, SettledResults, StepResult, plan::unfit};
 use flow_runs::StoreDir;
 use flow_store::{FinishedRun, PublishedFiles, Snapshot, SnapshotResult};
 use flow_supervisor::clock;
@@ -28,10 +25,7 @@ use crate::{ExecError, Workspace, declared_environment::project_files};
 /// one.
 pub(super) fn is_last(dir: &StoreDir, run: &RunId, workspace: &Workspace) -> bool {
     let file = workspace.name(&workspace.file);
-    let is_of_file = |later: &RunId| match dir.run(later).first_line() {
-        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) => start.file == file,
-        _ => false,
-    };
+    let is_of_file = |later: &RunId| dir.run(later).start().is_some_and(|start| start.file == file);
     dir.runs().is_ok_and(|runs| !runs.iter().rev().take_while(|later| *later > run).any(is_of_file))
 }
 

@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use flow_core::Digest;
@@ -15,6 +15,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use walkdir::{DirEntry, WalkDir};
 
 use super::FILE;
+use crate::paths::normal;
 
 pub(super) fn digest(folder: &Path, globs: &[String]) -> Result<Digest, String> {
     let mut files = BTreeMap::from([(FILE.to_owned(), folder.join(FILE))]);
@@ -40,7 +41,7 @@ fn find(folder: &Path, glob: &str, files: &mut BTreeMap<String, PathBuf>) -> Res
         return Err("expected a path relative to the plugin's folder".into());
     }
     let (fixed, pattern) = split(glob);
-    let base = join(folder, &fixed);
+    let base = normal(&folder.join(&fixed));
     let before = files.len();
     let mut add = |path: &Path, name: &str| -> Result<(), String> {
         let text = path.to_str().and(Some(name)).ok_or_else(|| format!("{} is not UTF-8", path.display()))?;
@@ -100,17 +101,4 @@ fn is_content(entry: &DirEntry) -> bool {
         return name != ".git";
     }
     name != ".git" && name != "__pycache__" && !entry.path().join("CACHEDIR.TAG").is_file()
-}
-
-/// Joins `folder` and a relative path, and resolves `..` by name.
-pub(super) fn join(folder: &Path, relative: &str) -> PathBuf {
-    let mut path = PathBuf::new();
-    for component in folder.join(relative).components() {
-        match component {
-            Component::ParentDir => drop(path.pop()),
-            Component::CurDir => {}
-            other => path.push(other),
-        }
-    }
-    path
 }

@@ -14,12 +14,12 @@ use std::{
 use flow_core::{Catalogue, CatalogueStep, Digest, PluginFacts};
 use flow_protocol::PROTOCOL;
 
-use crate::trust;
+use crate::{paths::normal, trust};
 
 pub use manifest::Manifest;
 pub(crate) use setup::needs_setup;
 pub use setup::{Progress, Setup};
-pub(crate) use setup::{follow, lock};
+pub(crate) use setup::{lock, run_command};
 
 /// The file that makes a folder a plugin.
 const FILE: &str = "plugin.yaml";
@@ -142,11 +142,8 @@ impl Plugins {
         let mut slip = false;
         for name in used {
             if let Some(plugin) = self.found.get(name) {
-                let facts = match known.get(name) {
-                    Some(digest) => plugin.facts_of(*digest),
-                    None => plugin.facts()?,
-                };
-                catalogue.plugins.insert(name.to_owned(), facts);
+                let digest = known.get(name).map_or_else(|| plugin.digest(), |known| Ok(*known))?;
+                catalogue.plugins.insert(name.to_owned(), plugin.facts(digest));
                 continue;
             }
             slip = true;
@@ -157,8 +154,8 @@ impl Plugins {
             }
         }
         if slip {
-            let facts = self.found.iter().filter_map(|(name, plugin)| Some((name.clone(), plugin.facts().ok()?)));
-            catalogue.plugins.extend(facts);
+            let facts = |(name, plugin): (&String, &Plugin)| Some((name.clone(), plugin.facts(plugin.digest().ok()?)));
+            catalogue.plugins.extend(self.found.iter().filter_map(facts));
         }
         Ok(catalogue)
     }
@@ -174,14 +171,7 @@ impl Plugin {
     }
 
     /// Its entry in the catalogue.
-    ///
-    /// # Errors
-    /// As [`Plugin::digest`].
-    pub fn facts(&self) -> Result<PluginFacts, PluginError> {
-        Ok(self.facts_of(self.digest()?))
-    }
-
-    fn facts_of(&self, digest: Digest) -> PluginFacts {
+    fn facts(&self, digest: Digest) -> PluginFacts {
         PluginFacts {
             version: self.manifest.version.clone(),
             digest,
@@ -200,7 +190,7 @@ impl Plugin {
         let argv = self.manifest.start.iter().enumerate().map(|(n, word)| {
             let word = self.fill(word);
             let path = word.starts_with("./") || word.starts_with("../") || n == 0 && word.contains('/');
-            if path { content::join(&self.folder, &word).to_string_lossy().into_owned() } else { word }
+            if path { normal(&self.folder.join(&word)).to_string_lossy().into_owned() } else { word }
         });
         argv.collect()
     }

@@ -3,17 +3,16 @@
 
 use std::{
     collections::BTreeSet,
-    env,
     fs::{self, File},
-    io::{self, Read, Seek, SeekFrom},
-    path::{Path, PathBuf},
+    io,
+    path::Path,
     time::Duration,
 };
 
 use flow_core::{AttemptId, Digest};
 use flow_protocol::Exit;
 use flow_supervisor::{
-    attempt::{Folder, last_drawn, signal_name, tail},
+    attempt::{Folder, Lines, last_drawn, signal_name, tail},
     keeper::{Event, Keeper, Request, Start, command_argv, record},
 };
 use nix::fcntl::{Flock, FlockArg};
@@ -22,6 +21,7 @@ use super::{
     CACHE_VAR, Plugin, PluginError,
     record::{Program, Record},
 };
+use crate::environment::text_variables;
 
 /// Interval of looks at the log of a command, and of tries to take the lock.
 const LOOK: Duration = Duration::from_millis(100);
@@ -107,8 +107,7 @@ impl Setup<'_> {
         }
         let mut keeper = Keeper::spawn(self.keeper, &record::of_plugin(self.record))
             .map_err(|e| format!("{}: {e}", self.keeper.display()))?;
-        let mut env: Vec<(String, String)> = env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        let mut env: Vec<(String, String)> = text_variables()
             // `start:` expects cargo's output at its default place, whatever the user's shell sets.
             .filter(|(name, _)| name != "CARGO_TARGET_DIR" && name != CACHE_VAR && !self.secrets.contains(&**name))
             .collect();
@@ -120,41 +119,26 @@ impl Setup<'_> {
         for (command, n) in commands.iter().zip(1..) {
             report(Progress::Command(command));
             let folder = Folder::create(top.join(n.to_string())).map_err(|e| format!("{}: {e}", top.display()))?;
-            keeper.send(&Request::Start(Start {
+            let start = Start {
                 attempt: AttemptId(n),
                 argv: command_argv(command),
                 env: env.clone(),
                 cwd: self.plugin.folder.clone(),
                 folder: folder.path().to_owned(),
                 secrets: Vec::new(),
-            }));
-            let how = match follow(&mut keeper, &folder, report).await {
-                Ok(Exit { code: Some(0), .. }) => continue,
-                Ok(Exit { code: Some(127), .. }) => {
-                    "it calls a program that is not installed (exit code 127)".to_owned()
-                }
-                Ok(Exit { code: Some(code), .. }) => format!("exit code {code}"),
-                Ok(Exit { signal, .. }) => signal.map_or_else(String::new, signal_name),
-                Err(reason) => reason,
             };
-            return Err(self.explain(command, &how, &folder));
+            run_command(&mut keeper, start, report).await.map_err(|how| self.explain(command, &how, &folder))?;
         }
         Ok(())
     }
 
     fn explain(&self, command: &str, how: &str, folder: &Folder) -> String {
-        let mut text = format!("`{command}` failed: {how}");
-        for line in tail(&folder.log(), 20).unwrap_or_default() {
-            text.push_str("\n  | ");
-            text.push_str(&line);
-        }
-        text.push_str(&format!(
-            "\nThe whole output is in {}. After a fix, run again; to try the command alone:\n  cd {} && export {CACHE_VAR}={} && {command}",
+        format!(
+            "`{command}` failed: {how}\nThe whole output is in {}. After a fix, run again; to try the command alone:\n  cd {} && export {CACHE_VAR}={} && {command}",
             folder.log().display(),
             self.plugin.folder.display(),
             self.plugin.cache.display(),
-        ));
-        text
+        )
     }
 }
 
@@ -175,13 +159,31 @@ pub(crate) async fn lock(path: &Path, how: FlockArg, report: &mut dyn FnMut(Prog
     }
 }
 
-/// Waits for the end of a command and reports its lines in the meantime.
-pub(crate) async fn follow(
+/// Runs a command of a set-up and reports its lines.
+///
+/// # Errors
+/// How it failed, and the last lines of its output.
+pub(crate) async fn run_command(
     keeper: &mut Keeper,
-    folder: &Folder,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Exit, String> {
-    let mut log = Lines { path: folder.log(), offset: 0, rest: Vec::new() };
+    start: Start,
+    report: &mut dyn FnMut(Progress<'_>),
+) -> Result<(), String> {
+    let folder = Folder::at(start.folder.clone());
+    keeper.send(&Request::Start(start));
+    let how = match follow(keeper, &folder, report).await {
+        Ok(Exit { code: Some(0), .. }) => return Ok(()),
+        Ok(Exit { code: Some(127), .. }) => "it calls a program that is not installed (exit code 127)".to_owned(),
+        Ok(Exit { code: Some(code), .. }) => format!("exit code {code}"),
+        Ok(Exit { signal, .. }) => signal.map_or_else(String::new, signal_name),
+        Err(reason) => reason,
+    };
+    let lines = tail(&folder.log(), 20).unwrap_or_default();
+    Err(lines.iter().fold(how, |text, line| text + "\n  | " + line))
+}
+
+/// Waits for the end of a command and reports its lines in the meantime.
+async fn follow(keeper: &mut Keeper, folder: &Folder, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Exit, String> {
+    let mut log = Lines::new(folder.log(), b"\n");
     loop {
         let end = match tokio::time::timeout(LOOK, keeper.next_event()).await {
             Ok(Ok(Event::Exited { exit, .. })) => Some(Ok(exit)),
@@ -189,32 +191,15 @@ pub(crate) async fn follow(
             Ok(Err(gone)) => Some(Err(gone.to_string())),
             Ok(Ok(Event::Started { .. })) | Err(_) => None,
         };
-        log.read(end.is_some(), progress);
+        // Read errors are ignored.
+        let mut lines = Vec::new();
+        while let Ok(Some(more)) = log.poll() {
+            lines.extend(more);
+        }
+        lines.extend(if end.is_some() { log.unfinished() } else { None });
+        lines.iter().for_each(|line| progress(Progress::Line(last_drawn(&String::from_utf8_lossy(line)))));
         if let Some(end) = end {
             return end;
-        }
-    }
-}
-
-/// The lines of a growing log.
-struct Lines {
-    path: PathBuf,
-    offset: u64,
-    rest: Vec<u8>,
-}
-
-impl Lines {
-    /// New whole lines since the last look; with `all` also the last one without line end. Read errors are ignored.
-    fn read(&mut self, all: bool, report: &mut dyn FnMut(Progress<'_>)) {
-        let more = File::open(&self.path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(self.offset))?;
-            file.read_to_end(&mut self.rest)
-        });
-        self.offset += more.unwrap_or(0) as u64;
-        let end = if all { self.rest.len() } else { self.rest.iter().rposition(|b| *b == b'\n').map_or(0, |n| n + 1) };
-        let whole: Vec<u8> = self.rest.drain(..end).collect();
-        for line in String::from_utf8_lossy(&whole).lines() {
-            report(Progress::Line(last_drawn(line)));
         }
     }
 }

@@ -8,6 +8,7 @@ use flow_core::{
     reason::{Cause, Fault},
     sched::{Event, Placement},
 };
+use flow_protocol::Exit;
 use flow_supervisor::clock;
 
 use super::Attempts;
@@ -15,14 +16,14 @@ use crate::{
     ExecError,
     driver::{
         attempts::{
-            collect::Builtin,
+            collect::Collect,
             corunners,
             running::{self, LiveAttempt},
             state::{AttemptState, UnrecordedAttempt, given, gpus_of},
         },
         begin::fill::{Fill, FilledAttempt, PreparedAttempt},
         decide::outcomes::Outcomes,
-        executor::{Executor, Work},
+        executor::{AttemptEnd, Executor, LocalObservation, Work},
         machine::run_gpus::RunGpus,
         updates::outbox::Outbox,
     },
@@ -30,11 +31,14 @@ use crate::{
 
 impl<X: Executor> Attempts<X> {
     /// Prepares attempts. The folders of a gang are filled together, so that a group's members start together.
+    ///
+    /// # Errors
+    /// Nobody decided to run one of them.
     pub(in crate::driver) fn fill(
         &mut self,
         starts: Vec<(AttemptId, InstanceId, Placement)>,
         outcomes: &Outcomes,
-    ) -> Vec<Vec<Fill>> {
+    ) -> Result<Vec<Vec<Fill>>, ExecError> {
         let mut gangs: BTreeMap<(Option<GroupId>, AttemptId), Vec<Fill>> = BTreeMap::new();
         for (attempt, instance, placement) in starts {
             let corun = self.context.instance(instance).corun.as_ref().map(|corun| corun.group);
@@ -43,12 +47,13 @@ impl<X: Executor> Attempts<X> {
             }
             let placement = given(self.context.instance(instance), placement);
             self.states.begin(attempt, instance, &placement);
-            let decided = outcomes.decided(instance);
-            let (fingerprint, claim) = decided.map(|decided| (decided.fingerprint, decided.attempt)).unzip();
+            let undecided = || ExecError::Fault(format!("attempt {} starts, and nobody decided to run it", attempt.0));
+            let decided = outcomes.decided(instance).ok_or_else(undecided)?;
+            let (fingerprint, claim) = (decided.fingerprint, decided.attempt);
             let gang = (corun, if corun.is_some() { AttemptId(0) } else { attempt });
             gangs.entry(gang).or_default().push(Fill { attempt, instance, fingerprint, claim, placement });
         }
-        gangs.into_values().collect()
+        Ok(gangs.into_values().collect())
     }
 
     /// Drops an attempt that will not start, because another run executes its gang.
@@ -68,7 +73,7 @@ impl<X: Executor> Attempts<X> {
         run_gpus: &mut RunGpus,
         history: &History<'_>,
         out: &mut Outbox,
-    ) -> Result<Vec<Builtin>, ExecError> {
+    ) -> Result<Vec<Collect>, ExecError> {
         let mut ready = Vec::new();
         for FilledAttempt { attempt, prepared } in filled {
             let Some((instance, killed)) = self.states.filling(attempt) else { continue };
@@ -115,7 +120,7 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// A built-in runs in a background job of the engine and cannot be killed.
-    fn builtin(&mut self, attempt: AttemptId, outcomes: &Outcomes, out: &mut Outbox) -> Option<Builtin> {
+    fn builtin(&mut self, attempt: AttemptId, outcomes: &Outcomes, out: &mut Outbox) -> Option<Collect> {
         let running = self.begin_to_collect(attempt)?;
         out.push(Event::Started { attempt });
         if self.context.instance(running.instance).corun.is_some() {
@@ -123,7 +128,18 @@ impl<X: Executor> Attempts<X> {
         }
         out.push(Event::Collecting { attempt });
         let fingerprint = outcomes.decided(running.instance).map(|decided| decided.fingerprint);
-        Some(Builtin { attempt, running, fingerprint })
+        Some(Collect {
+            attempt,
+            running,
+            end: AttemptEnd::here(Exit::default(), LocalObservation::default()),
+            fingerprint,
+            attempt_fingerprint: None,
+            window: None,
+            corunners: BTreeMap::new(),
+            lost: None,
+            closed: None,
+            output: None,
+        })
     }
 
     /// Starts an attempt, and builds the request for its executor.
@@ -152,29 +168,18 @@ impl<X: Executor> Attempts<X> {
         if let Some(text) = barrier {
             out.notice(Some(id), text);
         }
-        if let Some(job) = work.job.as_ref().filter(|job| job.joined) {
+        let job = work.job.as_ref().filter(|job| job.joined).map(|job| &job.intent);
+        let stays = work.detached.as_ref().filter(|stays| stays.joined).map(|stays| &stays.intent);
+        if let Some(intent) = job.or(stays) {
             // The same words for every step of a sweep, so that they are shown once.
-            let run = &job.intent.run;
-            out.notice(
-                Some(id),
-                match running.queued {
-                    _ if job.intent.has_ended() => {
-                        format!("ended since run {run} was killed: flow collects its result")
-                    }
-                    Some(_) => format!("queued since run {run}: its job is not submitted again"),
-                    None => format!("running since run {run}: its job is not submitted again"),
-                },
-            );
-        }
-        if let Some(stays) = work.detached.as_ref().filter(|stays| stays.joined) {
-            let run = &stays.intent.run;
-            out.notice(
-                Some(id),
-                match stays.intent.has_ended() {
-                    true => format!("ended since run {run} was killed: flow collects its result"),
-                    false => format!("running since run {run}: it is not started again"),
-                },
-            );
+            let run = &intent.run;
+            let text = match running.queued {
+                _ if intent.has_ended() => format!("ended since run {run} was killed: flow collects its result"),
+                Some(_) => format!("queued since run {run}: its job is not submitted again"),
+                None if job.is_some() => format!("running since run {run}: its job is not submitted again"),
+                None => format!("running since run {run}: it is not started again"),
+            };
+            out.notice(Some(id), text);
         }
         if !running.batch {
             self.others.note(&mut running.circumstances, measured);

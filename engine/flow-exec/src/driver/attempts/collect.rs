@@ -28,7 +28,7 @@ use crate::{
     declared_environment,
     driver::{
         begin::{context::RunContext, environments, live_sources},
-        executor::{LocalObservation, OutcomeOverride, RemoteObservation, RetryAdvice},
+        executor::{AttemptEnd, RemoteObservation, RetryAdvice},
         plan::lookup::drifted,
         reports::builtin,
         results::{
@@ -45,7 +45,7 @@ use crate::{
 pub(crate) struct Collect {
     pub(crate) attempt: AttemptId,
     pub(crate) running: LiveAttempt,
-    pub(crate) exit: Exit,
+    pub(crate) end: AttemptEnd,
     pub(crate) fingerprint: Option<Digest>,
     /// The fingerprint of the attempt.
     pub(crate) attempt_fingerprint: Option<Digest>,
@@ -54,11 +54,6 @@ pub(crate) struct Collect {
     pub(crate) corunners: BTreeMap<AttemptId, CoRunner>,
     /// The GPU that it lost, if any.
     pub(crate) lost: Option<GpuFacts>,
-    pub(crate) seen: LocalObservation,
-    /// Observations that only the machine where it ran can make.
-    pub(crate) there: Option<RemoteObservation>,
-    /// An outcome that replaces what the program's exit says.
-    pub(crate) instead: Option<OutcomeOverride>,
     /// When the window of its group closed.
     pub(crate) closed: Option<f64>,
     /// Its last output, once that is read.
@@ -69,20 +64,20 @@ impl Collect {
     /// Reads the rest of its output, once.
     fn read_output(&mut self) {
         if self.output.is_none() && self.running.process {
-            let is_good = self.exit.code == Some(0);
-            self.output = Some(self.running.listener.listen_to_the_end(self.exit.ended_at, is_good));
+            let Exit { code, ended_at, .. } = self.end.exit;
+            self.output = Some(self.running.listener.listen_to_the_end(ended_at, code == Some(0)));
         }
     }
 
     pub(crate) fn is_noted(&self) -> bool {
-        self.running.is_noted(&self.exit)
+        self.running.is_noted(&self.end.exit)
     }
 
     /// Writes down its end, for the next run in case that this process is killed while it stores the outputs. A group is
     /// written when all its members have ended.
     pub(crate) fn note(&mut self, dir: &StoreDir) {
         self.read_output();
-        let Collect { running, exit, seen, closed, corunners, .. } = self;
+        let Collect { running, end: AttemptEnd { exit, seen, .. }, closed, corunners, .. } = self;
         let Some(intent) = running.intent.as_ref().filter(|_| running.is_noted(exit)) else { return };
         let near = corunners.iter().filter(|(_, corunner)| !corunner.gpus.is_empty());
         let record = Record {
@@ -106,17 +101,9 @@ impl Collect {
     }
 }
 
-/// A built-in that is to run.
-pub(crate) struct Builtin {
-    pub(crate) attempt: AttemptId,
-    pub(crate) running: LiveAttempt,
-    pub(crate) fingerprint: Option<Digest>,
-}
-
 /// The result of an attempt.
 pub(crate) struct CollectedAttempt {
     pub(crate) attempt: AttemptId,
-    pub(crate) instance: InstanceId,
     pub(crate) running: LiveAttempt,
     /// Its end is written down for the next run.
     pub(crate) is_noted: bool,
@@ -131,8 +118,8 @@ pub(crate) struct CollectedAttempt {
 }
 
 /// Runs a built-in and collects its files.
-pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> CollectedAttempt {
-    let Builtin { attempt, mut running, fingerprint } = builtin;
+pub(crate) fn run_builtin(context: &RunContext, mut builtin: Collect) -> CollectedAttempt {
+    let running = &mut builtin.running;
     let (expansion, id) = (&context.session.expansion, running.instance);
     let began = clock::unix_seconds();
     let place = expansion.instances[id.index()].outputs.first().map_or("out", |output| &output.path);
@@ -144,30 +131,15 @@ pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> CollectedAt
     };
     let done = match &running.resolved.body {
         Body::Builtin { name, .. } => {
-            builtin::input(expansion, id, &context.known, &running.resolved.inputs, &context.objects, lies)
+            builtin::input(expansion, id, &context.known, &running.resolved.inputs, &context.objects, None, lies)
                 .and_then(|input| builtin::run(&*context.builtins, name, &input, &running.folder.work().join(place)))
         }
         Body::Plugin { .. } | Body::Command { .. } => Err("it is not a built-in step".into()),
     };
     let code = Some(i32::from(done.is_err()));
-    let exit = Exit { code, started_at: began, ended_at: clock::unix_seconds(), ..Exit::default() };
+    builtin.end.exit = Exit { code, started_at: began, ended_at: clock::unix_seconds(), ..Exit::default() };
     running.listener.report = ProgramReport::Builtin(done.as_ref().map(drop).map_err(Fault::clone));
-    let ended = Collect {
-        attempt,
-        running,
-        exit,
-        fingerprint,
-        attempt_fingerprint: None,
-        window: None,
-        corunners: BTreeMap::new(),
-        lost: None,
-        seen: LocalObservation::default(),
-        there: None,
-        instead: None,
-        closed: None,
-        output: None,
-    };
-    let mut collected = collect(context, ended);
+    let mut collected = collect(context, builtin);
     if let Ok(output) = done {
         let result = &mut collected.result;
         result.metrics.extend(output.metrics);
@@ -180,9 +152,9 @@ pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> CollectedAt
 pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAttempt {
     ended.read_output();
     let is_noted = ended.is_noted();
-    let Collect { attempt, mut running, exit, fingerprint, attempt_fingerprint, window, corunners, lost, .. } = ended;
-    let Collect { seen, there, instead, output: changes, .. } = ended;
-    let changes = changes.unwrap_or_default();
+    let Collect { attempt, mut running, end, fingerprint, attempt_fingerprint, window, corunners, lost, .. } = ended;
+    let AttemptEnd { exit, seen, there, instead, .. } = end;
+    let changes = ended.output.unwrap_or_default();
     let (session, id) = (&context.session, running.instance);
     let expansion = &session.expansion;
     let instance = &expansion.instances[id.index()];
@@ -200,19 +172,15 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
     let checkpoint = fingerprints.map(|(fingerprint, attempt)| context.checkpoint(fingerprint, attempt, instance));
     let (mut result, unkept) = finish::finish(
         EndedAttempt {
-            workflow: &expansion.workflow,
-            machine: expansion.machine_of(instance),
-            step: &expansion.steps[instance.step.index()].name,
+            expansion,
+            workspace: &session.workspace,
             run: &context.run,
             instance,
             resolved: &running.resolved,
             fingerprint: fingerprint.unwrap_or(Digest([0; 32])),
             attempt: attempt_fingerprint.filter(|_| matches!(running.resolved.body, Body::Command { .. })),
-            metrics: expansion.steps[instance.step.index()].metrics.as_deref(),
             secrets: &context.secrets,
             folder: &running.folder,
-            workflow_folder: &session.workspace.folder,
-            root: &session.workspace.root,
             captured: &context.run_dir.inputs().join("0"),
             objects: &context.objects.doing(running.activity.clone()),
             exit: &exit,
@@ -290,7 +258,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
             checkpoint.release();
         }
     }
-    CollectedAttempt { attempt, instance: id, running, is_noted, corunners, output: changes, notices, again, result }
+    CollectedAttempt { attempt, running, is_noted, corunners, output: changes, notices, again, result }
 }
 
 /// Whether a result resumed from attempts in another software environment.

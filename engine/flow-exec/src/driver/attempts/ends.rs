@@ -60,17 +60,9 @@ impl<X: Executor> Attempts<X> {
         history: &mut History<'_>,
         out: &mut Outbox,
     ) -> Option<(StepResult, bool)> {
-        let CollectedAttempt {
-            attempt,
-            instance,
-            running,
-            is_noted,
-            corunners,
-            output: changes,
-            notices,
-            again,
-            mut result,
-        } = collected;
+        let CollectedAttempt { attempt, running, is_noted, corunners, output: changes, .. } = collected;
+        let CollectedAttempt { notices, again, mut result, .. } = collected;
+        let instance = running.instance;
         if !matches!(self.states.get(attempt), Some(AttemptState::Collecting(_))) {
             return None;
         }

@@ -249,35 +249,35 @@ impl<X: Executor> Attempts<X> {
     pub(crate) fn on_exited(
         &mut self,
         attempt: AttemptId,
-        end: AttemptEnd,
+        mut end: AttemptEnd,
         outcomes: &Outcomes,
         gpus: &mut RunGpus,
         out: &mut Outbox,
     ) -> Option<Collect> {
-        let AttemptEnd { exit, mut seen, there, instead, corunners: recorded } = end;
+        let (is_good, started_at, ended_at) = (end.exit.code == Some(0), end.exit.started_at, end.exit.ended_at);
         let mut running = self.begin_to_collect(attempt)?;
         self.due.ended(attempt);
         let corun = self.context.instance(running.instance).corun.as_ref();
         let window = corun.and_then(|corun| {
             let members = self.context.session.expansion.groups[corun.group.0 as usize].members.len();
-            self.windows.of(corun, members, exit.started_at)
+            self.windows.of(corun, members, started_at)
         });
         let closed = corun.and_then(|corun| self.windows.closed(corun.group));
-        let mut corunners = self.corunners.leave(attempt, exit.ended_at, running.listener.reported.at_work(true));
+        let mut corunners = self.corunners.leave(attempt, ended_at, running.listener.reported.at_work(true));
         for (other, corunner) in &mut corunners {
             corunner.at_work =
                 self.states.running(*other).map_or(corunner.at_work, |runs| runs.listener.reported.at_work(false));
         }
-        corunners::note_end(&self.context.session.expansion, &mut running, corunners.values(), recorded.as_ref());
+        corunners::note_end(&self.context.session.expansion, &mut running, corunners.values(), end.corunners.as_ref());
         if let Some((gpus, cost)) = running.seen_of_gpus.take().filter(|_| !running.batch) {
-            seen.gpus = gpus;
-            seen.cost += cost;
+            end.seen.gpus = gpus;
+            end.seen.cost += cost;
         }
         let gpu_ids: Vec<usize> = gpus_of(&running.placement).collect();
         // The scheduler must know of a lost GPU before it hears of the end.
-        let lost = if exit.code == Some(0) { None } else { gpus.lost(&gpu_ids).cloned() };
+        let lost = if is_good { None } else { gpus.lost(&gpu_ids).cloned() };
         // A failure is collected at once, and nothing starts in its place before its cause is known.
-        if exit.code == Some(0) {
+        if is_good {
             self.states.free_gpus(attempt);
             out.push(Event::Freed { attempt });
         }
@@ -287,13 +287,10 @@ impl<X: Executor> Attempts<X> {
             fingerprint: decided.map(|decided| decided.fingerprint),
             attempt_fingerprint: decided.map(|decided| decided.attempt),
             running,
-            exit,
+            end,
             window,
             corunners,
             lost,
-            there,
-            instead,
-            seen,
             closed,
             output: None,
         })

@@ -3,8 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env,
-    ffi::OsString,
     fs,
     io::Write,
     os::unix::fs::OpenOptionsExt,
@@ -210,8 +208,7 @@ impl PresentEnvironment {
 
     /// Without the shell's variables.
     pub(crate) fn of_programs(dir: &StoreDir) -> PresentEnvironment {
-        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-        let inherited = env::vars_os().filter_map(text).collect();
+        let inherited = environment::text_variables().collect();
         let shell = Shell { variables: BTreeMap::new(), key: None };
         PresentEnvironment { shell, inherited, objects: Objects::of(dir), known: BTreeMap::new() }
     }

@@ -29,17 +29,17 @@ use crate::driver::{
 pub(crate) struct Fill {
     pub(crate) attempt: AttemptId,
     pub(crate) instance: InstanceId,
-    pub(crate) fingerprint: Option<Digest>,
+    pub(crate) fingerprint: Digest,
     /// The fingerprint of the attempt, under which it is claimed.
-    pub(crate) claim: Option<Digest>,
+    pub(crate) claim: Digest,
     pub(crate) placement: Placement,
 }
 
 impl Fill {
-    /// The claim that it needs, if it has a fingerprint.
-    pub(crate) fn intent(&self, force: &Force) -> Option<run_claims::ClaimRequest> {
-        let (fingerprint, attempt) = self.fingerprint.zip(self.claim)?;
-        Some(run_claims::ClaimRequest { fingerprint, attempt, forced: force.covers(self.instance) })
+    /// The claim that it needs.
+    pub(crate) fn intent(&self, force: &Force) -> run_claims::ClaimRequest {
+        let forced = force.covers(self.instance);
+        run_claims::ClaimRequest { fingerprint: self.fingerprint, attempt: self.claim, forced }
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn large_copies(context: &RunContext, gang: &[Fill]) -> Vec<(Instance
     let copies = |fill: &Fill| {
         let texts: Vec<_> = context.instance(fill.instance).inputs.iter().filter_map(copy).collect();
         // An attempt of an earlier run has its copy.
-        let is_followed = || fill.fingerprint.is_some_and(|of| context.orphans.followed(&of).is_some());
+        let is_followed = || context.orphans.followed(&fill.fingerprint).is_some();
         let texts = if texts.is_empty() || is_followed() { Vec::new() } else { texts };
         texts.into_iter().map(|text| (fill.instance, text)).collect::<Vec<_>>()
     };
@@ -88,8 +88,6 @@ pub(crate) struct PreparedAttempt {
     /// The record of its gang for the next run: of a detached run from its start, of a foreground run while its outputs
     /// are stored, if it took a while.
     pub(crate) intent: Option<Arc<Intent>>,
-    /// The label of its instance, with secrets hidden.
-    pub(crate) label: String,
     /// Its folder, relative to the store.
     pub(crate) place: String,
 }
@@ -169,8 +167,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<PreparedAttempt, Cause> 
         folder.link_work().map_err(|e| not_made(&folder.work_in_store(), e))?;
     }
     let members = instance.corun.as_ref().map(|c| expansion.groups[c.group.0 as usize].members.len() as u32);
-    let none = Digest([0; 32]);
-    let checkpoint = context.checkpoint(fill.fingerprint.unwrap_or(none), fill.claim.unwrap_or(none), instance);
+    let checkpoint = context.checkpoint(fill.fingerprint, fill.claim, instance);
     // Members of a group are measured together from start to end, so none resumes.
     let resumes = instance.resume && instance.corun.is_none();
     let is_resumed = resumes && checkpoint.found();
@@ -246,9 +243,8 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<PreparedAttempt, Cause> 
         live_sources::put_first(&mut launch.env, session, instance, &resolved, &folder.work());
     }
     let place = format!("runs/{}/attempts/{}", context.run, fill.attempt.0);
-    let label = context.secrets.hide(instance.label.to_string());
     let job = batch_work(context, instance);
-    let stays = (context.detached && process && job.is_none() && fill.claim.is_some())
+    let stays = (context.detached && process && job.is_none())
         .then(|| detached_attempt(instance, placement, unwritten(context), false));
     let began = 0.0;
     if job.is_some() || stays.is_some() {
@@ -267,7 +263,6 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<PreparedAttempt, Cause> 
         job,
         detached: stays,
         intent: None,
-        label,
         place,
     })
 }
@@ -322,20 +317,21 @@ fn only_model(machine: &Machine) -> Option<String> {
 /// The record of an attempt that may survive this run.
 fn member(context: &RunContext, filled: &FilledAttempt, fill: &Fill) -> Option<Member> {
     let prepared = filled.prepared.as_ref().ok()?;
-    let outputs = context.instance(fill.instance).outputs.iter();
-    let outputs = outputs.map(|output| output.path.to_string());
-    let given = || LocalAllocation { placement: fill.placement.clone(), circumstances: prepared.circumstances.clone() };
-    let (fingerprint, given) = match (&prepared.job, &prepared.detached) {
-        (Some(_), _) => (fill.fingerprint?, None),
-        (None, Some(_)) => (fill.claim?, Some(Box::new(given()))),
-        (None, None) if matches!(prepared.resolved.body, Body::Builtin { .. }) => return None,
-        (None, None) => (fill.claim?, Some(Box::new(given()))),
-    };
+    let instance = context.instance(fill.instance);
+    let outputs = instance.outputs.iter().map(|output| output.path.to_string());
     let is_here = prepared.job.is_none() && prepared.detached.is_none();
+    if is_here && matches!(prepared.resolved.body, Body::Builtin { .. }) {
+        return None;
+    }
+    let given = LocalAllocation { placement: fill.placement.clone(), circumstances: prepared.circumstances.clone() };
+    let (fingerprint, given) = match &prepared.job {
+        Some(_) => (fill.fingerprint, None),
+        None => (fill.claim, Some(Box::new(given))),
+    };
     Some(Member {
         attempt: fill.attempt,
         fingerprint,
-        label: prepared.label.clone(),
+        label: context.secrets.hide(instance.label.to_string()),
         folder: prepared.folder.path().to_owned(),
         began: clock::unix_seconds(),
         announces: prepared.launch.announces,
@@ -350,11 +346,11 @@ fn member(context: &RunContext, filled: &FilledAttempt, fill: &Fill) -> Option<M
 pub(crate) fn joins(context: &RunContext, gang: &[Fill]) -> Option<Intent> {
     let instance = |fill: &Fill| context.instance(fill.instance);
     if gang.iter().all(|fill| instance(fill).is_batch()) {
-        let fingerprints: Option<Vec<Digest>> = gang.iter().map(|fill| fill.fingerprint).collect();
-        return context.orphans.job(&fingerprints?);
+        let fingerprints: Vec<Digest> = gang.iter().map(|fill| fill.fingerprint).collect();
+        return context.orphans.job(&fingerprints);
     }
-    let attempts: Option<Vec<Digest>> = gang.iter().map(|fill| fill.claim).collect();
-    context.orphans.take(&attempts?)
+    let attempts: Vec<Digest> = gang.iter().map(|fill| fill.claim).collect();
+    context.orphans.take(&attempts)
 }
 
 /// Joins an attempt of an earlier run in its existing folder.
@@ -412,7 +408,6 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
         job,
         detached: stays,
         intent: None,
-        label: member.label.clone(),
         place: format!("runs/{}/attempts/{}", intent.run, member.attempt.0),
     })
 }

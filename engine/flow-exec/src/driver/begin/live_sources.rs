@@ -23,8 +23,8 @@ use crate::{
     driver::session::Session,
     environment::packages_of,
     live_sources::{self, LiveSource, SourceRoute},
+    paths::{real, relative},
     site_packages::distributions,
-    workspace::{real, relative},
 };
 
 const PYTHONPATH: &str = "PYTHONPATH";

@@ -16,7 +16,7 @@ use std::{
 use flow_core::Revision;
 use flow_supervisor::clock;
 
-use crate::{driver::session::Session, workspace::normal};
+use crate::{driver::session::Session, paths::normal};
 
 /// A first look at a large repository on a slow disk takes longer; then the commit stays unknown.
 const PATIENCE: Duration = Duration::from_secs(2);

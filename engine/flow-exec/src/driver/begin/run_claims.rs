@@ -122,29 +122,27 @@ impl RunClaims {
     }
 
     /// Waits, with a limit, for another run that is publishing, because two runs may have entries in one file.
-    pub(crate) fn publishing(&self) -> Result<Publishing<'_>, StoreError> {
+    pub(crate) fn publishing(&self) -> Result<Option<Publishing<'_>>, StoreError> {
         let what = Digest::of(b"publishing");
         for _ in 0..PUBLISHING {
             if self.claims.take(&[what])?.is_none() {
-                return Ok(Publishing { claims: Some(&self.claims), what });
+                return Ok(Some(Publishing { claims: &self.claims, what }));
             }
             thread::sleep(PUBLISHES);
         }
-        Ok(Publishing { claims: None, what })
+        Ok(None)
     }
 }
 
 /// While it exists, no other run of the store publishes.
 pub(crate) struct Publishing<'a> {
-    claims: Option<&'a Claims>,
+    claims: &'a Claims,
     what: Digest,
 }
 
 impl Drop for Publishing<'_> {
     fn drop(&mut self) {
-        if let Some(claims) = self.claims {
-            // If it cannot be given back now, the end of this process does so soon.
-            let _ = claims.give_back(&[self.what]);
-        }
+        // If it cannot be given back now, the end of this process does so soon.
+        let _ = self.claims.give_back(&[self.what]);
     }
 }

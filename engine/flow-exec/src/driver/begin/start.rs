@@ -27,10 +27,10 @@ use super::{
     input_folder::{copy_folder, link_folder},
     step_variables::StepVariables,
 };
-use crate::{ExecError, declared_environment, driver::session::Session, plugins::Plugin};
-
-/// A larger file is not read as a script.
-const LONGEST_SCRIPT: u64 = 1 << 20;
+use crate::{
+    ExecError, command_words::LONGEST_SCRIPT, declared_environment, driver::session::Session,
+    environment::text_variables, plugins::Plugin,
+};
 
 /// A command with a `#!` line, in the work folder.
 const SCRIPT: &str = ".flow-run";
@@ -91,9 +91,8 @@ impl Environment {
     /// The environment for the steps of a workflow.
     pub(crate) fn of(session: &Session) -> Environment {
         let names = session.secrets();
-        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-        let all = std::env::vars_os().filter_map(text);
-        let (secrets, inherited): (BTreeMap<_, _>, BTreeMap<_, _>) = all.partition(|(name, _)| names.contains(&**name));
+        let (secrets, inherited): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            text_variables().partition(|(name, _)| names.contains(&**name));
         let mut of_steps = inherited.clone();
         of_steps.retain(|name, _| !name.starts_with("FLOW_"));
         Environment { inherited, of_steps: Arc::new(of_steps), secrets }
@@ -402,8 +401,7 @@ fn environment(start: &Start<'_>) -> StepVariables {
     }
     env.set(protocol::ATTEMPT_VAR, start.folder.path().to_string_lossy());
     env.set(protocol::CHECKPOINT_VAR, start.checkpoint.to_string_lossy());
-    let (root, at) = start.session.workspace.root_variable();
-    env.set(&root, at);
+    env.set(protocol::ROOT_VAR, start.session.workspace.root.to_string_lossy());
     if let Some(revision) = start.revision {
         env.set(protocol::COMMIT_VAR, &revision.commit);
     }

@@ -11,8 +11,8 @@ use flow_runs::{StoreDir, WorkFolders};
 use crate::{
     ExecError, Workspace,
     driver::{executor::batch, session::Session},
+    paths::real,
     plugins, trust,
-    workspace::real,
 };
 
 /// Names the base of work folders, before the workflow does.

@@ -14,6 +14,7 @@ use super::deferred::DeferredGang;
 use crate::driver::{begin::context::RunContext, plan::lookup::StoreLookup};
 
 /// The answers of a lookup, gang by gang.
+#[derive(Default)]
 pub(crate) struct LookedUp {
     pub(crate) gangs: Vec<(Vec<InstanceId>, Vec<Decision>)>,
     /// First instances of gangs that still run since an earlier run.
@@ -30,14 +31,7 @@ pub(crate) struct LookedUp {
 /// Decides about these gangs. Slow: it hashes inputs and looks at artifacts.
 pub(crate) fn look_up(context: &RunContext, gangs: Vec<Vec<InstanceId>>) -> LookedUp {
     let session = &context.session;
-    let mut looked_up = LookedUp {
-        gangs: Vec::new(),
-        running_orphans: BTreeSet::new(),
-        deferred: Vec::new(),
-        useless: BTreeSet::new(),
-        damaged: Vec::new(),
-        error: None,
-    };
+    let mut looked_up = LookedUp::default();
     // Asked once for all gangs, because there may be a hundred thousand that are not affected.
     let no_orphans_here = context.orphans.has_nothing_here();
     let nothing_followed = no_orphans_here && !context.orphans.has_jobs();

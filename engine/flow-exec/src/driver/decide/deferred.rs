@@ -126,7 +126,7 @@ impl DeferredGangs {
     /// A gang is about to start: returns whether it must be claimed first. A retry already has its claim.
     pub(crate) fn starts(&mut self, gang: &[Fill]) -> bool {
         let before = self.claimed.len();
-        self.claimed.extend(gang.iter().filter_map(|fill| Some((fill.instance, fill.claim?))));
+        self.claimed.extend(gang.iter().map(|fill| (fill.instance, fill.claim)));
         self.claimed.len() > before
     }
 

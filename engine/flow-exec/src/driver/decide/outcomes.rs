@@ -162,7 +162,9 @@ impl Outcomes {
                 Answer::Miss
             }
             Decision::NotNeeded { cause } => {
-                self.leave_out(instance, cause, out);
+                // It is not shown as run.
+                self.count(NOT_NEEDED);
+                self.settled_as(instance, Outcome::Skipped, Some(cause), out);
                 Answer::NotNeeded
             }
             Decision::Refused { outcome, cause } => {
@@ -432,12 +434,6 @@ impl Outcomes {
         self.count(&outcome.to_string());
         self.failed |= !recorded && !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled);
         self.settled_as(instance, outcome, cause, out);
-    }
-
-    /// Leaves out a planned instance that is not needed, without showing it as run.
-    fn leave_out(&mut self, instance: InstanceId, cause: Cause, out: &mut Outbox) {
-        self.count(NOT_NEEDED);
-        self.settled_as(instance, Outcome::Skipped, Some(cause), out);
     }
 
     fn settled_as(&mut self, instance: InstanceId, outcome: Outcome, mut cause: Option<Cause>, out: &mut Outbox) {

@@ -237,9 +237,9 @@ impl Executor for DetachedAttempts {
         };
         for work in &gang {
             let (folder, run) = (Folder::at(work.program.folder.clone()), intent.run.clone());
-            let (is_grouped, is_told, is_released, is_killed) = (gang.len() > 1, false, false, false);
-            let followed =
-                FollowedAttempt { folder, run, is_own, is_grouped, is_reported: is_told, is_released, is_killed };
+            let (is_reported, is_released, is_killed) = (false, false, false);
+            let is_grouped = gang.len() > 1;
+            let followed = FollowedAttempt { folder, run, is_own, is_grouped, is_reported, is_released, is_killed };
             self.followed.insert(work.program.attempt, followed);
         }
         if is_own && let Err(error) = self.begin(&intent, gang)? {
@@ -286,10 +286,6 @@ impl Executor for DetachedAttempts {
 
     fn root(&self) -> Option<u32> {
         self.daemon.as_ref().map(DaemonHandle::keeper)
-    }
-
-    fn shares_this_machine(&self) -> bool {
-        true
     }
 
     fn lend(&mut self, life: OwnedFd, place: u32) {

@@ -70,15 +70,16 @@ impl Drop for Local {
 
 impl Executor for Local {
     fn start(&mut self, gang: Vec<Work>) -> Result<(), ExecError> {
-        if self.keeper.is_none() {
-            let keeper = Keeper::spawn_with(&self.exe, &self.record, self.life.take());
-            self.keeper = Some(keeper.map_err(ExecError::io("start the keeper", &self.exe))?);
-        }
+        let keeper = match &mut self.keeper {
+            Some(keeper) => keeper,
+            none => {
+                let keeper = Keeper::spawn_with(&self.exe, &self.record, self.life.take());
+                none.insert(keeper.map_err(ExecError::io("start the keeper", &self.exe))?)
+            }
+        };
         for Work { program, .. } in gang {
             self.folders.insert(program.attempt, program.folder.clone());
-            if let Some(keeper) = &mut self.keeper {
-                keeper.send(&Request::Start(program));
-            }
+            keeper.send(&Request::Start(program));
         }
         Ok(())
     }
@@ -99,10 +100,6 @@ impl Executor for Local {
 
     fn root(&self) -> Option<u32> {
         self.keeper.as_ref().map(Keeper::pid)
-    }
-
-    fn shares_this_machine(&self) -> bool {
-        true
     }
 
     fn lend(&mut self, life: OwnedFd, _place: u32) {

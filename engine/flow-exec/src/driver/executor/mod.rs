@@ -197,7 +197,9 @@ pub(crate) trait Executor {
     fn settled(&mut self, _attempt: AttemptId) {}
 
     /// The process whose children the attempts are, if they run on this machine, for samplers outside of it.
-    fn root(&self) -> Option<u32>;
+    fn root(&self) -> Option<u32> {
+        None
+    }
 
     /// Its attempts use CPUs and memory of this machine, like those of other runs.
     fn shares_this_machine(&self) -> bool {

@@ -12,7 +12,7 @@ use crate::{
     ExecError,
     driver::{
         attempts::{
-            collect::{self, Builtin, Collect, CollectedAttempt},
+            collect::{self, Collect, CollectedAttempt},
             output::{self, AttemptOutput},
         },
         begin::{
@@ -175,7 +175,7 @@ impl BackgroundJobs {
     /// Fills the folders of a gang, and claims the gang first if `to_claim`.
     pub(crate) fn fill(&mut self, gang: Vec<Fill>, to_claim: bool) {
         self.spawn_slow(Box::new(move |context| {
-            let intents: Vec<_> = gang.iter().filter_map(|fill| fill.intent(&context.force)).collect();
+            let intents: Vec<_> = gang.iter().map(|fill| fill.intent(&context.force)).collect();
             let attempts: Vec<_> = intents.iter().map(|intent| intent.attempt).collect();
             // Claim first: the previous holder of the claim may have just died.
             let claim = || {
@@ -217,7 +217,7 @@ impl BackgroundJobs {
         });
     }
 
-    pub(crate) fn run_builtin(&mut self, builtin: Builtin) {
+    pub(crate) fn run_builtin(&mut self, builtin: Collect) {
         self.spawn_slow(Box::new(move |context| {
             JobAnswer::Collected(Box::new(collect::run_builtin(context, builtin)))
         }));

@@ -11,13 +11,12 @@ mod tidy;
 mod wait;
 pub(super) mod waiting;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use flow_core::{
-    AttemptId, GpuId, InstanceId, JournalLine, Outcome, RunEvent, Span, StepResult, Time,
+    AttemptId, GpuId, InstanceId, JournalLine, RunEvent, Span, StepResult, Time,
     learn::History,
     plan::Decision,
-    reason::Cause,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
 use flow_runs::{EndRequest, Journal, Status};
@@ -36,10 +35,7 @@ use crate::{
             recorder::{AppliedLines, CommittedBatch, Recorder},
         },
         executor::{self, Executor},
-        machine::{
-            peers::{LedgerAccess, PeerRuns},
-            run_gpus::RunGpus,
-        },
+        machine::{peers::PeerRuns, run_gpus::RunGpus},
         updates::{Update, outbox::Outbox, screen::Screen},
     },
 };
@@ -93,8 +89,7 @@ enum LoopEvent {
     Committed(Result<AppliedLines, JoinError>),
     Job(JobAnswer),
     Interrupt(EndRequest),
-    /// GPUs were checked.
-    Looked,
+    /// Something is due, or GPUs were checked.
     Time,
 }
 
@@ -132,14 +127,18 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
     }
 
-    /// Settles an instance before anything ran, for tables. The scheduler knows this from its task.
-    pub(crate) fn settle_before(&mut self, instance: InstanceId, outcome: Outcome, cause: Cause) {
-        self.outcomes.settle_as(instance, outcome, Some(cause), &mut self.out);
-    }
-
-    /// Reuses a result that the plan found. The scheduler knows this from its task, too.
-    pub(crate) fn reuse_before(&mut self, instance: InstanceId, decision: Decision) {
-        self.outcomes.answer(instance, decision, &mut self.out);
+    /// Settles what is settled before anything runs, for tables, and reuses results that the plan found. The scheduler knows
+    /// them from its tasks.
+    pub(crate) fn settle_before(&mut self, reused: BTreeMap<InstanceId, Decision>) {
+        let context = Arc::clone(&self.context);
+        for id in &context.wanted {
+            if let Some((outcome, cause)) = context.instance(*id).settled() {
+                self.outcomes.settle_as(*id, outcome, Some(cause), &mut self.out);
+            }
+        }
+        for (id, decision) in reused {
+            self.outcomes.answer(id, decision, &mut self.out);
+        }
     }
 
     /// Runs until everything is settled.
@@ -178,7 +177,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                         self.written(written)?;
                     }
                     LoopEvent::Interrupt(end) => self.interrupt(end),
-                    LoopEvent::Looked | LoopEvent::Time => {}
+                    LoopEvent::Time => {}
                 }
                 self.see_to_ends();
                 let now = self.clock.now();
@@ -244,17 +243,14 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         self.decide(now, &mut actions);
         let mut starts = Vec::new();
         for action in actions {
-            match action {
-                Action::Start { attempt, instance, placement } => starts.push((attempt, instance, placement)),
-                other => self.perform(other)?,
-            }
+            self.perform(action, &mut starts)?;
         }
         #[cfg(test)]
         self.attempts.check().map_err(ExecError::Fault)?;
         if let Some(fault) = self.scheduler.fault().or(self.attempts.fault()) {
             return Err(ExecError::Fault(fault.to_owned()));
         }
-        self.fill(starts);
+        self.fill(starts)?;
         if self.scheduler.is_ending() {
             self.deferred.give_up(&mut self.out);
         }
@@ -286,7 +282,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let ours = self.attempts.gpus().map(|gpu| GpuId(gpu as u32)).collect();
         let (opened, say) = self.peers.open(now, &self.scheduler, &self.gpus.holders(ours));
         say.into_iter().for_each(|text| self.out.notice(None, text));
-        let LedgerAccess::Decide(others) = opened else { return };
+        let Some(others) = opened else { return };
         self.attempts.note_other_runs(self.peers.others());
         self.scheduler.handle(now, Event::Others(others), actions);
         self.scheduler.handle(now, Event::Tick, actions);
@@ -307,11 +303,16 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
     }
 
-    fn perform(&mut self, action: Action) -> Result<(), ExecError> {
+    /// `starts` gets what is to start, because a gang is filled as a whole.
+    fn perform(
+        &mut self,
+        action: Action,
+        starts: &mut Vec<(AttemptId, InstanceId, Placement)>,
+    ) -> Result<(), ExecError> {
         let out = &mut self.out;
         match action {
             Action::LookUp { instances } => self.background.look_up([instances]),
-            Action::Start { attempt, instance, placement } => self.fill(vec![(attempt, instance, placement)]),
+            Action::Start { attempt, instance, placement } => starts.push((attempt, instance, placement)),
             Action::Release { attempts } => self.attempts.release(attempts, out),
             Action::Stop { attempts } => self.attempts.stop(&attempts),
             Action::Kill { attempt, grace, outcome } => self.attempts.kill(attempt, grace, outcome),
@@ -350,13 +351,14 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         Ok(())
     }
 
-    fn fill(&mut self, starts: Vec<(AttemptId, InstanceId, Placement)>) {
-        for gang in self.attempts.fill(starts, &self.outcomes) {
+    fn fill(&mut self, starts: Vec<(AttemptId, InstanceId, Placement)>) -> Result<(), ExecError> {
+        for gang in self.attempts.fill(starts, &self.outcomes)? {
             let copies = fill::large_copies(&self.context, &gang);
             copies.into_iter().for_each(|(instance, text)| self.out.notice(Some(instance), text));
             let to_claim = self.deferred.starts(&gang);
             self.background.fill(gang, to_claim);
         }
+        Ok(())
     }
 
     /// Reports what is safely written, in the order in which it happened: to the screen and to the scheduler.

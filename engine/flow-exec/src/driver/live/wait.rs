@@ -45,7 +45,7 @@ impl<X: Executor> EventLoop<'_, X> {
             done = self.recorder.committed() => Ok(LoopEvent::Committed(done)),
             event = self.attempts.executor.next_event() => Ok(LoopEvent::Executor(event?)),
             done = self.background.next() => Ok(LoopEvent::Job(done?)),
-            () = self.gpus.looked(), if !self.background.is_listening() => Ok(LoopEvent::Looked),
+            () = self.gpus.looked(), if !self.background.is_listening() => Ok(LoopEvent::Time),
             () = tokio::time::sleep(pause) => Ok(LoopEvent::Time),
         }
     }

@@ -85,14 +85,6 @@ pub(crate) struct PeerRuns {
     shown: BTreeSet<String>,
 }
 
-/// What comes of opening the ledger.
-pub(crate) enum LedgerAccess {
-    /// A decision may be made, with these around.
-    Decide(PeerLoad),
-    /// Somebody else decides.
-    Later,
-}
-
 impl PeerRuns {
     /// `shared` where what is executed runs on this machine.
     pub(crate) fn new(run: &str, workflow: &str, gpus: &[GpuFacts], shared: bool, now: Time) -> PeerRuns {
@@ -155,13 +147,14 @@ impl PeerRuns {
         self.busy_since.is_some() && !self.stuck
     }
 
-    /// Before a decision: who else is there, and who has GPUs. What there is to say comes with it.
+    /// Before a decision: who else is there, and who has GPUs; `None` while somebody else decides. What there is to say comes
+    /// with it.
     pub(crate) fn open(
         &mut self,
         now: Time,
         scheduler: &Scheduler,
         holders: &GpuHolders,
-    ) -> (LedgerAccess, Vec<String>) {
+    ) -> (Option<PeerLoad>, Vec<String>) {
         let mut say = Vec::new();
         let mut without = None;
         match self.ledger.as_mut().map(Ledger::enter) {
@@ -170,7 +163,7 @@ impl PeerRuns {
             Some(Ok(MutexResult::Busy)) => {
                 let since = *self.busy_since.get_or_insert(now);
                 if now - since < STUCK {
-                    return (LedgerAccess::Later, say);
+                    return (None, say);
                 }
                 self.blind = true;
                 let first = !std::mem::replace(&mut self.stuck, true);
@@ -212,7 +205,7 @@ impl PeerRuns {
         others.leave(&self.shift.available(now, &holds), &holds, &scheduler.all());
         self.reported.clone_from(&others);
         say.retain(|text| self.shown.insert(text.clone()));
-        (LedgerAccess::Decide(others), say)
+        (Some(others), say)
     }
 
     /// Our place in the order of all.
@@ -268,11 +261,11 @@ impl PeerRuns {
     ) -> Option<(OwnedFd, u32)> {
         self.ledger.as_ref()?;
         let held_up = scheduler.held_up();
+        let mut beat = self.own.waits.as_ref().map_or(0, |waits| waits.beat);
         if held_up.is_some() && now - self.beat_at >= BEAT {
             self.beat_at = now;
-            self.own_beat();
+            beat = beat.wrapping_add(1);
         }
-        let beat = self.own.waits.as_ref().map_or(0, |waits| waits.beat);
         let waits = held_up.map(|held_up| Waiter {
             label: label(held_up.gang),
             since: self.unix(held_up.since),
@@ -307,12 +300,6 @@ impl PeerRuns {
         (self.own.jobs, self.own.follows) = (jobs, follows);
         // What cannot be written now is written with the next decision.
         let _ = ledger.write(&self.own);
-    }
-
-    fn own_beat(&mut self) {
-        if let Some(waits) = &mut self.own.waits {
-            waits.beat = waits.beat.wrapping_add(1);
-        }
     }
 
     /// While something measured runs: looks now and then how many attempts of others do, though nobody decides anything.

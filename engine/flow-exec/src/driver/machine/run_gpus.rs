@@ -33,8 +33,6 @@ pub(crate) struct RunGpus {
     locks: Vec<Option<GpuLock>>,
     /// The other flow that holds a GPU, if one does.
     held: Vec<Option<String>>,
-    /// Whether another flow had a GPU when it was last asked for.
-    shared: Vec<bool>,
     status: Vec<GpuStatus>,
     /// Pending checks: of GPUs on which nothing may start before, and of the GPUs of failed attempts.
     looking: Option<SampleRequest>,
@@ -55,13 +53,12 @@ impl RunGpus {
         let count = facts.len();
         RunGpus {
             reported: facts.iter().map(|gpu| GpuState { memory: gpu.memory, foreign: 0, alive: true }).collect(),
+            locks: facts.iter().map(|gpu| Some(GpuLock::of(&gpu.uuid))).collect(),
             facts,
             capacity,
             sampler: None,
             begun: false,
-            locks: Vec::new(),
             held: vec![None; count],
-            shared: vec![false; count],
             status: vec![GpuStatus { alive: true, ..GpuStatus::default() }; count],
             looking: None,
             unsure: BTreeMap::new(),
@@ -83,7 +80,6 @@ impl RunGpus {
                 Ok((sampler, first)) => (self.sampler, self.looking) = (Some(sampler), Some(first)),
                 Err(error) => say.push(format!("GPUs cannot be measured: {error}")),
             }
-            self.know_locks();
         }
         let Some(sampler) = &self.sampler else { return say };
         sampler.watch(wanted);
@@ -95,6 +91,7 @@ impl RunGpus {
         let mut is_asked = false;
         if wanted {
             for (index, ((lock, held), gpu)) in self.locks.iter_mut().zip(&mut self.held).zip(&self.facts).enumerate() {
+                let was_held = held.is_some();
                 *held = match lock.as_mut().map(GpuLock::take) {
                     Some(Err(Refusal::Held(holder))) => Some(holder),
                     Some(Err(Refusal::Unusable(why))) => {
@@ -104,13 +101,11 @@ impl RunGpus {
                     }
                     None | Some(Ok(())) => None,
                 };
-                let is_held = held.is_some();
-                let is_new = std::mem::replace(&mut self.shared[index], is_held) && !is_held;
                 // Also while a check is pending: another flow may have held the GPU in between.
-                if is_new {
+                if was_held && held.is_none() {
                     self.given_back.insert(index);
+                    is_asked = true;
                 }
-                is_asked |= is_new;
             }
             // The last samples there show steps of the flow that released it.
             if is_asked {
@@ -125,15 +120,8 @@ impl RunGpus {
         say
     }
 
-    fn know_locks(&mut self) {
-        if self.locks.is_empty() {
-            self.locks = self.facts.iter().map(|gpu| Some(GpuLock::of(&gpu.uuid))).collect();
-        }
-    }
-
     /// The open lock files, for the process that holds them after this one is gone.
     pub(crate) fn lent(&mut self) -> Vec<Option<OwnedFd>> {
-        self.know_locks();
         self.locks.iter_mut().map(|lock| lock.as_mut().and_then(GpuLock::lent)).collect()
     }
 

@@ -48,8 +48,7 @@ pub fn predict(
 ) -> Result<(Vec<Prediction>, Vec<Interference>), ExecError> {
     let expansion = &session.expansion;
     let points = learn::points(expansion, point).map_err(ExecError::Usage)?;
-    let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
-    let history = history(session, knowledge, &points, &all)?;
+    let history = history(session, knowledge, &points)?;
     Ok((points.iter().map(|point| history.predict(point)).collect(), history.devices()))
 }
 
@@ -65,8 +64,7 @@ pub fn on_each_model(
 ) -> Result<Vec<(String, Vec<OnModel>)>, ExecError> {
     let expansion = &session.expansion;
     let points = learn::points(expansion, point).map_err(ExecError::Usage)?;
-    let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
-    let mut history = history(session, knowledge, &points, &all)?;
+    let mut history = history(session, knowledge, &points)?;
     if let (Some(dir), Some(first)) = (knowledge.dir(), points.first()) {
         let step = &expansion.steps[first.step.index()].name;
         let imported = imports::of_workflow(dir, &expansion.workflow)?.into_iter().filter(|of| of.result.step == *step);
@@ -100,8 +98,7 @@ pub fn check(session: &Session, knowledge: &Knowledge, step: Option<&str>) -> Re
     if let Some(step) = step {
         learn::points(expansion, step).map_err(ExecError::Usage)?;
     }
-    let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
-    let history = history(session, knowledge, &expansion.instances, &all)?;
+    let history = history(session, knowledge, &expansion.instances)?;
     let steps = (0..).map(StepId).zip(&expansion.steps).filter(|(_, of)| step.is_none_or(|name| name == of.name));
     // Steps that do the same work are checked once, unless one of them is named.
     let steps = steps.filter(|(_, of)| of.work_of.is_none() || step.is_some());
@@ -117,16 +114,16 @@ pub fn check(session: &Session, knowledge: &Knowledge, step: Option<&str>) -> Re
     Ok(checked)
 }
 
-/// The observations of the wanted instances and of the GPUs, as a history of these instances.
+/// The observations of all instances of the workflow and of the GPUs, as a history of these instances.
 fn history<'a>(
     session: &'a Session,
     knowledge: &Knowledge,
     instances: &'a [Instance],
-    wanted: &[InstanceId],
 ) -> Result<History<'a>, ExecError> {
     let expansion = &session.expansion;
     let Some(results) = knowledge.results() else { return Ok(History::new(expansion, instances)) };
-    let mut observed = observed(expansion, wanted, |_| true, &Plan::default(), results)?;
+    let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
+    let mut observed = observed(expansion, &all, |_| true, &Plan::default(), results)?;
     // Only a plan, which looks at inputs, knows results under another name and the current version of a step. If
     // planning fails because an input is missing, the history does without.
     let steps: BTreeSet<StepId> = instances.iter().map(|instance| instance.step).collect();

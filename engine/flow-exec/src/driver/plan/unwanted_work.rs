@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{
-    InstanceId, JournalLine, RunEvent, RunId,
+    InstanceId, RunId,
     plan::{Plan, State},
 };
-use flow_runs::StoreDir;
 
 use super::Knowledge;
 use crate::driver::{recover::follow, session::Session};
@@ -45,13 +44,7 @@ pub fn unwanted(session: &Session, knowledge: &Knowledge, plan: &Plan) -> Vec<Un
             labels.extend(intent.members.into_iter().map(|member| member.label));
         }
     }
-    let of = |((run, are_jobs), labels)| UnwantedWork { set: set_of(dir, &run), run, are_jobs, labels };
+    let set_of = |run: &RunId| dir.run(run).start().map(|start| start.set).unwrap_or_default();
+    let of = |((run, are_jobs), labels)| UnwantedWork { set: set_of(&run), run, are_jobs, labels };
     found.into_iter().map(of).collect()
-}
-
-fn set_of(dir: &StoreDir, run: &RunId) -> Vec<String> {
-    match dir.run(run).first_line() {
-        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) => start.set,
-        _ => Vec::new(),
-    }
 }

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use flow_core::{AttemptId, Digest, JournalLine, Place, RunEvent, RunId, StepResult};
+use flow_core::{AttemptId, Digest, Place, RunId, StepResult};
 use flow_runs::{RunDir, StoreDir};
 use flow_store::{Results, Store};
 use flow_supervisor::{
@@ -90,10 +90,7 @@ pub(crate) fn is_followed(dir: &StoreDir, intent: &Intent) -> bool {
 
 /// Attempts and jobs that killed runs of this user and this workflow file left.
 pub(crate) fn of_file(dir: &StoreDir, file: &str) -> Vec<Intent> {
-    let is_of_file = |run: &RunDir| match run.first_line() {
-        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) => start.file == file,
-        _ => false,
-    };
+    let is_of_file = |run: &RunDir| run.start().is_some_and(|start| start.file == file);
     let own = dead(dir).filter(|run| run.others().is_none() && is_of_file(run));
     own.flat_map(|run| intents::of(&run)).collect()
 }

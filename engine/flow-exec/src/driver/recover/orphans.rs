@@ -248,13 +248,6 @@ impl OrphanedWork {
 
     /// Ends jobs of the workflow file `file` with these labels but other results than wanted.
     pub(crate) fn end_jobs(&self, file: &str, wanted: &BTreeMap<String, Option<Digest>>) -> BTreeSet<String> {
-        let differs = |of: &BTreeSet<Digest>, wanted: &Option<Digest>| of.iter().any(|of| Some(*of) != *wanted);
-        let unwanted = |found: &OrphanScan| {
-            wanted.iter().any(|(label, wanted)| found.jobs.get(label).is_some_and(|of| differs(of, wanted)))
-        };
-        if !self.with(|found, _| unwanted(found)) {
-            return BTreeSet::new();
-        }
         self.end_jobs_where(file, |member| {
             wanted.get(&member.label).is_some_and(|wanted| *wanted != Some(member.fingerprint))
         })
@@ -291,9 +284,8 @@ impl OrphanedWork {
             found.intents.retain(|intent| {
                 // A job that has ended stays, for runs that need its result again.
                 let taken = intent.here.is_none() && intent.members.iter().any(&is_so) && !intent.has_ended();
-                let mut of =
-                    || files.entry(intent.run.clone()).or_insert_with(|| workflow_file(dir, &intent.run)).clone();
-                let taken = taken && of().as_deref() == Some(file);
+                let of_run = || dir.run(&intent.run).start().map(|start| start.file);
+                let taken = taken && files.entry(intent.run.clone()).or_insert_with(of_run).as_deref() == Some(file);
                 jobs.extend(taken.then(|| intent.clone()));
                 !taken
             });
@@ -333,17 +325,6 @@ fn labels(dir: &StoreDir, run: &RunId) -> BTreeMap<AttemptId, String> {
     let members = intents::of(&run).into_iter().flat_map(|intent| intent.members);
     labels.extend(members.map(|member| (member.attempt, member.label)));
     labels
-}
-
-/// The workflow file of a run, from its journal.
-fn workflow_file(dir: &StoreDir, run: &RunId) -> Option<String> {
-    let mut file = None;
-    let _ = dir.run(run).read_journal(|line| {
-        if let RunEvent::RunStarted(start) = line.event {
-            file = Some(start.file);
-        }
-    });
-    file
 }
 
 /// True if an intent has these attempts, in their order, and their folders exist.

@@ -12,16 +12,20 @@ use flow_core::{
 use flow_runs::StoreError;
 use flow_store::Objects;
 
-use crate::driver::begin::environments;
+use crate::{driver::begin::environments, text};
 
 /// Larger files are rejected: they are not tables of figures.
-pub(crate) const MAX_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 /// Extensions of pictures, and the largest size that a report may embed.
 const PICTURES: [&str; 4] = [".png", ".jpg", ".jpeg", ".webp"];
 const MAX_PICTURE: u64 = 4 << 20;
 
+/// Files made by one of flow's own steps, by path.
+pub type RemadeFiles = BTreeMap<String, Vec<u8>>;
+
 /// The input of a built-in: series and files from the store, and the author's files, including the `late` ones. `lies`
-/// maps an input to its path.
+/// maps an input to its path. `remade`: files that were made again, in place of those in the store; then other steps show
+/// no pictures, because a bundle has none.
 ///
 /// # Errors
 /// A file that it reads is missing.
@@ -31,23 +35,24 @@ pub(crate) fn input(
     settled: &dyn SettledResults,
     late: &[Input],
     objects: &Objects,
+    remade: Option<&BTreeMap<String, RemadeFiles>>,
     lies: impl Fn(&Input) -> PathBuf,
 ) -> Result<BuiltinInput, Fault> {
     let mut input = expansion.builtin_input(id, settled)?.ok_or("it is not a built-in step")?;
     for view in input.steps.values_mut() {
         view.series = view.results.iter().map(|result| series(objects, result)).collect::<Result<_, _>>()?;
-        if view.uses.as_deref().is_some_and(|uses| uses.starts_with("flow/")) {
-            for (result, kept) in view.results.iter().zip(&mut view.files) {
-                for artifact in result.outputs.values() {
-                    kept.extend(files(objects, artifact)?);
-                }
-            }
-            continue;
-        }
+        let is_of_flow = view.uses.as_deref().is_some_and(|uses| uses.starts_with("flow/"));
         for (result, kept) in view.results.iter().zip(&mut view.files) {
-            for (name, artifact) in result.outputs.iter().filter(|(name, artifact)| is_picture(result, name, artifact))
-            {
-                kept.insert(name.clone(), objects.read(&artifact.digest, "")?);
+            if let Some(remade) = remade.and_then(|remade| remade.get(&result.label)) {
+                kept.clone_from(remade);
+                continue;
+            }
+            for (name, artifact) in &result.outputs {
+                if is_of_flow {
+                    kept.extend(files(objects, artifact)?);
+                } else if remade.is_none() && is_picture(result, name, artifact) {
+                    kept.insert(name.clone(), objects.read(&artifact.digest, "")?);
+                }
             }
         }
     }
@@ -60,7 +65,7 @@ pub(crate) fn input(
 }
 
 /// The recorded environments of the results that a built-in step sees.
-pub(crate) fn environments(input: &BuiltinInput, objects: &Objects) -> BTreeMap<Digest, Environment> {
+fn environments(input: &BuiltinInput, objects: &Objects) -> BTreeMap<Digest, Environment> {
     let shown = input.steps.values().flat_map(|view| &view.results).map(|result| &result.circumstances);
     let recorded: BTreeSet<Digest> = shown.chain(&input.behind).filter_map(|seen| seen.environment).collect();
     let known = |digest| Some((digest, environments::load(&digest, objects)?));
@@ -81,10 +86,10 @@ fn read(from: &Path, written: &str) -> Result<Vec<u8>, BuiltinFault> {
     if size > MAX_BYTES {
         return Err(BuiltinFault::InputTooLarge { path: path(), most: MAX_BYTES >> 20 });
     }
-    fs::read(from).map_err(unread)
+    text::read_bytes(from, MAX_BYTES).map_err(unread)
 }
 
-pub(crate) fn series(objects: &Objects, result: &StepResult) -> Result<Option<Series>, Fault> {
+fn series(objects: &Objects, result: &StepResult) -> Result<Option<Series>, Fault> {
     let Some(digest) = &result.series else { return Ok(None) };
     let Some(bytes) = objects.whole(digest)? else { return Ok(None) };
     let unread = |e: serde_json::Error| {

@@ -12,6 +12,7 @@ use flow_core::{
     Builtins, FileToWrite, Outcome, Publish, PublishJob, PublishTo, PublishWhat, Replace, SettledResults, WHATS_NEW,
     reason::WithheldReason,
 };
+use flow_runs::file::if_there;
 use flow_store::Objects;
 use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
@@ -19,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use super::builtin::files;
 use crate::{
     driver::session::Session,
+    paths::{normal, relative},
     text,
-    workspace::{normal, relative},
 };
 
 /// Size limit of a file into which an entry is written.
@@ -166,11 +167,7 @@ pub(crate) fn publish(
 
 /// The text of a file, if it exists.
 fn present(path: &Path) -> Result<Option<String>, String> {
-    match text::read(path, LONGEST) {
-        Ok(text) => Ok(Some(text)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e.to_string()),
-    }
+    if_there(text::read(path, LONGEST)).map_err(|e| e.to_string())
 }
 
 /// Replaces a file if its content differs.
@@ -191,12 +188,8 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
     const MOST: usize = 40;
     let mut path = path.to_owned();
     for _ in 0..MOST {
-        let meta = match fs::symlink_metadata(&path) {
-            Ok(meta) if meta.is_symlink() => meta,
-            Ok(_) => return Ok(path),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(path),
-            Err(e) => return Err(e),
-        };
+        let meta = if_there(fs::symlink_metadata(&path))?;
+        let Some(meta) = meta.filter(fs::Metadata::is_symlink) else { return Ok(path) };
         let folder = path.parent().unwrap_or(Path::new("/"));
         let above = fs::metadata(folder)?;
         if above.mode() & 0o002 != 0 && meta.uid() != geteuid().as_raw() && meta.uid() != above.uid() {
@@ -212,12 +205,9 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
 
 /// Reads a file, if it exists. Only a regular one, because reading a pipe could block forever.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let Some(mut file) = if_there(text::open_regular(path))? else { return Ok(None) };
     let mut bytes = Vec::new();
-    match text::open_regular(path) {
-        Ok(mut file) => file.read_to_end(&mut bytes).map(|_| Some(bytes)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e),
-    }
+    file.read_to_end(&mut bytes).map(|_| Some(bytes))
 }
 
 #[cfg(test)]

@@ -1,20 +1,14 @@
 //! Makes tables and reports of a finished run again from its results, with the present flow. Writes nothing into a
 //! store.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use flow_core::{
-    Builtins, Digest, Expansion, InstanceId, Outcome, SettledResults, StepResult, Uses,
-    reason::{BuiltinFault, Fault},
-};
+use flow_core::{Builtins, Digest, Expansion, Input, InstanceId, Outcome, StepResult, Uses, reason::Fault};
 use flow_store::Objects;
 use serde_json::json;
 
-use super::builtin;
-use crate::{driver::session::Session, text};
-
-/// Files made by one of flow's own steps, by path.
-pub type RemadeFiles = BTreeMap<String, Vec<u8>>;
+use super::builtin::{self, RemadeFiles};
+use crate::driver::session::Session;
 
 /// The files of a report or a table, or the error.
 pub struct RemadeStep {
@@ -36,8 +30,9 @@ pub fn remake(
     let mut settled: BTreeMap<InstanceId, StepResult> = BTreeMap::new();
     let mut made: BTreeMap<String, RemadeFiles> = BTreeMap::new();
     let mut remade = Vec::new();
-    for id in in_order(expansion) {
-        let instance = &expansion.instances[id.index()];
+    // An instance comes after those that it needs.
+    for instance in &expansion.instances {
+        let id = instance.id;
         let label = instance.label.to_string();
         let known = results.get(&label);
         let name = match &expansion.steps[instance.step.index()].uses {
@@ -47,7 +42,9 @@ pub fn remake(
                 continue;
             }
         };
-        let output = input(session, id, &settled, objects, &made).and_then(|input| builtins.run(name, &input));
+        let lies = |input: &Input| session.path(&input.path);
+        let output = builtin::input(expansion, id, &settled, &[], objects, Some(&made), lies)
+            .and_then(|input| builtins.run(name, &input));
         let output = match output {
             Ok(output) => output,
             Err(why) => {
@@ -64,59 +61,6 @@ pub fn remake(
         remade.push(RemadeStep { label, is_report: name == "report", files: Ok(output.files) });
     }
     remade
-}
-
-/// All instances, each after those that it needs or reads.
-fn in_order(expansion: &Expansion) -> Vec<InstanceId> {
-    fn visit(expansion: &Expansion, id: InstanceId, seen: &mut BTreeSet<InstanceId>, order: &mut Vec<InstanceId>) {
-        if !seen.insert(id) {
-            return;
-        }
-        for need in &expansion.instances[id.index()].needs {
-            visit(expansion, need.on, seen, order);
-        }
-        order.push(id);
-    }
-    let (mut seen, mut order) = (BTreeSet::new(), Vec::new());
-    for instance in &expansion.instances {
-        visit(expansion, instance.id, &mut seen, &mut order);
-    }
-    order
-}
-
-/// The input of one of them: the same as in the run, except for the tables, which were made again.
-fn input(
-    session: &Session,
-    id: InstanceId,
-    settled: &dyn SettledResults,
-    objects: &Objects,
-    made: &BTreeMap<String, RemadeFiles>,
-) -> Result<flow_core::BuiltinInput, Fault> {
-    let expansion = &session.expansion;
-    let mut input = expansion.builtin_input(id, settled)?.ok_or("it is not a built-in step")?;
-    for view in input.steps.values_mut() {
-        view.series = view.results.iter().map(|result| builtin::series(objects, result)).collect::<Result<_, _>>()?;
-        for (result, files) in view.results.iter().zip(&mut view.files) {
-            match made.get(&result.label) {
-                Some(made) => files.clone_from(made),
-                // A bundle has no other outputs.
-                None if view.uses.as_deref().is_some_and(|uses| uses.starts_with("flow/")) => {
-                    for artifact in result.outputs.values() {
-                        files.extend(builtin::files(objects, artifact)?);
-                    }
-                }
-                None => {}
-            }
-        }
-    }
-    input.environments = builtin::environments(&input, objects);
-    for named in expansion.instances[id.index()].inputs.iter().filter(|input| input.in_place) {
-        let unread =
-            |e: std::io::Error| BuiltinFault::InputUnread { path: named.path.clone(), error: Box::new(e.into()) };
-        let bytes = text::read_bytes(&session.path(&named.path), builtin::MAX_BYTES).map_err(unread)?;
-        input.files.insert(expansion.lies_at(named), bytes);
-    }
-    Ok(input)
 }
 
 /// An empty result for a step that the run did not have, such as a table added since.

@@ -10,7 +10,7 @@ use std::{
 use flow_core::PublishTo;
 
 use super::publish::{PublishedFile, targets};
-use crate::{driver::session::Session, workspace::normal};
+use crate::{driver::session::Session, paths::normal};
 
 /// Removes the files among `wrote` that are in the folder of a report that was `published` and that are not part of it.
 /// `wrote` are files that flow wrote and nobody changed since. Returns a notice if a file was removed.

@@ -9,7 +9,7 @@ use std::{
 
 use flow_core::{
     Artifact, Body, Circumstances, CorunWindow, Digest, EarlierUsage, Exclusive, Expansion, ForeignProcess, Input,
-    Instance, Machine, Metrics, Outcome, Output, ResolvedInstance, RunId, Series, StepResult, Usage,
+    Instance, Machine, Outcome, Output, ResolvedInstance, RunId, Series, StepResult, Usage,
     measure::{AttemptSamples, Record, sum_up},
     reason::{Cause, Disturbance, StoreFault, Texts},
     sched::Placement,
@@ -26,6 +26,7 @@ use serde_json::Value;
 
 use super::{keep::keep, listener::Listener};
 use crate::{
+    Workspace,
     driver::executor::{LocalObservation, OutcomeOverride},
     unlisted::unlisted,
 };
@@ -35,21 +36,16 @@ const LOG_TAIL: usize = 50;
 
 /// All that decides the result of an ended attempt.
 pub(crate) struct EndedAttempt<'a> {
-    pub(crate) workflow: &'a str,
-    pub(crate) machine: &'a Machine,
-    pub(crate) step: &'a str,
+    pub(crate) expansion: &'a Expansion,
+    pub(crate) workspace: &'a Workspace,
     pub(crate) run: &'a RunId,
     pub(crate) instance: &'a Instance,
     pub(crate) resolved: &'a ResolvedInstance,
     pub(crate) fingerprint: Digest,
     /// The fingerprint of the attempt, if the output of a plain program is to be kept.
     pub(crate) attempt: Option<Digest>,
-    pub(crate) metrics: Option<&'a Metrics>,
     pub(crate) secrets: &'a Secrets,
     pub(crate) folder: &'a Folder,
-    /// The folder of the workflow.
-    pub(crate) workflow_folder: &'a Path,
-    pub(crate) root: &'a Path,
     /// The folder with the run's copies of inputs, laid out like the originals.
     pub(crate) captured: &'a Path,
     pub(crate) objects: &'a Objects,
@@ -71,7 +67,9 @@ pub(crate) struct EndedAttempt<'a> {
 /// Concludes an attempt; `seen` is empty for built-ins. An output that cannot be read or stored (for example, disk
 /// full) fails only this attempt. The second value is the error if its output could not be kept for a later reading.
 pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepResult, Option<StoreError>) {
-    let EndedAttempt { instance, exit, listener, .. } = end;
+    let EndedAttempt { expansion, workspace, instance, exit, listener, .. } = end;
+    let step = &expansion.steps[instance.step.index()];
+    let metrics = step.metrics.as_deref();
     let tail = if exit.code == Some(0) { Vec::new() } else { end.folder.log_tail(LOG_TAIL).unwrap_or_default() };
     let (mut outcome, mut cause) = match end.instead.filter(|_| end.killed.is_none()) {
         Some(OutcomeOverride { outcome, cause, .. }) => (outcome, cause),
@@ -93,7 +91,7 @@ pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepRes
         let near = |text: &str| text.replace(&inside, "").replace(&captured, "");
         cause.texts(&mut |text| *text = near(text));
         let tail: Vec<String> = tail.iter().map(|line| near(line)).collect();
-        if let Some(path) = unlisted(&tail, &work, end.workflow_folder, end.root) {
+        if let Some(path) = unlisted(&tail, &work, &workspace.folder, &workspace.root) {
             cause = Some(Cause::NotListed { path, because: cause.map(Box::new) });
         }
     }
@@ -101,7 +99,7 @@ pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepRes
     let no_metrics = listener.read_files(&end.folder.work(), outcome == Outcome::Ok, end.objects.activity());
     if outcome == Outcome::Ok {
         let work = end.folder.work();
-        let absent = |output| absent(output, instance, end.resolved, end.folder, end.workflow_folder);
+        let absent = |output| absent(output, instance, end.resolved, end.folder, &workspace.folder);
         if let Some(why) = instance.outputs.iter().find_map(absent) {
             (outcome, cause) = (Outcome::Failed, Some(why));
         }
@@ -125,7 +123,7 @@ pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepRes
             }
         }
     }
-    let required = end.metrics.is_some_and(|metrics| metrics.required);
+    let required = metrics.is_some_and(|metrics| metrics.required);
     let missed = no_metrics.is_some() && outcome == Outcome::Ok;
     // The work is done: its metrics can be read, or its outputs collected, in another way.
     let is_uncollected = matches!(cause, Some(Cause::NoOutput { .. }));
@@ -145,8 +143,8 @@ pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepRes
     let mut result = StepResult {
         caveats: Vec::new(),
         fingerprint: end.fingerprint,
-        workflow: end.workflow.to_owned(),
-        step: end.step.to_owned(),
+        workflow: expansion.workflow.clone(),
+        step: step.name.clone(),
         label: instance.label.to_string(),
         axes: (*instance.axes).clone(),
         repetition: instance.repetition,
@@ -179,7 +177,8 @@ pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepRes
         }
         Err(_) => {}
     }
-    result.disturbances = disturbed(end.machine, instance, &result.circumstances, &seen.gpus.holes());
+    result.disturbances =
+        disturbed(expansion.machine_of(instance), instance, &result.circumstances, &seen.gpus.holes());
     let mut unkept = None;
     if let Some(attempt) = end.attempt.filter(|_| done && !listener.sent_numbers) {
         let record = Record {
@@ -194,7 +193,7 @@ pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepRes
             gpus: seen.gpus.clone(),
         };
         let given = (instance, &*end.resolved.links);
-        match keep(attempt, record, given, end.metrics, missed, (end.folder, end.objects, end.secrets)) {
+        match keep(attempt, record, given, metrics, missed, (end.folder, end.objects, end.secrets)) {
             Ok(kept) => result.kept = Some(kept),
             // The result is valid anyway.
             Err(error) => unkept = Some(error),

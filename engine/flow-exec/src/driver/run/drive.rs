@@ -1,26 +1,27 @@
 //! The event loop of a run, from its first task to the published files and the last line of the journal.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use flow_core::{
-    InstanceId, Replace, RunEvent,
-    plan::Decision,
-    sched::{Event, Task},
+    RunEvent, learn,
+    sched::{Event, Limits, Scheduler},
 };
 
-use super::event_loop;
+use super::{active::ActiveRun, event_loop};
 use crate::{
     ExecError,
     driver::{
         begin::context::RunContext,
         cancel::SignalGuard,
         executor::Executor,
-        live::{EventLoop, LoopStart},
+        live::{EventLoop, GRACE, LoopStart},
         reports::{
             publish::{PublishResult, PublishedFile, WithheldFile, publish},
             stale::remove_stale,
         },
+        request::RunOptions,
         unchanged::PublishedBefore,
+        updates::Update,
     },
 };
 
@@ -33,25 +34,37 @@ pub(super) struct CompletedRun {
     pub(super) leaving: SignalGuard,
 }
 
-/// Runs the loop, from the first task to publishing, and returns the end of the run.
+/// Gives the tasks to the scheduler, runs the loop, publishes, and returns the end of the run.
 pub(super) fn drive<X: Executor>(
-    context: &RunContext,
-    reused: BTreeMap<InstanceId, Decision>,
-    beginning: LoopStart<'_, X>,
-    tasks: Vec<Task>,
-    replace: &Replace,
+    begun: ActiveRun,
+    options: &RunOptions,
+    executor: X,
     before: &PublishedBefore,
+    observe: &mut dyn FnMut(Update),
 ) -> Result<CompletedRun, ExecError> {
-    let session = &context.session;
-    let mut live = EventLoop::new(beginning);
-    // Settled before anything runs: tables and reports show these instances, and the scheduler knows them from its
-    // tasks.
-    for id in &context.wanted {
-        if let Some((outcome, cause)) = session.expansion.instances[id.index()].settled() {
-            live.settle_before(*id, outcome, cause);
-        }
-    }
-    reused.into_iter().for_each(|(id, decision)| live.reuse_before(id, decision));
+    let status = begun.status();
+    let ActiveRun { context, journal, cancel, policy, observed, reused, .. } = begun;
+    let RunContext { session, wanted, .. } = &*context;
+    let expansion = &session.expansion;
+    let history = observed.history(expansion, &expansion.instances);
+    let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..learn::limits(&history) };
+    let capacity = learn::capacity(&expansion.machine, options.jobs, expansion.slurm.jobs);
+    let scheduler = Scheduler::new(capacity.clone(), policy, limits);
+    let settled = reused.iter().filter_map(|(id, decision)| Some((*id, decision.reused()?)));
+    let tasks = learn::tasks(wanted, &settled.collect(), &history);
+    let replace = options.publish.replace(session, wanted.len() == expansion.instances.len());
+    let mut live = EventLoop::new(LoopStart {
+        context: Arc::clone(&context),
+        journal,
+        history,
+        scheduler,
+        capacity,
+        executor,
+        status,
+        cancel,
+        observe,
+    });
+    live.settle_before(reused);
     let runtime = event_loop()?;
     let ran = runtime.block_on(live.run(Event::Submitted(tasks)));
     if live.interrupted {
@@ -64,7 +77,7 @@ pub(super) fn drive<X: Executor>(
 
     let aside = context.run_dir.path().join("not-published");
     let publishing = context.claimed.publishing()?;
-    let done = publish(session, &*context.builtins, &context.known, &context.objects, replace, &aside);
+    let done = publish(session, &*context.builtins, &context.known, &context.objects, &replace, &aside);
     let PublishResult { files: published, withheld, errors } = done;
     // After an error, files may be missing only because they could not be written.
     let removed = errors.is_empty().then(|| remove_stale(session, &published, &before.unchanged())).flatten();

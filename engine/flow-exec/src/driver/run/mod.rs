@@ -9,10 +9,7 @@ mod progress;
 
 use std::{ops::ControlFlow, sync::Arc, thread, time::Duration};
 
-use flow_core::{
-    Builtins, Instance, Outcome, Place, SettledResults, Uses, learn,
-    sched::{Limits, Scheduler},
-};
+use flow_core::{Builtins, Instance, Outcome, Place, SettledResults, Uses};
 use flow_runs::StoreDir;
 use flow_store::{Snapshot, Store};
 use flow_supervisor::{hardware, keeper::record};
@@ -33,7 +30,7 @@ use super::{
         local::Local,
         slurm::{Settings, Slurm},
     },
-    live::{GRACE, LoopStart, THREADS},
+    live::THREADS,
     plan::continued::find_orphan_places,
     request::{RunEnd, RunOptions},
     session::{Basis, identity::holder},
@@ -55,8 +52,8 @@ pub fn run(
         let local = Local::new(context.exe.clone(), record::of_run(context.run_dir.path()));
         let daemon = context.detached.then(|| daemon(context));
         let detached = DetachedAttempts::new(context.store.dir().clone(), daemon);
-        let slurm = context.session.expansion.runs_on(Place::Slurm).then(|| slurm(context));
-        CompositeExecutor::new(local, detached, slurm)
+        let slurm = context.session.expansion.runs_on(Place::Slurm).then(|| slurm(context)).transpose()?;
+        Ok(CompositeExecutor::new(local, detached, slurm))
     })
 }
 
@@ -80,7 +77,7 @@ fn daemon(context: &RunContext) -> daemon::Settings {
     }
 }
 
-fn slurm(context: &RunContext) -> Slurm {
+fn slurm(context: &RunContext) -> Result<Slurm, ExecError> {
     let expansion = &context.session.expansion;
     let flow = expansion.slurm.flow.as_ref().map(|flow| context.session.path(flow));
     Slurm::new(Settings {
@@ -97,7 +94,7 @@ pub(super) fn run_on<X: Executor>(
     options: &RunOptions,
     builtins: Arc<dyn Builtins>,
     observe: &mut dyn FnMut(Update),
-    executor: impl FnOnce(&RunContext) -> X,
+    executor: impl FnOnce(&RunContext) -> Result<X, ExecError>,
 ) -> Result<RunEnd, ExecError> {
     let machine = hardware::machine(options.session.gpus.as_deref()).map_err(ExecError::Usage)?;
     let basis = Basis::read(&options.session, machine)?;
@@ -126,9 +123,8 @@ pub(super) fn run_on<X: Executor>(
     })?;
     let prepared = PreparedRun::of(&opened, observe)?;
     let begun = ActiveRun::new(opened, prepared, options, builtins, observe)?;
-    let executor = executor(&begun.context);
     let (context, key) = (Arc::clone(&begun.context), begun.key);
-    let driven = drive_on(begun, options, executor, &before, observe);
+    let driven = executor(&context).and_then(|executor| drive(begun, options, executor, &before, observe));
     // In case it did not finish.
     context.captures.clear();
     context.run_dir.leave_work();
@@ -151,39 +147,6 @@ pub(super) fn run_on<X: Executor>(
         save_snapshot(&context, key, &end, &before)?;
     }
     Ok(end)
-}
-
-/// Gives the tasks to the scheduler and runs the loop.
-fn drive_on<X: Executor>(
-    begun: ActiveRun,
-    options: &RunOptions,
-    executor: X,
-    before: &PublishedBefore,
-    observe: &mut dyn FnMut(Update),
-) -> Result<CompletedRun, ExecError> {
-    let status = begun.status();
-    let ActiveRun { context, journal, cancel, policy, observed, reused, .. } = begun;
-    let RunContext { session, wanted, .. } = &*context;
-    let expansion = &session.expansion;
-    let history = observed.history(expansion, &expansion.instances);
-    let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..learn::limits(&history) };
-    let capacity = learn::capacity(&expansion.machine, options.jobs, expansion.slurm.jobs);
-    let scheduler = Scheduler::new(capacity.clone(), policy, limits);
-    let settled = reused.iter().filter_map(|(id, decision)| Some((*id, decision.reused()?)));
-    let tasks = learn::tasks(wanted, &settled.collect(), &history);
-    let replace = options.publish.replace(session, wanted.len() == expansion.instances.len());
-    let start = LoopStart {
-        context: Arc::clone(&context),
-        journal,
-        history,
-        scheduler,
-        capacity,
-        executor,
-        status,
-        cancel,
-        observe,
-    };
-    drive(&context, reused, start, tasks, &replace, before)
 }
 
 fn event_loop() -> Result<tokio::runtime::Runtime, ExecError> {

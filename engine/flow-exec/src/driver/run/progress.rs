@@ -1,7 +1,7 @@
 //! Shows the progress of slow work before the event loop exists.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    panic::resume_unwind,
     sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::Duration,
@@ -30,17 +30,15 @@ pub(super) fn with_progress<T: Send>(
     const STACK: usize = 8 << 20;
     let (tell, told) = mpsc::channel();
     thread::scope(|scope| {
-        let work = thread::Builder::new().name("plan".to_owned()).stack_size(STACK).spawn_scoped(scope, move || {
-            let done = catch_unwind(AssertUnwindSafe(|| work(&mut |update| _ = tell.send(Some(update)))));
-            let _ = tell.send(None);
-            done.unwrap_or_else(|panic| resume_unwind(panic))
-        });
+        // Its end, in whatever way, drops the sender.
+        let work = move || work(&mut |update| _ = tell.send(update));
+        let work = thread::Builder::new().name("plan".to_owned()).stack_size(STACK).spawn_scoped(scope, work);
         let work = work.map_err(ExecError::io("start", "the thread that plans"))?;
         let mut seconds = 0;
         loop {
             match told.recv_timeout(LOOK) {
-                Ok(Some(update)) => observe(update),
-                Ok(None) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(update) => observe(update),
+                Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     seconds += 1;
                     if seconds % SHOW == 0

@@ -7,10 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::{
-    Batch, Builtins, Diagnostic, Digest, ExpandRequest, JournalLine, Machine, Place, RunEvent, RunId, Slurm, Source,
-    parse_with,
-};
+use flow_core::{Batch, Builtins, Diagnostic, Digest, ExpandRequest, Machine, Place, RunId, Slurm, Source, parse_with};
 use flow_runs::StoreDir;
 use flow_store::Activity;
 
@@ -227,10 +224,7 @@ fn look(slurm: &Slurm, dir: Option<&StoreDir>, informs: bool) -> Result<ClusterV
 /// The newest living run of a store that has queried Slurm for its nodes.
 fn who_knows_nodes(dir: &StoreDir) -> Option<RunId> {
     let living = dir.living().ok()?.into_iter().rev().filter_map(|holder| holder.run);
-    living.into_iter().find(|run| match dir.run(run).first_line() {
-        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) => start.knows_nodes,
-        _ => false,
-    })
+    living.into_iter().find(|run| dir.run(run).start().is_some_and(|start| start.knows_nodes))
 }
 
 /// The text of an included file.

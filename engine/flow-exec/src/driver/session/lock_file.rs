@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml_edit::{DocumentMut, TableLike};
 
+use crate::site_packages::normalized;
+
 /// A dependency: its name, and its version ranges if it has no URL. Without `;` and extras.
 type Requirements = BTreeMap<String, BTreeSet<BTreeSet<String>>>;
 
@@ -51,7 +53,7 @@ fn add(all: &mut Requirements, requirement: &str) {
     let rest = rest.trim_start();
     let rest = if rest.starts_with('[') { rest.split_once(']').map_or("", |(_, rest)| rest) } else { rest };
     let rest = rest.split(';').next().unwrap_or(rest);
-    let ranges = all.entry(normal(name)).or_default();
+    let ranges = all.entry(normalized(name)).or_default();
     if !rest.contains('@') {
         ranges.insert(range(rest));
     }
@@ -61,12 +63,6 @@ fn add(all: &mut Requirements, requirement: &str) {
 fn range(text: &str) -> BTreeSet<String> {
     let bare = text.split(',').map(|part| part.chars().filter(|c| !c.is_whitespace() && !"()".contains(*c)).collect());
     bare.filter(|part: &String| !part.is_empty()).collect()
-}
-
-/// As PyPI compares names.
-fn normal(name: &str) -> String {
-    let parts = name.split(['.', '_', '-']).filter(|part| !part.is_empty());
-    parts.collect::<Vec<_>>().join("-").to_lowercase()
 }
 
 /// What the project itself needs, as written when it was locked; none if the file does not say it.
@@ -92,7 +88,7 @@ fn of_lock(text: &str) -> Option<Requirements> {
         if text_of(entry, "marker").is_some_and(|marker| marker.contains("extra ==")) {
             continue;
         }
-        let ranges = all.entry(normal(&text_of(entry, "name")?)).or_default();
+        let ranges = all.entry(normalized(&text_of(entry, "name")?)).or_default();
         if !OTHER_SOURCES.iter().any(|source| entry.contains_key(source)) {
             ranges.insert(range(&text_of(entry, "specifier").unwrap_or_default()));
         }

@@ -16,8 +16,7 @@ use std::{
 };
 
 use flow_core::{
-    Builtins, Catalogue, Diagnostic, Digest, Expansion, InstanceId, JournalLine, Machine, Place, RunEvent, RunId,
-    Source, Uses, Workflow,
+    Builtins, Catalogue, Diagnostic, Digest, Expansion, InstanceId, Machine, Place, RunId, Source, Uses, Workflow,
     plan::{Context, Item, Plan, State},
 };
 use flow_runs::RunDir;
@@ -316,13 +315,8 @@ pub fn place_of_orphaned_jobs(workspace: &Workspace) -> Option<Place> {
 fn last_run(workspace: &Workspace) -> Option<(RunDir, Option<Place>)> {
     let file = workspace.name(&workspace.file);
     let dir = workspace.existing_store().ok().flatten()?;
-    let of_file = |run: &RunId| match dir.run(run).first_line() {
-        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) if start.file == file => {
-            Some((dir.run(run), start.on))
-        }
-        _ => None,
-    };
-    dir.runs().ok()?.iter().rev().find_map(of_file)
+    let mut runs = dir.runs().ok()?.into_iter().rev().map(|run| dir.run(&run));
+    runs.find_map(|run| run.start().filter(|start| start.file == file).map(|start| (run, start.on)))
 }
 
 /// The reason why a variable cannot be a secret, without its value.

@@ -173,22 +173,6 @@ impl Client {
         Ok(flow_slurm::parse_accounting(&self.output("sacct", &args)?)?)
     }
 
-    fn of(
-        &self,
-        keys: &[&str],
-        program: &'static str,
-        args: &[&str],
-        parse: fn(&str) -> Result<Vec<Row>, ParseError>,
-    ) -> Result<Vec<Row>, NoAnswer> {
-        let mut rows = Vec::new();
-        for some in keys.chunks(AT_ONCE) {
-            let names = format!("--name={}", some.join(","));
-            let args: Vec<&str> = args.iter().copied().chain([&*names]).collect();
-            rows.extend(parse(&self.output(program, &args)?)?);
-        }
-        Ok(rows)
-    }
-
     /// What the cluster accepts at once.
     pub(crate) fn rules(&self) -> Result<Rules, NoAnswer> {
         let partitions = flow_slurm::parse_partitions(&self.output("scontrol", flow_slurm::PARTITIONS)?)?;
@@ -244,8 +228,12 @@ impl Client {
     /// Slurm was not reached.
     pub(crate) fn cancel(&self, which: &JobNames) -> Result<usize, NoAnswer> {
         let keys: BTreeSet<&str> = which.iter().map(|(key, _)| &**key).collect();
-        let mut rows =
-            self.of(&keys.into_iter().collect::<Vec<_>>(), "squeue", flow_slurm::QUEUE, flow_slurm::parse_queue)?;
+        let mut rows = Vec::new();
+        for some in keys.into_iter().collect::<Vec<_>>().chunks(AT_ONCE) {
+            let names = format!("--name={}", some.join(","));
+            let args: Vec<&str> = flow_slurm::QUEUE.iter().copied().chain([&*names]).collect();
+            rows.extend(flow_slurm::parse_queue(&self.output("squeue", &args)?)?);
+        }
         rows.retain(|row| !matches!(flow_slurm::job_state(row), JobState::Ended(_)));
         let wanted = |row: &Row| which.contains(&(row.key.clone(), row.id.task));
         for args in flow_slurm::scancel(&rows, wanted) {

@@ -62,26 +62,26 @@ enum SlurmRequest {
 
 /// Slurm, for a run. Dropping it ends the thread; jobs keep running, and their records stay.
 pub(crate) struct Slurm {
-    settings: Option<Settings>,
+    /// To the thread, until it has to end.
     requests: Option<Sender<SlurmRequest>>,
     thread: Option<thread::JoinHandle<()>>,
-    events: Option<UnboundedReceiver<Event>>,
+    events: UnboundedReceiver<Event>,
     folders: BTreeMap<AttemptId, Folder>,
     /// The run must end, and a user waits for that.
     hurry: Arc<AtomicBool>,
 }
 
 impl Slurm {
-    /// The thread is started with the first attempt.
-    pub(crate) fn new(settings: Settings) -> Slurm {
-        Slurm {
-            settings: Some(settings),
-            requests: None,
-            thread: None,
-            events: None,
-            folders: BTreeMap::new(),
-            hurry: Arc::default(),
-        }
+    /// Starts the thread.
+    pub(crate) fn new(settings: Settings) -> Result<Slurm, ExecError> {
+        let (asks, asked) = channel();
+        let (tell, events) = unbounded_channel();
+        let hurry = Arc::<AtomicBool>::default();
+        let theirs = Arc::clone(&hurry);
+        let life = move || Worker::new(settings, tell, theirs).run(&asked);
+        let begun = thread::Builder::new().name("slurm".into()).spawn(life);
+        let begun = begun.map_err(ExecError::io("start", "the thread that talks to Slurm"))?;
+        Ok(Slurm { requests: Some(asks), thread: Some(begun), events, folders: BTreeMap::new(), hurry })
     }
 
     fn send(&self, ask: SlurmRequest) {
@@ -102,16 +102,6 @@ impl Drop for Slurm {
 
 impl Executor for Slurm {
     fn start(&mut self, gang: Vec<Work>) -> Result<(), ExecError> {
-        if let Some(settings) = self.settings.take() {
-            let (asks, asked) = channel();
-            let (tell, events) = unbounded_channel();
-            let hurry = Arc::clone(&self.hurry);
-            let life = move || Worker::new(settings, tell, hurry).run(&asked);
-            let begun = thread::Builder::new().name("slurm".into()).spawn(life);
-            let begun = begun.map_err(ExecError::io("start", "the thread that talks to Slurm"))?;
-            self.thread = Some(begun);
-            (self.requests, self.events) = (Some(asks), Some(events));
-        }
         self.folders.extend(gang.iter().map(|work| (work.program.attempt, Folder::at(work.program.folder.clone()))));
         self.send(SlurmRequest::Start(gang));
         Ok(())
@@ -138,14 +128,9 @@ impl Executor for Slurm {
         self.send(SlurmRequest::Settled { attempt });
     }
 
-    fn root(&self) -> Option<u32> {
-        None
-    }
-
     async fn next_event(&mut self) -> Result<Event, ExecError> {
-        let Some(events) = &mut self.events else { return std::future::pending().await };
         let gone = || ExecError::Fault("the thread that talks to Slurm has ended".to_owned());
-        events.recv().await.ok_or_else(gone)
+        self.events.recv().await.ok_or_else(gone)
     }
 }
 

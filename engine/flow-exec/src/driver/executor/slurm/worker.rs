@@ -340,11 +340,10 @@ impl Worker {
                 return self.notice("unread", text);
             }
         };
-        let mut by_name: BTreeMap<(&str, Option<u32>), Vec<&Row>> = BTreeMap::new();
-        rows.iter().for_each(|row| by_name.entry((&row.key, row.id.task)).or_default().push(row));
+        let by_name = by_name(&rows);
         for first in self.book.firsts(|job| job.stage != Stage::ToSubmit) {
             let Some(job) = self.book.job(first) else { continue };
-            let row = by_name.get(&(&*job.intent.key, job.task())).and_then(|rows| best(rows));
+            let row = by_name.get(&(&*job.intent.key, job.task())).copied();
             match job.stage {
                 Stage::Unsure { looks } if row.is_none() => {
                     let again = looks >= 1;
@@ -370,12 +369,11 @@ impl Worker {
             missing.iter().filter_map(|first| Some(self.book.job(*first)?.intent.key.clone())).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let rows = self.client.accounting(&keys).unwrap_or_default();
-        let mut by_name: BTreeMap<(&str, Option<u32>), Vec<&Row>> = BTreeMap::new();
-        rows.iter().for_each(|row| by_name.entry((&row.key, row.id.task)).or_default().push(row));
+        let by_name = by_name(&rows);
         for first in missing {
             let Some(job) = self.book.job(first) else { continue };
             job.accounted = true;
-            if let Some(row) = by_name.get(&(&*job.intent.key, job.task())).and_then(|rows| best(rows)) {
+            if let Some(row) = by_name.get(&(&*job.intent.key, job.task())) {
                 job.accounted(row);
             }
         }
@@ -438,15 +436,17 @@ fn due(last: Option<Instant>, every: Duration) -> bool {
     last.is_none_or(|last| clock::since(last) >= every)
 }
 
-/// Among rows with the same name, prefers a running job, then the one that claimed the folder.
-fn best<'r>(rows: &[&'r Row]) -> Option<&'r Row> {
-    let rank = |row: &&&Row| match flow_slurm::job_state(row) {
+/// Rows by name and task. Among those with the same name, prefers a running job, then the one that claimed the folder.
+fn by_name(rows: &[Row]) -> BTreeMap<(&str, Option<u32>), &Row> {
+    let rank = |row: &&Row| match flow_slurm::job_state(row) {
         flow_slurm::JobState::Running | flow_slurm::JobState::Suspended => 3,
         flow_slurm::JobState::Ended(flow_slurm::JobResult::Failed(flow_supervisor::node::CLAIMED)) => 0,
         flow_slurm::JobState::Ended(_) => 1,
         _ => 2,
     };
-    rows.iter().max_by_key(rank).copied()
+    let mut rows: Vec<&Row> = rows.iter().collect();
+    rows.sort_by_cached_key(rank);
+    rows.into_iter().map(|row| ((&*row.key, row.id.task), row)).collect()
 }
 
 #[cfg(test)]
