@@ -37,23 +37,18 @@ impl Program {
         let mut out = String::with_capacity(bytes.len());
         let mut all = std::mem::take(&mut self.begun);
         all.extend_from_slice(bytes);
-        let mut rest = &all[..];
-        loop {
-            let (valid, bad) = match std::str::from_utf8(rest) {
-                Ok(text) => (text.len(), 0),
-                Err(e) if e.error_len().is_none() => {
-                    self.begun = rest[e.valid_up_to()..].to_vec();
-                    (e.valid_up_to(), 0)
-                }
-                Err(e) => (e.valid_up_to(), e.error_len().unwrap_or(1)),
-            };
-            String::from_utf8_lossy(&rest[..valid]).chars().for_each(|c| self.take(c, &mut out));
-            if bad == 0 {
-                return out;
+        let mut chunks = all.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            chunk.valid().chars().for_each(|c| self.take(c, &mut out));
+            let bad = chunk.invalid();
+            let is_begun = std::str::from_utf8(bad).is_err_and(|error| error.error_len().is_none());
+            match chunks.peek() {
+                None if is_begun => self.begun = bad.to_vec(),
+                _ if !bad.is_empty() => self.take(char::REPLACEMENT_CHARACTER, &mut out),
+                _ => {}
             }
-            self.take(char::REPLACEMENT_CHARACTER, &mut out);
-            rest = &rest[valid + bad..];
         }
+        out
     }
 
     /// Resets colours that the program left on.

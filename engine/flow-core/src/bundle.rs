@@ -149,7 +149,10 @@ impl Bundle {
     fn read_text(bytes: &[u8]) -> Result<Bundle, String> {
         let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
         let first = lines.next().unwrap_or_default();
-        let head: Value = Some(first).filter(|first| first.len() <= LONGEST_LINE).map_or(Value::Null, parsed);
+        let head: Option<Value> = Some(first)
+            .filter(|first| first.len() <= LONGEST_LINE)
+            .and_then(|first| serde_json::from_slice(first).ok());
+        let head = head.unwrap_or_default();
         match head.get("flow_bundle").and_then(Value::as_u64) {
             Some(FORMAT) => {}
             Some(format) => {
@@ -188,10 +191,6 @@ impl Bundle {
         let results = run.results(&origin.run);
         Ok(Bundle { origin, results, run, digest })
     }
-}
-
-fn parsed(line: &[u8]) -> Value {
-    serde_json::from_slice(line).unwrap_or_default()
 }
 
 fn line(bytes: &mut Vec<u8>, of: &impl Serialize) {

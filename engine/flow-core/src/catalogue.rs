@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::{Diagnostic, Digest};
 
 /// Every plugin and built-in that a workflow can name in `uses`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Catalogue {
     /// `flow/table`, by the part after the slash.
     pub builtins: BTreeMap<String, CatalogueStep>,
@@ -17,7 +17,7 @@ pub struct Catalogue {
 }
 
 /// A plugin, from its `plugin.yaml` and its content.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct PluginFacts {
     pub version: String,
     /// The digest of its declared content. Part of every fingerprint of its steps.
@@ -28,7 +28,7 @@ pub struct PluginFacts {
 }
 
 /// A step provided by a plugin or by flow itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogueStep {
     /// One line of description.
@@ -60,28 +60,11 @@ pub struct CatalogueStep {
     pub verdicts: Option<WithVerdicts>,
 }
 
-/// Co-run steps with their tolerances ([`crate::verdict::TOLERANCE`]).
-pub type Tolerances = Vec<(String, f64)>;
-
-/// The co-run steps that a `with:` requests a verdict on.
-#[derive(Clone, Copy, Debug)]
-pub struct WithVerdicts(pub fn(&Map<String, Value>) -> Tolerances);
-
-impl PartialEq for WithVerdicts {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::fn_addr_eq(self.0, other.0)
-    }
-}
+/// Finds the co-run steps that a `with:` requests a verdict on, with their tolerances ([`crate::verdict::TOLERANCE`]).
+pub type WithVerdicts = fn(&Map<String, Value>) -> Vec<(String, f64)>;
 
 /// Checks a `with:` and the steps that it names, before anything runs.
-#[derive(Clone, Copy, Debug)]
-pub struct WithCheck(pub fn(&PlannedWith) -> Vec<WrongWith>);
-
-impl PartialEq for WithCheck {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::fn_addr_eq(self.0, other.0)
-    }
-}
+pub type WithCheck = fn(&PlannedWith) -> Vec<WrongWith>;
 
 /// A built-in's information at planning time.
 #[derive(Clone, Debug, Default)]

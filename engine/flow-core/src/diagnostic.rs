@@ -35,13 +35,6 @@ impl Diagnostic {
         self
     }
 
-    /// Adds what this machine lacks.
-    #[must_use]
-    pub fn because(mut self, lack: Lack) -> Self {
-        self.lack = Some(Box::new(lack));
-        self
-    }
-
     /// Adds advice.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     CorunGpus, Digest, GroupId, InstanceId, Mode, Outcome, Span, StepId, StepResult,
+    paths::normal,
     reason::{Cause, Lack},
     shell::Shell,
 };
@@ -163,10 +164,7 @@ impl Place {
 
     /// A batch system runs the steps there.
     pub fn is_batch(self) -> bool {
-        match self {
-            Place::Local => false,
-            Place::Slurm => true,
-        }
+        self == Place::Slurm
     }
 
     pub fn name(self) -> &'static str {
@@ -266,33 +264,24 @@ pub struct Input {
 }
 
 impl Input {
+    /// The file or folder at this path, in a plugin's parameter.
+    pub(crate) fn in_place(name: String, path: String) -> Input {
+        Input { name: Some(name), path, in_place: true, ..Input::default() }
+    }
+
     /// Its place in the work folder: the path as written, but never outside the folder (`../data/x` as `data/x`, an
     /// absolute path as its last part).
     pub fn place(&self) -> String {
-        let mut parts: Vec<&str> = Vec::new();
-        for part in self.path.split('/') {
-            match part {
-                "" | "." => {}
-                ".." => {
-                    parts.pop();
-                }
-                part => parts.push(part),
-            }
+        let path = normal(&self.path);
+        match path.starts_with('/') {
+            true => path.rsplit('/').next().unwrap_or_default().to_owned(),
+            false => path.split('/').filter(|part| *part != "..").collect::<Vec<_>>().join("/"),
         }
-        if self.path.starts_with('/') { parts.last().copied().unwrap_or("").to_owned() } else { parts.join("/") }
     }
 
     /// How many folders above the workflow's own its path begins: 1 for `../data/x`.
     pub fn folders_above(&self) -> usize {
-        let (mut depth, mut most) = (0_usize, 0);
-        for part in self.path.split('/').filter(|part| !["", "."].contains(part)) {
-            match (part, depth) {
-                ("..", 0) => most += 1,
-                ("..", _) => depth -= 1,
-                _ => depth += 1,
-            }
-        }
-        if self.path.starts_with('/') { 0 } else { most }
+        normal(&self.path).split('/').filter(|part| *part == "..").count()
     }
 
     /// Whether it is also next to the work folder, as `../data/x`. Another folder `work` would be the work folder itself.

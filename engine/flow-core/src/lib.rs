@@ -60,7 +60,7 @@ pub use bundle::{
     Bundle, BundledRun, CarriedObject, Foreign, LONGEST_BUNDLE, MOST_POINTS, Origin, hidden, machine_of, thin,
 };
 pub use catalogue::{
-    Catalogue, CatalogueStep, PlannedStep, PlannedWith, PluginFacts, Tolerances, WithCheck, WithVerdicts, WrongWith,
+    Catalogue, CatalogueStep, PlannedStep, PlannedWith, PluginFacts, WithCheck, WithVerdicts, WrongWith,
 };
 pub use declared_environment::{DeclaredEnvironment, EnvironmentProvider};
 pub use diagnostic::{Diagnostic, edits, nearest};
@@ -68,8 +68,8 @@ pub use digest::{BadDigest, Digest};
 pub use environment::{Difference, Environment, FRAMEWORKS, ProgramFile, Python};
 pub use event::{JOURNAL_FORMAT, JournalLine, PlannedAction, Repeat, RunEvent, RunStart};
 pub use expand::{
-    Batch, Definition, ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, StepFacts, UnmappedOutput,
-    UnreadDependency, Uses,
+    Batch, Definition, ExpandRequest, Expansion, Group, Publish, Remark, StepFacts, UnmappedOutput, UnreadDependency,
+    Uses,
 };
 pub use expr::{is_guarded, render as render_template};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};

@@ -8,14 +8,22 @@ pub(crate) fn normal(path: &str) -> String {
     if path.strip_prefix('/').unwrap_or(path).split('/').all(|part| !matches!(part, "" | "." | "..")) {
         return path.to_owned();
     }
+    let root = if path.starts_with('/') { "/" } else { "" };
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
         match (part, parts.last()) {
             ("..", Some(last)) if *last != ".." => drop(parts.pop()),
+            // Nothing is above the root.
+            ("..", None) if !root.is_empty() => {}
             _ => parts.push(part),
         }
     }
-    format!("{}{}", if path.starts_with('/') { "/" } else { "" }, parts.join("/"))
+    format!("{root}{}", parts.join("/"))
+}
+
+/// A path as seen from a folder, without `.` and `..`; an absolute path does not depend on the folder.
+pub(crate) fn join(folder: &str, path: &str) -> String {
+    if path.starts_with('/') { normal(path) } else { normal(&format!("{folder}/{path}")) }
 }
 
 /// A text as the name of a folder that needs no quotes in a shell: other characters become `%` and their bytes. A name
@@ -36,4 +44,22 @@ pub(crate) fn folder_name(text: &str) -> String {
 /// Whether `path` is below `folder`.
 pub(crate) fn within(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joins_paths() {
+        for (folder, path, joined) in [
+            ("/a/b", "./c", "/a/b/c"),
+            ("/a/b", "../c/./d", "/a/c/d"),
+            ("/a", "../../c", "/c"),
+            ("/a", "/x/../y", "/y"),
+            ("a", "../../b", "../b"),
+        ] {
+            assert_eq!(join(folder, path), joined);
+        }
+    }
 }

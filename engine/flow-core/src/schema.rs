@@ -16,7 +16,6 @@ use crate::{
 /// The schema, as JSON.
 pub fn schema() -> Value {
     // An included file need not have steps.
-    let mut schema = object(keys::FILE, &["flow"]);
     let more = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A workflow of flow",
@@ -34,8 +33,7 @@ pub fn schema() -> Value {
             "publication": publication(),
         },
     });
-    merge(&mut schema, more);
-    schema
+    with(object(keys::FILE, &["flow"]), more)
 }
 
 /// The same, with the schemas of `with:` for these steps, by their names in `uses:`.
@@ -108,10 +106,11 @@ fn or_expression(schema: &mut Value, own: &str) {
     *schema = either;
 }
 
-fn merge(schema: &mut Value, more: Value) {
-    if let (Value::Object(schema), Value::Object(more)) = (schema, more) {
+fn with(mut schema: Value, more: Value) -> Value {
+    if let (Value::Object(schema), Value::Object(more)) = (&mut schema, more) {
         schema.extend(more);
     }
+    schema
 }
 
 fn object(keys: &[Key], required: &[&str]) -> Value {
@@ -120,25 +119,19 @@ fn object(keys: &[Key], required: &[&str]) -> Value {
 }
 
 fn step() -> Value {
-    let mut step = object(keys::STEP, &[]);
     let one = json!({
         "anyOf": [{"required": ["uses"]}, {"required": ["run"]}, {"required": ["like"]}],
         "not": {"required": ["uses", "run"]},
     });
-    merge(&mut step, one);
-    step
+    with(object(keys::STEP, &[]), one)
 }
 
 fn environment() -> Value {
-    let mut environment = object(keys::ENVIRONMENT, &[]);
-    merge(&mut environment, json!({"minProperties": 1, "maxProperties": 1}));
-    environment
+    with(object(keys::ENVIRONMENT, &[]), json!({"minProperties": 1, "maxProperties": 1}))
 }
 
 fn publication() -> Value {
-    let mut entry = object(keys::PUBLISH, &["from"]);
-    merge(&mut entry, json!({"oneOf": [{"required": ["to"]}, {"required": ["whats_new"]}]}));
-    entry
+    with(object(keys::PUBLISH, &["from"]), json!({"oneOf": [{"required": ["to"]}, {"required": ["whats_new"]}]}))
 }
 
 fn property(key: &Key) -> Value {
@@ -155,11 +148,7 @@ fn property(key: &Key) -> Value {
         Kind::Params => json!({"type": ["object", "null"], "propertyNames": {"$ref": "#/$defs/name"}}),
         Kind::Profiles => named("profile"),
         Kind::Steps => named("step"),
-        Kind::Environments => {
-            let mut environments = named("environment");
-            merge(&mut environments, json!({"properties": {REQUIRED: {"type": "boolean"}}}));
-            environments
-        }
+        Kind::Environments => with(named("environment"), json!({"properties": {REQUIRED: {"type": "boolean"}}})),
         Kind::Environment => json!({"type": "string"}),
         Kind::Include => {
             let file = json!({"type": "string", "minLength": 1});
@@ -236,9 +225,7 @@ fn property(key: &Key) -> Value {
     if crate::spec::part::nullable(key.kind) {
         schema = json!({"anyOf": [schema, {"type": "null"}]});
     }
-    schema = member(schema);
-    merge(&mut schema, json!({"description": key.about}));
-    schema
+    with(member(schema), json!({"description": key.about}))
 }
 
 /// `slurm:` of a workflow (`whole`) or of a step.

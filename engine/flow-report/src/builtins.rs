@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{
-    BuiltinInput, BuiltinOutput, Builtins, CatalogueStep, Metric, PlannedWith, Publication, PublishJob, WithCheck,
-    WithVerdicts, WrongWith,
+    BuiltinInput, BuiltinOutput, Builtins, CatalogueStep, Metric, Publication, PublishJob, WithCheck,
     reason::{BuiltinFault, Cause, Fault},
 };
 use indexmap::IndexMap;
@@ -63,17 +62,17 @@ impl Reports {
 
 impl Builtins for Reports {
     fn provided(&self) -> BTreeMap<String, CatalogueStep> {
-        let step = |about: &str, with: Value, check: fn(&PlannedWith) -> Vec<WrongWith>| CatalogueStep {
+        let step = |about: &str, with: Value, check: WithCheck| CatalogueStep {
             about: about.into(),
             with,
-            check: Some(WithCheck(check)),
+            check: Some(check),
             outputs: IndexMap::from([("out".to_owned(), "out".to_owned())]),
             ..CatalogueStep::default()
         };
         let table =
             step("results of a step as a typed table, with derived columns", schema::<TableWith>(), table::check);
         let report = CatalogueStep {
-            verdicts: Some(WithVerdicts(report::verdicts)),
+            verdicts: Some(report::verdicts),
             ..step("tables, verdicts, findings and charts as a report", schema::<ReportWith>(), report::check)
         };
         let fit = step("which curve a column is of over another", schema::<FitWith>(), analysis::check_fit);

@@ -7,29 +7,17 @@ use crate::rows::Row;
 pub enum JobState {
     /// It waits; Slurm's reason tells for what.
     Waiting,
-    /// It waits until somebody releases it.
-    Held,
     /// It will never run and must be cancelled.
-    NeverRuns(PermanentReason),
+    NeverRuns {
+        /// A node could not start it, and Slurm holds it from then on.
+        launch_failed: bool,
+    },
     Running,
     /// It has its node and is suspended: its measurements are worthless.
     Suspended,
     Ended(JobResult),
     /// An unknown state. It is treated as no answer.
     Unknown,
-}
-
-/// Why a job that waits will never run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PermanentReason {
-    /// A job that it depends on failed.
-    Dependency,
-    /// The partition has no such node, or allows less time or fewer nodes.
-    Partition,
-    /// Account, quality of service or a limit on each job forbid it.
-    NotAllowed,
-    /// A node could not start it, and Slurm holds it from then on.
-    Launch,
 }
 
 /// How a job ended.
@@ -58,8 +46,9 @@ const COULD_NOT_BEGIN: u8 = 53;
 pub fn job_state(row: &Row) -> JobState {
     match row.state.as_str() {
         "PENDING" => waiting(&row.reason),
-        "REQUEUED" | "REQUEUE_FED" | "RESV_DEL_HOLD" | "POWER_UP_NODE" => JobState::Waiting,
-        "REQUEUE_HOLD" | "SPECIAL_EXIT" => JobState::Held,
+        "REQUEUED" | "REQUEUE_FED" | "RESV_DEL_HOLD" | "POWER_UP_NODE" | "REQUEUE_HOLD" | "SPECIAL_EXIT" => {
+            JobState::Waiting
+        }
         "RUNNING" | "COMPLETING" | "CONFIGURING" | "RESIZING" | "SIGNALING" | "STAGE_OUT" | "EXPEDITING" => {
             JobState::Running
         }
@@ -78,20 +67,21 @@ pub fn job_state(row: &Row) -> JobState {
 
 fn waiting(reason: &str) -> JobState {
     match reason {
-        "DependencyNeverSatisfied" => JobState::NeverRuns(PermanentReason::Dependency),
-        "PartitionConfig" | "PartitionNodeLimit" | "PartitionTimeLimit" | "BadConstraints" => {
-            JobState::NeverRuns(PermanentReason::Partition)
-        }
-        "InvalidAccount" | "InvalidQOS" | "AccountNotAllowed" | "QOSNotAllowed" => {
-            JobState::NeverRuns(PermanentReason::NotAllowed)
-        }
+        // A job that it depends on failed; the partition has no such node, or allows less time or fewer nodes; account or
+        // quality of service forbid it.
+        "DependencyNeverSatisfied"
+        | "PartitionConfig"
+        | "PartitionNodeLimit"
+        | "PartitionTimeLimit"
+        | "BadConstraints"
+        | "InvalidAccount"
+        | "InvalidQOS"
+        | "AccountNotAllowed"
+        | "QOSNotAllowed" => JobState::NeverRuns { launch_failed: false },
         // "launch failed requeued held", with underscores since 23.02.
-        _ if reason.starts_with("launch") && reason.ends_with("held") => JobState::NeverRuns(PermanentReason::Launch),
-        _ if reason.contains("PerJob") || reason.starts_with("QOSMin") => {
-            JobState::NeverRuns(PermanentReason::NotAllowed)
-        }
-        "JobHeldUser" | "JobHeldAdmin" => JobState::Held,
-        _ if reason.contains("requeued held") || reason.contains("requeued_held") => JobState::Held,
+        _ if reason.starts_with("launch") && reason.ends_with("held") => JobState::NeverRuns { launch_failed: true },
+        // A limit on each job.
+        _ if reason.contains("PerJob") || reason.starts_with("QOSMin") => JobState::NeverRuns { launch_failed: false },
         _ => JobState::Waiting,
     }
 }
@@ -114,7 +104,7 @@ pub fn advice(row: &Row) -> Option<String> {
     const PARTITION: &str = "its partition starts no jobs until an administrator opens it; `sinfo` shows others, for \
         `slurm: {partition: …}`";
     const NODES: &str = "no suitable node accepts jobs now: `sinfo -R` shows why; another partition may have one";
-    if row.state != "PENDING" && !matches!(job_state(row), JobState::Held) {
+    if !matches!(&*row.state, "PENDING" | "REQUEUE_HOLD" | "SPECIAL_EXIT") {
         return None;
     }
     let said = PHRASES.iter().find(|(words, _)| row.reason.contains(words));
@@ -179,11 +169,11 @@ mod tests {
             ("PENDING|0||JobArrayTaskLimit", JobState::Waiting),
             ("PENDING|0||BeginTime", JobState::Waiting),
             ("PENDING|0||ReqNodeNotAvail, UnavailableNodes:node3", JobState::Waiting),
-            ("PENDING|0||JobHeldUser", JobState::Held),
-            ("PENDING|0||DependencyNeverSatisfied", JobState::NeverRuns(PermanentReason::Dependency)),
-            ("PENDING|0||PartitionConfig", JobState::NeverRuns(PermanentReason::Partition)),
-            ("PENDING|0||PartitionTimeLimit", JobState::NeverRuns(PermanentReason::Partition)),
-            ("PENDING|0||launch failed requeued held", JobState::NeverRuns(PermanentReason::Launch)),
+            ("PENDING|0||JobHeldUser", JobState::Waiting),
+            ("PENDING|0||DependencyNeverSatisfied", JobState::NeverRuns { launch_failed: false }),
+            ("PENDING|0||PartitionConfig", JobState::NeverRuns { launch_failed: false }),
+            ("PENDING|0||PartitionTimeLimit", JobState::NeverRuns { launch_failed: false }),
+            ("PENDING|0||launch failed requeued held", JobState::NeverRuns { launch_failed: true }),
         ];
         for (line, expected) in table {
             assert_eq!(of(line), *expected, "{line}");
@@ -197,7 +187,7 @@ mod tests {
         let table: &[(&str, JobState)] = &[
             ("PREEMPTED|15|node1|None", JobState::Ended(JobResult::Preempted)),
             ("PREEMPTED|256|node1|None", JobState::Ended(JobResult::Preempted)),
-            ("PENDING|0||QOSMaxWallDurationPerJobLimit", JobState::NeverRuns(PermanentReason::NotAllowed)),
+            ("PENDING|0||QOSMaxWallDurationPerJobLimit", JobState::NeverRuns { launch_failed: false }),
         ];
         for (line, expected) in table {
             assert_eq!(of(line), *expected, "{line}");
@@ -218,10 +208,10 @@ mod tests {
             ("PREEMPTED|0:15|node1|None", JobState::Ended(JobResult::Preempted)),
             ("TIMEOUT|0:15|node2|TimeLimit", JobState::Ended(JobResult::TimeLimit)),
             ("CANCELLED|0:15|node1|None", JobState::Ended(JobResult::Cancelled)),
-            ("PENDING|0:0||DependencyNeverSatisfied", JobState::NeverRuns(PermanentReason::Dependency)),
-            ("PENDING|0:0||PartitionTimeLimit", JobState::NeverRuns(PermanentReason::Partition)),
-            ("PENDING|0:0||JobHeldUser", JobState::Held),
-            ("PENDING|0:0||launch failed requeued held", JobState::NeverRuns(PermanentReason::Launch)),
+            ("PENDING|0:0||DependencyNeverSatisfied", JobState::NeverRuns { launch_failed: false }),
+            ("PENDING|0:0||PartitionTimeLimit", JobState::NeverRuns { launch_failed: false }),
+            ("PENDING|0:0||JobHeldUser", JobState::Waiting),
+            ("PENDING|0:0||launch failed requeued held", JobState::NeverRuns { launch_failed: true }),
         ];
         for (line, expected) in table {
             assert_eq!(of(line), *expected, "{line}");
@@ -254,11 +244,11 @@ mod tests {
             ("CONFIGURING|0|node1|None", JobState::Running),
             ("COMPLETING|0|node1|None", JobState::Running),
             ("SUSPENDED|0|node1|None", JobState::Suspended),
-            ("REQUEUE_HOLD|0|node1|x", JobState::Held),
-            ("PENDING|0||launch_failed_requeued_held", JobState::NeverRuns(PermanentReason::Launch)),
+            ("REQUEUE_HOLD|0|node1|x", JobState::Waiting),
+            ("PENDING|0||launch_failed_requeued_held", JobState::NeverRuns { launch_failed: true }),
             ("PENDING|0||job_requeued_in_held_state", JobState::Waiting),
             ("PENDING|0||AssocMaxJobsLimit", JobState::Waiting),
-            ("PENDING|0||InvalidQOS", JobState::NeverRuns(PermanentReason::NotAllowed)),
+            ("PENDING|0||InvalidQOS", JobState::NeverRuns { launch_failed: false }),
             ("PENDING|0||SomethingNew", JobState::Waiting),
             ("SOMETHING_NEW|0|node1|None", JobState::Unknown),
         ];

@@ -18,7 +18,7 @@ use std::fmt;
 
 pub use cancel::scancel;
 pub use job::{Job, OptionFault, misused, sbatch};
-pub use job_state::{JobResult, JobState, PermanentReason, advice, job_state, result_in_log};
+pub use job_state::{JobResult, JobState, advice, job_state, result_in_log};
 pub use limits::{CONFIG, Limits, PARTITIONS, chunks, parse_config, parse_partitions, poll_interval};
 pub use load::{LOAD, Load, parse_load};
 pub use nodes::{Gpus, NODES, Node, parse_nodes};

@@ -109,19 +109,7 @@ fn node(line: &str) -> Option<Node> {
 /// `gpu:h100:8(S:0-1),gpu:a100:2,shard:16`, or with `(IDX:0-3)` those in use. Types that come several times are one.
 fn gpus(text: &str) -> Option<Vec<Gpus>> {
     let mut found: Vec<Gpus> = Vec::new();
-    let mut depth = 0_u32;
-    let outside: String = text
-        .chars()
-        .filter(|&c| {
-            let inside = depth > 0 || c == '(';
-            match c {
-                '(' => depth += 1,
-                ')' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            !inside
-        })
-        .collect();
+    let outside: String = text.split(')').filter_map(|part| part.split('(').next()).collect();
     for kind in outside.split(',') {
         let mut parts = kind.split(':');
         if parts.next() != Some("gpu") {
@@ -129,9 +117,8 @@ fn gpus(text: &str) -> Option<Vec<Gpus>> {
         }
         let (model, count) = match (parts.next(), parts.next(), parts.next()) {
             (Some(count), None, None) => (None, count),
-            (Some(model), Some(count), None) => {
-                (Some(model.to_owned()).filter(|m| m != "(null)" && !m.is_empty()), count)
-            }
+            // Of `(null)`, which stands for no type, nothing is left.
+            (Some(model), Some(count), None) => (Some(model.to_owned()).filter(|model| !model.is_empty()), count),
             _ => return None,
         };
         let count = count.parse::<u32>().ok()?;

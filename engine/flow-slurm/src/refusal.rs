@@ -11,19 +11,14 @@ pub struct SubmitRefusal {
 /// The kind of refusal, which decides the next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalKind {
-    /// No node of the partition could ever give this, or a limit on each job forbids it.
-    Impossible,
-    /// The partition, account, quality of service or feature does not exist or is not allowed for this user. Also a
-    /// refusal in the site's own words.
-    NotAllowed,
+    /// Such a job is not possible or not allowed here, or its arguments are wrong: it stays refused.
+    Refused,
     /// The queue takes no more jobs for now: try again later.
     SubmitLimit,
     /// The controller did not answer, or too late. The job may be there: to be looked up by its name first.
     Unreachable,
     /// The array has too many tasks.
     Array,
-    /// The arguments themselves are wrong.
-    Usage,
     /// Nothing that is known. The job may be there: to be looked up by its name first.
     Unknown,
 }
@@ -36,13 +31,11 @@ pub fn is_busy(said: &str) -> bool {
 /// The prefix of the controller's answer.
 const ANSWER: &str = "Batch job submission failed: ";
 
-/// Parts of Slurm's messages and their meaning. The first match counts.
+/// Parts of Slurm's messages that are no refusal for good, or that come without the controller's answer. The first match
+/// counts.
 const PHRASES: &[(&str, RefusalKind)] = &[
     ("SubmitJob", RefusalKind::SubmitLimit),
     ("temporarily unable to accept job", RefusalKind::SubmitLimit),
-    ("PerJob", RefusalKind::Impossible),
-    ("QOSMin", RefusalKind::Impossible),
-    ("Job violates accounting/QOS policy", RefusalKind::NotAllowed),
     ("Unable to contact slurm controller", RefusalKind::Unreachable),
     ("Socket timed out", RefusalKind::Unreachable),
     ("Zero Bytes were transmitted", RefusalKind::Unreachable),
@@ -61,27 +54,10 @@ const PHRASES: &[(&str, RefusalKind)] = &[
     ("Invalid authentication credential", RefusalKind::Unreachable),
     ("Protocol authentication error", RefusalKind::Unreachable),
     ("Invalid job array specification", RefusalKind::Array),
-    ("Requested node configuration is not available", RefusalKind::Impossible),
-    ("Memory specification can not be satisfied", RefusalKind::Impossible),
-    ("CPU count", RefusalKind::Impossible),
-    ("More processors requested than permitted", RefusalKind::Impossible),
-    ("Node count specification invalid", RefusalKind::Impossible),
-    ("Requested time limit is invalid", RefusalKind::Impossible),
-    ("Requested partition configuration not available", RefusalKind::Impossible),
-    ("Invalid generic resource", RefusalKind::Impossible),
-    ("Invalid Trackable RESource", RefusalKind::Impossible),
-    ("Invalid partition", RefusalKind::NotAllowed),
-    ("invalid partition", RefusalKind::NotAllowed),
-    ("Invalid account", RefusalKind::NotAllowed),
-    ("Invalid qos", RefusalKind::NotAllowed),
-    ("Invalid feature", RefusalKind::NotAllowed),
-    ("Requested reservation", RefusalKind::NotAllowed),
-    ("not permitted to use this partition", RefusalKind::NotAllowed),
-    ("Access/permission denied", RefusalKind::NotAllowed),
-    ("unrecognized option", RefusalKind::Usage),
-    ("ambiguous", RefusalKind::Usage),
-    ("requires an argument", RefusalKind::Usage),
-    ("Unable to open file", RefusalKind::Usage),
+    ("unrecognized option", RefusalKind::Refused),
+    ("ambiguous", RefusalKind::Refused),
+    ("requires an argument", RefusalKind::Refused),
+    ("Unable to open file", RefusalKind::Refused),
 ];
 
 /// Makes sense of what `sbatch` printed on standard error, with its exit code; none where it was ended because it took too
@@ -91,9 +67,8 @@ pub fn refused(stderr: &str, code: Option<i32>) -> SubmitRefusal {
     let why = match said {
         Some(why) => why,
         None if code.is_none() => RefusalKind::Unreachable,
-        None if code == Some(255) => RefusalKind::Usage,
-        // The controller's answer, in words of this site or of a later Slurm.
-        None if stderr.contains(ANSWER) => RefusalKind::NotAllowed,
+        // The arguments are wrong, or the controller has answered, in whatever words of this site and release.
+        None if code == Some(255) || stderr.contains(ANSWER) => RefusalKind::Refused,
         None => RefusalKind::Unknown,
     };
     let mut lines: Vec<&str> = Vec::new();
@@ -127,26 +102,26 @@ mod tests {
     fn refusals_of_22_05_and_24_11() {
         // As Slurm 22.05.8 printed them, with its exit code.
         let table: &[(&[&str], RefusalKind)] = &[
-            (&[NODES], RefusalKind::Impossible),
-            (&["Memory specification can not be satisfied", NODES], RefusalKind::Impossible),
-            (&["invalid partition specified: nosuch", "Invalid partition name specified"], RefusalKind::NotAllowed),
+            (&[NODES], RefusalKind::Refused),
+            (&["Memory specification can not be satisfied", NODES], RefusalKind::Refused),
+            (&["invalid partition specified: nosuch", "Invalid partition name specified"], RefusalKind::Refused),
             (&["Invalid job array specification"], RefusalKind::Array),
-            (&["Invalid feature specification"], RefusalKind::NotAllowed),
-            (&["Invalid node name specified"], RefusalKind::NotAllowed),
-            (&["You must give --account (site policy)", "Unspecified error"], RefusalKind::NotAllowed),
+            (&["Invalid feature specification"], RefusalKind::Refused),
+            (&["Invalid node name specified"], RefusalKind::Refused),
+            (&["You must give --account (site policy)", "Unspecified error"], RefusalKind::Refused),
             (&["Unable to contact slurm controller (connect failure)"], RefusalKind::Unreachable),
             (&["AssocMaxSubmitJobLimit", POLICY], RefusalKind::SubmitLimit),
             (&["QOSMaxSubmitJobPerUserLimit", POLICY], RefusalKind::SubmitLimit),
-            (&["Invalid qos specification"], RefusalKind::NotAllowed),
+            (&["Invalid qos specification"], RefusalKind::Refused),
             // As Slurm 24.11.5 printed it; the others of it are as above.
-            (&["CPU count per node can not be satisfied", NODES], RefusalKind::Impossible),
+            (&["CPU count per node can not be satisfied", NODES], RefusalKind::Refused),
         ];
         for (errors, why) in table {
             assert_eq!(refused(&printed(errors), Some(1)), SubmitRefusal { why: *why, text: errors.join("; ") });
         }
         let option = "sbatch: unrecognized option '--nosuch'\nTry \"sbatch --help\" for more information\n";
         let text = "unrecognized option '--nosuch'".to_owned();
-        assert_eq!(refused(option, Some(255)), SubmitRefusal { why: RefusalKind::Usage, text });
+        assert_eq!(refused(option, Some(255)), SubmitRefusal { why: RefusalKind::Refused, text });
         // sbatch waits for two minutes with this, unless it is ended sooner.
         let full = "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n";
         assert_eq!(refused(full, None).why, RefusalKind::SubmitLimit);
@@ -166,6 +141,6 @@ mod tests {
     fn a_limit_on_each_job_is_no_limit_on_submitting() {
         // Not produced here, as above.
         let text = printed(&["QOSMaxWallDurationPerJobLimit", POLICY]);
-        assert_eq!(refused(&text, Some(1)).why, RefusalKind::Impossible);
+        assert_eq!(refused(&text, Some(1)).why, RefusalKind::Refused);
     }
 }

@@ -1,7 +1,5 @@
 //! The batch script of a job. It only starts `flow __node` in the attempt's folder.
 
-use std::fmt::Write as _;
-
 /// Whether Slurm and the shell accept this path. `sbatch` removes backslashes, and a manifest has one path per line.
 pub fn is_usable(path: &str) -> bool {
     path.starts_with('/') && !path.contains(['\\', '\n', '\r', '\0'])
@@ -17,11 +15,12 @@ pub fn script(flow: &str, folder: &str) -> String {
 /// The script for an array. Each task finds its attempt's folder in the manifest, in the line with its number.
 pub fn array_script(flow: &str, manifest: &str) -> String {
     let (flow, manifest) = (quoted(flow), quoted(manifest));
-    let mut text = "#!/bin/sh\n".to_owned();
-    let _ = writeln!(text, "folder=$(sed -n \"$((SLURM_ARRAY_TASK_ID + 1))p\" {manifest}) || exit 97");
-    text.push_str("[ -n \"$folder\" ] && cd \"$folder\" || exit 97\n");
-    let _ = writeln!(text, "exec {flow} __node \"$folder\"");
-    text
+    format!(
+        "#!/bin/sh\n\
+         folder=$(sed -n \"$((SLURM_ARRAY_TASK_ID + 1))p\" {manifest}) || exit 97\n\
+         [ -n \"$folder\" ] && cd \"$folder\" || exit 97\n\
+         exec {flow} __node \"$folder\"\n"
+    )
 }
 
 /// The manifest of an array: the folders of its attempts, a line each.

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use flow_slurm::{
-    JobId, JobResult, JobState, PermanentReason, QUEUE, RefusalKind, Row, job_state, parse_queue, parse_submitted,
-    refused, result_in_log, sbatch, script,
+    JobId, JobResult, JobState, QUEUE, RefusalKind, Row, job_state, parse_queue, parse_submitted, refused,
+    result_in_log, sbatch, script,
 };
 use flow_testkit::{slurm::Cluster, until};
 
@@ -115,14 +115,14 @@ fn each_case_is_told_apart() {
     match never.status.success() {
         true => {
             let id = parse_submitted(&String::from_utf8_lossy(&never.stdout)).unwrap();
-            becomes(&cluster, id, JobState::NeverRuns(PermanentReason::Partition));
+            becomes(&cluster, id, JobState::NeverRuns { launch_failed: false });
         }
         false => {
             let told = refused(&String::from_utf8_lossy(&never.stderr), never.status.code());
-            assert_eq!(told.why, RefusalKind::Impossible, "{told:?}");
+            assert_eq!(told.why, RefusalKind::Refused, "{told:?}");
         }
     }
-    becomes(&cluster, held, JobState::Held);
+    becomes(&cluster, held, JobState::Waiting);
     becomes(&cluster, cancelled, JobState::Ended(JobResult::Cancelled));
     becomes(&cluster, lost, JobState::Ended(JobResult::NodeLost));
     assert_eq!(result_in_log(&log(&cluster, "lost")), Some(JobResult::NodeLost));

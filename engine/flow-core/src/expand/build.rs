@@ -91,7 +91,7 @@ pub(super) fn build(
         return;
     }
     instances.reserve(plans[at].matrix.len());
-    let edges = Edges::new(at, plans, agreements);
+    let edges = edges(at, plans, agreements);
     let uniform_inputs = plans[at].uniform.then(|| {
         let mut inputs = keys.inputs.get(shared.scope, "", &mut Problems::default()).to_vec();
         inputs.extend(uniform_paths(&plans[at]));
@@ -213,7 +213,7 @@ pub(super) fn build(
                 if problems.0.len() == before && (!same || plans[at].places.is_empty()) {
                     apart::check(step, &instance, &plans[at], problems);
                 }
-                edges.needs(plans, place, instances, agreements, &mut instance, problems);
+                find_needs(&edges, plans, place, instances, agreements, &mut instance, problems);
                 let corun = keys.corun.get(&scope, &label, problems).filter(|_| instance.skip.is_none());
                 if let Some((name, gpus)) = corun {
                     groups.join(at, plan, name, gpus, &mut instance, step, problems);
@@ -232,15 +232,7 @@ pub(super) fn build(
 /// Paths in `with` as inputs, except those not known yet.
 fn path_inputs(schema: &Schema, json: &Json, unknown: &[Vec<Seg>]) -> Vec<Input> {
     let known = schema.marked(json, Mark::Path).into_iter().filter(|(path, _)| !unknown.contains(path));
-    known
-        .map(|(path, text)| Input {
-            name: Some(dotted(&path)),
-            path: text,
-            by_listing: false,
-            copy: false,
-            in_place: true,
-        })
-        .collect()
+    known.map(|(path, text)| Input::in_place(dotted(&path), text)).collect()
 }
 
 /// Paths in a `with` that is the same for every instance and was already checked.
@@ -254,8 +246,7 @@ fn uniform_paths(plan: &StepPlan) -> Vec<Input> {
 /// Checks a `with` that differs between instances, and returns its paths.
 fn own_with(plan: &StepPlan, step: &Step, scope: &Value, label: &str, problems: &mut Problems) -> Vec<Input> {
     let Some(schema) = &plan.schema else { return Vec::new() };
-    let own_seed = plan.own_names.contains("seed");
-    let later = |name: &String| name == "inputs" || name == "seed" && own_seed;
+    let later = |name: &String| name == "inputs" || name == "seed" && plan.own_seed;
     let now = |expr: &Expr| !expr.reads.names.iter().any(later) && (!expr.is_late() || expr.is_known_in(scope));
     let folded = match plan.with.fold(scope, &now) {
         Ok(folded) => folded,
@@ -272,19 +263,14 @@ fn own_with(plan: &StepPlan, step: &Step, scope: &Value, label: &str, problems: 
             path_inputs(schema, &json, &unknown)
         }
         Err((path, message)) => {
-            let at = path.iter().fold(plan.with.at.clone(), |at, seg| at.seg(seg.clone()));
+            let at = plan.with.at.below(&path);
             problems.value(&at, Diagnostic::new(message).help(format!("so it is in `{label}`")));
             Vec::new()
         }
     }
 }
 
-/// The edges of a step, built once.
-struct Edges {
-    /// Needed steps, in the order of the file.
-    needs: Vec<Edge>,
-}
-
+/// The need of a step.
 struct Edge {
     on: usize,
     /// `steps.X.out` and the like need exactly one instance.
@@ -293,88 +279,85 @@ struct Edge {
     order: bool,
 }
 
-impl Edges {
-    fn new(at: usize, plans: &[StepPlan], agreements: &mut Agreements) -> Self {
-        let mut needs: Vec<Edge> = Vec::new();
-        for read in &plans[at].reads {
-            let one = read.attribute.clone().map(|a| (a, read.member.clone(), read.at.clone()));
-            needs.push(Edge { on: read.step, one, order: false });
-        }
-        needs.extend(plans[at].after.iter().map(|on| Edge { on: *on, one: None, order: true }));
-        needs.extend(plans[at].sees.iter().map(|on| Edge { on: *on, one: None, order: false }));
-        for edge in &needs {
-            agreements.entry((at, edge.on)).or_insert_with(|| {
-                let (reader, read) = (&plans[at], &plans[edge.on]);
-                let members =
-                    read.places.iter().enumerate().map(|(n, place)| (InstanceId(read.first + n as u32), *place));
-                Agreement::new(&reader.matrix, &read.matrix, reader.repeats && read.repeats, members)
-            });
-        }
-        Edges { needs }
+/// The needs of a step, in the order of the file.
+fn edges(at: usize, plans: &[StepPlan], agreements: &mut Agreements) -> Vec<Edge> {
+    let reads = plans[at].reads.iter().map(|read| {
+        let one = read.attribute.clone().map(|a| (a, read.member.clone(), read.at.clone()));
+        Edge { on: read.step, one, order: false }
+    });
+    let after = plans[at].after.iter().map(|on| Edge { on: *on, one: None, order: true });
+    let sees = plans[at].sees.iter().map(|on| Edge { on: *on, one: None, order: false });
+    let edges: Vec<Edge> = reads.chain(after).chain(sees).collect();
+    for edge in &edges {
+        agreements.entry((at, edge.on)).or_insert_with(|| {
+            let (reader, read) = (&plans[at], &plans[edge.on]);
+            let members = read.places.iter().enumerate().map(|(n, place)| (InstanceId(read.first + n as u32), *place));
+            Agreement::new(&reader.matrix, &read.matrix, reader.repeats && read.repeats, members)
+        });
     }
+    edges
+}
 
-    fn needs(
-        &self,
-        plans: &[StepPlan],
-        place: (u32, Option<u32>),
-        instances: &[Instance],
-        agreements: &Agreements,
-        instance: &mut Instance,
-        problems: &mut Problems,
-    ) {
-        let at = instance.step.index();
-        for edge in &self.needs {
-            let read = &plans[edge.on];
-            let Some(agreement) = agreements.get(&(at, edge.on)).filter(|_| read.sound) else { continue };
-            let members = agreement.of(&plans[at].matrix, place);
-            let Some((attribute, member, written)) = &edge.one else {
-                // A skipped instance is not waited for and blocks nothing.
-                let running = members.iter().filter(|id| instances[id.index()].skip.is_none());
-                instance.needs.extend(running.map(|on| Need { on: *on, list: !edge.order }));
-                continue;
-            };
-            match members {
-                [on] => {
-                    instance.needs.push(Need { on: *on, list: false });
-                    let text = format!("steps.{}.{attribute}", read.name);
-                    if let Some(what) = missing(read, &instances[on.index()], attribute, member.as_deref()) {
-                        problems.add(written, PlacePart::Text(text), what);
-                    }
-                }
-                [] if read.places.is_empty() => {
-                    let (step, because) = (Some(read.name.to_string()), read.absent.as_deref().cloned().map(Box::new));
-                    instance.skip = Some(Arc::new(Cause::NoInstances { step, because }));
-                    instance.needs.clear();
-                    return;
-                }
-                [] => {
-                    let what =
-                        Diagnostic::new(format!("no instance of `{}` agrees with `{}`", read.name, instance.label));
-                    let what = what.help(format!("there is `{}`", instances[read.first as usize].label));
-                    problems.add(written, PlacePart::Text(format!("steps.{}", read.name)), what);
-                }
-                several => {
-                    let what = Diagnostic::new(format!(
-                        "`steps.{}` selects {} instances here, but `.{attribute}` needs one",
-                        read.name,
-                        several.len()
-                    ));
-                    let axis =
-                        read.matrix.axes.iter().find(|a| !plans[at].matrix.axes.iter().any(|b| b.name == a.name));
-                    let axis = axis.map_or("repetition", |a| &a.name);
-                    let what = what
-                        .help(format!("narrow them: `(steps.{} | where({axis}=…)).{attribute}`", read.name))
-                        .help(format!("or give this step the axis `{axis}` too"));
-                    problems.add(written, PlacePart::Text(format!("steps.{}.{attribute}", read.name)), what);
+/// Finds the instances that an instance needs.
+fn find_needs(
+    edges: &[Edge],
+    plans: &[StepPlan],
+    place: (u32, Option<u32>),
+    instances: &[Instance],
+    agreements: &Agreements,
+    instance: &mut Instance,
+    problems: &mut Problems,
+) {
+    let at = instance.step.index();
+    for edge in edges {
+        let read = &plans[edge.on];
+        let Some(agreement) = agreements.get(&(at, edge.on)).filter(|_| read.sound) else { continue };
+        let members = agreement.of(&plans[at].matrix, place);
+        let Some((attribute, member, written)) = &edge.one else {
+            // A skipped instance is not waited for and blocks nothing.
+            let running = members.iter().filter(|id| instances[id.index()].skip.is_none());
+            instance.needs.extend(running.map(|on| Need { on: *on, list: !edge.order }));
+            continue;
+        };
+        match members {
+            [on] => {
+                instance.needs.push(Need { on: *on, list: false });
+                let text = format!("steps.{}.{attribute}", read.name);
+                if let Some(what) = missing(read, &instances[on.index()], attribute, member.as_deref()) {
+                    problems.add(written, PlacePart::Text(text), what);
                 }
             }
+            [] if read.places.is_empty() => {
+                let (step, because) = (Some(read.name.to_string()), read.absent.as_deref().cloned().map(Box::new));
+                instance.skip = Some(Arc::new(Cause::NoInstances { step, because }));
+                instance.needs.clear();
+                return;
+            }
+            [] => {
+                let what = Diagnostic::new(format!("no instance of `{}` agrees with `{}`", read.name, instance.label));
+                let what = what.help(format!("there is `{}`", instances[read.first as usize].label));
+                problems.add(written, PlacePart::Text(format!("steps.{}", read.name)), what);
+            }
+            several => {
+                let what = Diagnostic::new(format!(
+                    "`steps.{}` selects {} instances here, but `.{attribute}` needs one",
+                    read.name,
+                    several.len()
+                ));
+                let axis = read.matrix.axes.iter().find(|a| !plans[at].matrix.axes.iter().any(|b| b.name == a.name));
+                let axis = axis.map_or("repetition", |a| &a.name);
+                let what = what
+                    .help(format!("narrow them: `(steps.{} | where({axis}=…)).{attribute}`", read.name))
+                    .help(format!("or give this step the axis `{axis}` too"));
+                problems.add(written, PlacePart::Text(format!("steps.{}.{attribute}", read.name)), what);
+            }
         }
-        let again = plans[at].judges.iter().flat_map(|on| &plans[*on].again);
-        instance.needs.extend(again.map(|on| Need { on: *on, list: true }));
-        // One edge per instance. A direct read takes precedence over a list.
-        instance.needs.sort();
-        instance.needs.dedup_by_key(|need| need.on);
     }
+    let again = plans[at].judges.iter().flat_map(|on| &plans[*on].again);
+    instance.needs.extend(again.map(|on| Need { on: *on, list: true }));
+    // One edge per instance. A direct read takes precedence over a list.
+    instance.needs.sort();
+    instance.needs.dedup_by_key(|need| need.on);
 }
 
 /// The mistake in reading this output or metric, if any.

@@ -36,7 +36,7 @@ pub(super) fn check(
         }
         let seen = plan.sees.iter().map(|n| (plans[*n].name.to_string(), seen(&steps[*n], &plans[*n], &named[*n])));
         let planned = PlannedWith { with: object(with.clone()), steps: seen.collect::<BTreeMap<_, _>>() };
-        for wrong in (check.0)(&planned) {
+        for wrong in check(&planned) {
             problems.value(&place(&plan.with.at, &with, &wrong.at), wrong.what);
         }
     }

@@ -6,14 +6,8 @@ use minijinja::value::Value;
 
 use crate::{
     DeclaredEnvironment, Diagnostic,
-    paths::normal,
-    spec::{
-        at::Problems,
-        raw::RawEnvironment,
-        read::report,
-        step::Step,
-        typed_value::{self, TypedResult},
-    },
+    paths::join,
+    spec::{at::Problems, raw::RawEnvironment, read::report, step::Step, typed_value},
 };
 
 /// The declared environments by name. `folder` is that of the workflow.
@@ -37,15 +31,10 @@ pub(super) fn declared(
         };
         // One without a sound path is declared anyway.
         let written = written.unwrap_or_default();
-        let place = if written.starts_with('/') { normal(&written) } else { normal(&format!("{folder}/{written}")) };
+        let place = join(folder, &written);
         found.insert(name.clone(), DeclaredEnvironment { name: name.clone(), provider: *provider, written, place });
     }
     found
-}
-
-/// The value of `environment:`.
-pub(super) fn name(value: &Value) -> TypedResult<Option<Arc<str>>> {
-    if value.is_none() { Ok(None) } else { typed_value::text(value).map(|name| Some(name.into())) }
 }
 
 /// The environment that an instance names, if there is one of this name.

@@ -8,7 +8,7 @@ use super::{
     Group, Publish, Remark, StepFacts, UnmappedOutput, UnreadDependency, build::Agreements, prepare::StepPlan,
 };
 use crate::{
-    DeclaredEnvironment, Foreign, Input, Instance, InstanceId, Machine, Need, Place, Slurm, StepId, Workflow,
+    DeclaredEnvironment, Foreign, Input, Instance, InstanceId, Machine, Need, Slurm, StepId, Workflow,
     expr::Scope,
     paths::{normal, within},
     reason::{Lack, ProfileReason},
@@ -163,10 +163,5 @@ impl Expansion {
     /// Whether a batch system runs some instances.
     pub fn has_batch(&self) -> bool {
         self.instances.iter().any(|instance| instance.is_batch())
-    }
-
-    /// Whether some instances run there.
-    pub fn runs_on(&self, place: Place) -> bool {
-        self.instances.iter().any(|instance| instance.place == place)
     }
 }

@@ -9,7 +9,9 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Catalogue, CorunGpus, Digest, GroupId, InstanceId, Machine, Metrics, Place, StepId, reason::Cause};
+use crate::{
+    Catalogue, CorunGpus, Digest, GroupId, InstanceId, Machine, Metrics, Place, PublishWhat, StepId, reason::Cause,
+};
 
 /// Everything besides the file that determines the expansion.
 #[derive(Clone, Copy, Debug)]
@@ -153,14 +155,7 @@ pub struct Group {
 pub struct Publish {
     /// The step whose only output is published.
     pub from: StepId,
-    pub to: PublishTo,
-}
-
-/// Target of a publication: paths relative to the workflow file, as written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PublishTo {
-    /// The whole report, to this file.
-    Report(String),
-    /// An entry into this file.
-    WhatsNew(String),
+    pub what: PublishWhat,
+    /// The file, relative to the workflow file, as written.
+    pub to: String,
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use minijinja::value::{Value, ValueKind};
+use minijinja::value::Value;
 
-use super::{environments, prepare::StepPlan};
+use super::prepare::StepPlan;
 use crate::{
-    CorunGpus, Diagnostic, Exclusive, Input, Output, SlurmJob, Span,
+    CorunGpus, Exclusive, Input, Output, SlurmJob, Span,
     expr::Template,
     reason::Cause,
     spec::{
@@ -23,10 +23,11 @@ use crate::{
 /// The value of a key.
 #[derive(Debug)]
 pub(super) struct Lazy<T> {
-    ready: Option<T>,
+    /// If the value may differ between instances.
     template: Option<Template>,
     typed: fn(&Value) -> TypedResult<T>,
-    default: T,
+    /// The value for all instances, or the one that takes the place of a wrong value.
+    value: T,
 }
 
 impl<T: Clone> Lazy<T> {
@@ -38,22 +39,14 @@ impl<T: Clone> Lazy<T> {
         scope: &Value,
         problems: &mut Problems,
     ) -> Self {
-        let mut lazy = Lazy { ready: None, template: None, typed, default };
-        match template {
-            None => lazy.ready = Some(lazy.default.clone()),
-            Some(template) => match template.fold(scope, &plan.now(scope)) {
-                Ok(folded) => match folded.as_const() {
-                    Some(value) => {
-                        let value = lazy.read(value, template, None, problems);
-                        lazy.ready = Some(value);
-                    }
-                    None => lazy.template = Some(folded),
-                },
-                Err(error) => {
-                    error.report(template, problems);
-                    lazy.ready = Some(lazy.default.clone());
-                }
+        let mut lazy = Lazy { template: None, typed, value: default };
+        let Some(template) = template else { return lazy };
+        match template.fold(scope, &plan.now(scope)) {
+            Ok(folded) => match folded.as_const() {
+                Some(value) => lazy.value = lazy.read(value, template, None, problems),
+                None => lazy.template = Some(folded),
             },
+            Err(error) => error.report(template, problems),
         }
         lazy
     }
@@ -65,7 +58,7 @@ impl<T: Clone> Lazy<T> {
             if let (Some(problem), Some(label)) = (problems.0.get_mut(n), label) {
                 problem.what.help.push(format!("so it is in `{label}`"));
             }
-            self.default.clone()
+            self.value.clone()
         })
     }
 
@@ -76,12 +69,12 @@ impl<T: Clone> Lazy<T> {
 
     /// Its value for an instance.
     pub(super) fn get(&self, scope: &Value, label: &str, problems: &mut Problems) -> T {
-        let Some(template) = &self.template else { return self.ready.clone().unwrap_or_else(|| self.default.clone()) };
+        let Some(template) = &self.template else { return self.value.clone() };
         match template.eval(scope) {
             Ok(value) => self.read(&value, template, Some(label), problems),
             Err(error) => {
                 error.report(template, problems);
-                self.default.clone()
+                self.value.clone()
             }
         }
     }
@@ -134,7 +127,7 @@ impl Keys {
             resume: lazy!("resume", true, typed_value::boolean),
             priority: lazy!("priority", 0, typed_value::integer),
             slurm: lazy!("slurm", SlurmJob::default(), slurm::job),
-            environment: lazy!("environment", None, environments::name),
+            environment: lazy!("environment", None, |v| optional(v, |v| typed_value::text(v).map(Arc::from))),
             inputs: Lazy::new(own.as_ref(), plan, Arc::default(), |v| files::inputs(v).map(Arc::from), scope, problems),
             outputs: lazy!("outputs", plan.outputs.clone(), |v| files::outputs(v).map(Arc::from)),
         }
@@ -143,17 +136,6 @@ impl Keys {
 
 /// Why an instance is skipped, if its `when` is false.
 pub(super) fn skipped(when: &Condition, scope: &Value, problems: &mut Problems) -> Option<Arc<Cause>> {
-    let what = match when.expr.eval(scope) {
-        Ok(value) if value.kind() == ValueKind::Bool => {
-            let expression = || when.expr.text.to_string();
-            return (!value.is_true()).then(|| Arc::new(Cause::ConditionFalse { expression: expression() }));
-        }
-        Ok(value) => {
-            let found = crate::expr::value::describe(&value);
-            Diagnostic::new(format!("`when` is {found}")).label("expected true or false")
-        }
-        Err(fault) => Diagnostic::new(fault.to_string()),
-    };
-    problems.value(&when.at, what);
-    None
+    let holds = when.holds(scope, problems)?;
+    (!holds).then(|| Arc::new(Cause::ConditionFalse { expression: when.expr.text.to_string() }))
 }

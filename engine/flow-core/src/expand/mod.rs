@@ -43,17 +43,16 @@ use minijinja::value::Value;
 
 pub use expansion::Expansion;
 pub use facts::{
-    Batch, Definition, ExpandRequest, Group, Publish, PublishTo, Remark, StepFacts, UnmappedOutput, UnreadDependency,
-    Uses,
+    Batch, Definition, ExpandRequest, Group, Publish, Remark, StepFacts, UnmappedOutput, UnreadDependency, Uses,
 };
 
 use self::{
     build::{BuildContext, Built},
     expansion::LateContext,
-    prepare::{PrepareContext, StepDefaults, StepPlan},
+    prepare::{PrepareContext, StepPlan},
 };
 use crate::{
-    Diagnostic, Machine, Place, Slurm, StepId, Workflow,
+    Diagnostic, Machine, Place, PublishWhat, Slurm, StepId, Workflow,
     expr::{Scope, value::to_json},
     graph::{StepGraph, around},
     paths::normal,
@@ -114,15 +113,9 @@ impl Workflow {
         let scope = Value::from_object(base.clone());
         let names: BTreeMap<Arc<str>, usize> =
             self.steps.iter().enumerate().map(|(n, s)| (s.name.clone(), n)).collect();
-        let params: BTreeSet<&str> = chosen.params.keys().map(String::as_str).collect();
-        let mut context = PrepareContext {
-            names: &names,
-            nothing: StepDefaults::new(&params),
-            params,
-            scope: &scope,
-            request,
-            schemas: BTreeMap::new(),
-        };
+        let seed_is_param = chosen.params.contains_key("seed");
+        let mut context =
+            PrepareContext { names: &names, seed_is_param, scope: &scope, request, schemas: BTreeMap::new() };
         let mut plans: Vec<StepPlan> =
             self.steps.iter().map(|step| prepare::prepare(step, &mut context, problems)).collect();
         prepare::see(&mut plans, &self.steps, &names);
@@ -184,7 +177,7 @@ impl Workflow {
                 again: plan.again.clone(),
                 unread: prepare::unread(step),
                 params: named.into_iter().collect(),
-                reads_seed: prepare::reads_seed(step, chosen.params.contains_key("seed")),
+                reads_seed: prepare::reads_seed(step, seed_is_param),
                 has_late_inputs: plan.has_late_inputs,
                 sees: plan.sees.iter().map(|n| StepId(*n as u32)).collect(),
             });
@@ -196,12 +189,7 @@ impl Workflow {
             workflow: self.file.name.clone(),
             title: self.file.title.clone(),
             profile: chosen.profile,
-            set: chosen
-                .set
-                .iter()
-                .filter_map(|name| params.get_key_value(name))
-                .map(|(k, v)| (k.clone(), v.clone()))
-                .collect(),
+            set: chosen.set.into_iter().filter_map(|name| Some((name.clone(), params.get(&name)?.clone()))).collect(),
             params,
             machine: request.machine.clone(),
             node: request.batch.node.cloned(),
@@ -284,11 +272,9 @@ impl Workflow {
                 problems.value(&entry.to.at, what.help("a report at `to:` replaces the whole file"));
             }
             targets.insert(target, entry.whats_new);
-            match path.as_str().map(str::to_owned).filter(|p| !p.trim().is_empty()) {
-                Some(path) if entry.whats_new => {
-                    publish.push(Publish { from: StepId(from as u32), to: PublishTo::WhatsNew(path) });
-                }
-                Some(path) => publish.push(Publish { from: StepId(from as u32), to: PublishTo::Report(path) }),
+            let what = if entry.whats_new { PublishWhat::WhatsNew } else { PublishWhat::Report };
+            match path.as_str().filter(|path| !path.trim().is_empty()) {
+                Some(path) => publish.push(Publish { from: StepId(from as u32), what, to: path.to_owned() }),
                 None => {
                     let found = crate::expr::value::describe(&path);
                     problems.add(&entry.to.at, PlacePart::Value, Diagnostic::new(format!("the path is {found}")));

@@ -12,6 +12,7 @@ use crate::{
         Scope,
         value::{describe, from_yaml},
     },
+    paths::join,
     reason::ProfileReason,
     spec::{
         at::{PlacePart, Problems, YamlPath},
@@ -105,17 +106,8 @@ fn profile<'a>(
     let scope = Value::from_object(Scope { machine: Some(machine(meant)), ..Scope::default() });
     for profile in profiles {
         let Some(when) = &profile.when else { continue };
-        match when.expr.eval(&scope) {
-            Ok(value) if value.kind() == ValueKind::Bool => {
-                if value.is_true() {
-                    return Some((profile, ProfileReason::Holds { expression: when.expr.text.to_string() }));
-                }
-            }
-            Ok(value) => {
-                let what = Diagnostic::new(format!("`when` is {}", describe(&value)));
-                problems.value(&when.at, what.label("expected true or false"));
-            }
-            Err(fault) => problems.value(&when.at, Diagnostic::new(fault.to_string())),
+        if when.holds(&scope, problems) == Some(true) {
+            return Some((profile, ProfileReason::Holds { expression: when.expr.text.to_string() }));
         }
     }
     None
@@ -126,11 +118,7 @@ fn merge(old: &Value, new: &Value) -> Value {
     if old.kind() != ValueKind::Map || new.kind() != ValueKind::Map {
         return new.clone();
     }
-    let pairs = |value: &Value| -> Vec<(Value, Value)> {
-        let keys = value.try_iter().into_iter().flatten();
-        keys.map(|k| (k.clone(), value.get_item(&k).unwrap_or_default())).collect()
-    };
-    let mut merged: IndexMap<Value, Value> = pairs(old).into_iter().collect();
+    let mut merged: IndexMap<Value, Value> = pairs(old).collect();
     for (key, value) in pairs(new) {
         let value = merged.get(&key).map_or(value.clone(), |old| merge(old, &value));
         merged.insert(key, value);
@@ -279,12 +267,11 @@ fn leaves(path: &[&str], value: &Value) -> Vec<Vec<String>> {
     if value.kind() != ValueKind::Map || value.len() == Some(0) {
         return vec![here];
     }
-    let below = |key: Value| {
+    let below = |(key, value): (Value, Value)| {
         let name = key.to_string();
-        let path: Vec<&str> = path.iter().copied().chain([&*name]).collect();
-        leaves(&path, &value.get_item(&key).unwrap_or_default())
+        leaves(&path.iter().copied().chain([&*name]).collect::<Vec<_>>(), &value)
     };
-    value.try_iter().into_iter().flatten().flat_map(below).collect()
+    pairs(value).flat_map(below).collect()
 }
 
 /// A value for a text, or for a list of texts, is taken literally: `1.10`, `0x10`, `Answer: yes`. Quotes around all of
@@ -312,61 +299,18 @@ fn items(list: &Value) -> impl Iterator<Item = Value> {
     list.try_iter().into_iter().flatten()
 }
 
+fn pairs(map: &Value) -> impl Iterator<Item = (Value, Value)> {
+    items(map).map(|key| (key.clone(), map.get_item(&key).unwrap_or_default()))
+}
+
 /// Texts that begin with `./` or `../` are paths relative to the shell's folder.
 fn relative_to(folder: &str, value: &Value) -> Value {
     match value.kind() {
-        ValueKind::String => match value.as_str() {
-            Some(text) if text.starts_with("./") || text.starts_with("../") || text == "." || text == ".." => {
-                Value::from(join(folder, text))
-            }
+        ValueKind::Seq => items(value).map(|item| relative_to(folder, &item)).collect(),
+        ValueKind::Map => Value::from_pairs(pairs(value).map(|(key, value)| (key, relative_to(folder, &value)))),
+        _ => match value.as_str() {
+            Some(text) if matches!(text.split('/').next(), Some("." | "..")) => join(folder, text).into(),
             _ => value.clone(),
         },
-        ValueKind::Seq => {
-            Value::from(value.try_iter().into_iter().flatten().map(|v| relative_to(folder, &v)).collect::<Vec<_>>())
-        }
-        ValueKind::Map => Value::from_pairs(
-            value
-                .try_iter()
-                .into_iter()
-                .flatten()
-                .map(|k| (k.clone(), relative_to(folder, &value.get_item(&k).unwrap_or_default()))),
-        ),
-        _ => value.clone(),
-    }
-}
-
-/// Joins paths by text alone; an absolute path stays as it is.
-pub(super) fn join(folder: &str, path: &str) -> String {
-    let whole = if path.starts_with('/') { path.to_owned() } else { format!("{folder}/{path}") };
-    let mut parts: Vec<&str> = Vec::new();
-    for part in whole.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if parts.last().is_some_and(|p| *p != "..") => {
-                parts.pop();
-            }
-            ".." if whole.starts_with('/') => {}
-            part => parts.push(part),
-        }
-    }
-    let root = if whole.starts_with('/') { "/" } else { "" };
-    format!("{root}{}", parts.join("/"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn joins_paths() {
-        for (folder, path, joined) in [
-            ("/a/b", "./c", "/a/b/c"),
-            ("/a/b", "../c/./d", "/a/c/d"),
-            ("/a", "../../c", "/c"),
-            ("/a", "/x/../y", "/y"),
-            ("a", "../../b", "../b"),
-        ] {
-            assert_eq!(join(folder, path), joined);
-        }
     }
 }

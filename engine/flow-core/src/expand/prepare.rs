@@ -57,8 +57,10 @@ pub(super) struct StepPlan {
     pub(super) uniform: bool,
     /// Whether results may determine a user's path in `with`.
     pub(super) has_late_inputs: bool,
-    /// Names whose values differ by instance.
-    pub(super) own_names: Arc<BTreeSet<String>>,
+    /// Whether `seed` is the instance's: no parameter has that name.
+    pub(super) own_seed: bool,
+    /// The names of every axis that an instance may have.
+    axes: Vec<Arc<str>>,
     pub(super) matrix: Matrix,
     /// Why it has no instances.
     pub(super) absent: Option<Arc<Cause>>,
@@ -118,51 +120,27 @@ impl StepPlan {
 
     /// Whether its value may differ between instances.
     fn is_own(&self, expr: &Expr) -> bool {
-        expr.reads.names.iter().any(|name| self.own_names.contains(name))
+        let differs = |name: &String| name == "inputs" || name == "seed" && self.own_seed;
+        expr.reads.names.iter().any(|name| differs(name) || self.axes.iter().any(|axis| **axis == **name))
     }
 }
 
 /// Context for preparing steps.
 pub(super) struct PrepareContext<'a> {
     pub(super) names: &'a BTreeMap<Arc<str>, usize>,
-    pub(super) params: BTreeSet<&'a str>,
+    /// Whether a parameter is called `seed`.
+    pub(super) seed_is_param: bool,
     pub(super) scope: &'a Value,
     pub(super) request: &'a ExpandRequest<'a>,
     /// Compiled schemas, shared by all steps that use them.
     pub(super) schemas: BTreeMap<String, Arc<Schema>>,
-    /// Shared by all steps that lack these keys, since there may be a hundred thousand.
-    pub(super) nothing: StepDefaults,
-}
-
-/// Defaults for a step without these keys.
-pub(super) struct StepDefaults {
-    with: Node,
-    own_names: Arc<BTreeSet<String>>,
-}
-
-impl StepDefaults {
-    pub(super) fn new(params: &BTreeSet<&str>) -> Self {
-        StepDefaults {
-            with: Node::Const(Value::from_pairs::<[(&str, Value); 0], _, _>([])),
-            own_names: Arc::new(own_names(&[], params)),
-        }
-    }
-}
-
-/// Names whose values differ by instance.
-fn own_names(axes: &[(Arc<str>, Template)], params: &BTreeSet<&str>) -> BTreeSet<String> {
-    let names = axes.iter().map(|(name, _)| &**name).chain(["inputs"]);
-    names.chain((!params.contains("seed")).then_some("seed")).map(str::to_owned).collect()
 }
 
 pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &mut Problems) -> StepPlan {
     let (names, scope) = (context.names, context.scope);
     let before = problems.0.len();
-    let empty = Template { at: step.at.clone(), node: context.nothing.with.clone() };
-    let own_names = match &step.axes[..] {
-        [] => context.nothing.own_names.clone(),
-        axes => Arc::new(own_names(axes, &context.params)),
-    };
+    let nothing = Value::from_pairs::<[(&str, Value); 0], _, _>([]);
+    let empty = Template { at: step.at.clone(), node: Node::Const(nothing) };
     let mut plan = StepPlan {
         name: step.name.clone(),
         sound: step.sound,
@@ -179,10 +157,11 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
         placed: step.parts.value("inputs").map(|inputs| files::split(inputs).1).unwrap_or_default(),
         uniform: true,
         has_late_inputs: false,
-        own_names,
+        own_seed: !context.seed_is_param,
+        axes: step.axes.iter().map(|(name, _)| name.clone()).collect(),
         matrix: Matrix::default(),
         absent: None,
-        repeats: step.parts.value("repeat").is_some_and(|repeat| !is_mapping(repeat)),
+        repeats: step.parts.value("repeat").is_some_and(|repeat| repeat.keys().is_none()),
         places: Vec::new(),
         first: 0,
         reads: Vec::new(),
@@ -372,7 +351,7 @@ fn matrix(step: &Step, absent: &mut Option<Arc<Cause>>, scope: &Value, problems:
             let mut value = |(name, template): &(Arc<str>, Template)| {
                 super::matrix::value(name, template, scope, problems).map(|value| (name.clone(), value))
             };
-            all.iter().map(|point| point.values.iter().filter_map(&mut value).collect()).collect()
+            all.iter().map(|point| point.iter().filter_map(&mut value).collect()).collect()
         };
         matrix.shape(&evaluate(exclude), &evaluate(include));
         if matrix.len() == 0 && empty.is_none() {
@@ -390,7 +369,7 @@ fn with(step: &Step, plan: &mut StepPlan, names: &BTreeMap<Arc<str>, usize>, pro
     let (mut json, unknown) = match known(&plan.with) {
         Ok(known) => known,
         Err((path, message)) => {
-            let at = path.iter().fold(plan.with.at.clone(), |at, seg| at.seg(seg.clone()));
+            let at = plan.with.at.below(&path);
             return problems.value(&at, Diagnostic::new(message));
         }
     };
@@ -402,7 +381,7 @@ fn with(step: &Step, plan: &mut StepPlan, names: &BTreeMap<Arc<str>, usize>, pro
     let paths = schema.marked(&json, Mark::Path).into_iter().filter(|(path, _)| unknown.contains(path));
     plan.has_late_inputs = paths.into_iter().any(|(path, _)| plan.with.node.at(&path).is_some_and(Node::is_late_path));
     for (path, name) in schema.marked(&json, Mark::Step) {
-        let at = path.iter().fold(plan.with.at.clone(), |at, seg| at.seg(seg.clone()));
+        let at = plan.with.at.below(&path);
         if unknown.contains(&path) && !step.sound {
             continue;
         }
@@ -460,7 +439,7 @@ pub(super) fn judge(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc
         let Uses::Builtin(name) = &plans[at].uses else { continue };
         let Some(verdicts) = catalogue.builtins.get(name).and_then(|provided| provided.verdicts) else { continue };
         let Ok((with, _)) = known(&plans[at].with) else { continue };
-        for (on, tolerance) in (verdicts.0)(&super::with::object(with)) {
+        for (on, tolerance) in verdicts(&super::with::object(with)) {
             let is_corun = |step: &Step| step.parts.has("corun");
             let Some(&on) = names.get(&*on).filter(|on| is_corun(&steps[**on])) else { continue };
             let like = steps[on].like.as_deref().and_then(|name| names.get(name));
@@ -470,14 +449,6 @@ pub(super) fn judge(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc
             let tolerance = plans[on].judged.map_or(tolerance, |known| known.tolerance.min(tolerance));
             plans[on].judged = Some(ToBeJudged { alone, tolerance, at_most: AT_MOST });
         }
-    }
-}
-
-fn is_mapping(template: &Template) -> bool {
-    match &template.node {
-        Node::Map(_) => true,
-        Node::Const(value) => value.kind() == minijinja::value::ValueKind::Map,
-        _ => false,
     }
 }
 

@@ -14,21 +14,20 @@ use super::{
     Expansion, Uses,
     build::inputs_value,
     marks::Mark,
-    params::join,
     prepare::StepPlan,
     with::{dotted, object},
 };
 use crate::{
     Body, Diagnostic, Input, Instance, InstanceId, Link, Render, ResolvedInstance, SettledResults, StepResult,
     expr::{
-        EvalError, Item, Items, Node, Piece, Scope, Steps, Template, shown,
+        EvalError, Item, Items, Node, Piece, Scope, Template, shown,
         value::{from_json, to_json, to_text},
     },
-    paths::folder_name,
+    paths::{folder_name, join},
     reason::{BodyFault, Fault, Several, VariableFault},
     shell::Shell,
     spec::{
-        at::{PlacePart, Problem, YamlPath},
+        at::{PlacePart, Problem, Seg, YamlPath},
         typed_value,
     },
 };
@@ -187,23 +186,13 @@ impl Expansion {
                 if links.chain(brought).chain(placed).any(lies_in) {
                     continue;
                 }
-                resolved.inputs.push(Input {
-                    name: Some(name.clone()),
-                    path: text.clone(),
-                    by_listing: false,
-                    copy: false,
-                    in_place: true,
-                });
+                resolved.inputs.push(Input::in_place(name.clone(), text.clone()));
             }
-            let pointer: String = path.iter().fold(String::new(), |mut pointer, seg| {
-                pointer.push('/');
-                match seg {
-                    crate::spec::at::Seg::Key(key) => pointer.push_str(&key.replace('~', "~0").replace('/', "~1")),
-                    crate::spec::at::Seg::Index(i) => pointer.push_str(&i.to_string()),
-                }
-                pointer
+            let place = path.iter().try_fold(&mut value, |here, seg| match seg {
+                Seg::Key(key) => here.get_mut(&**key),
+                Seg::Index(index) => here.get_mut(*index),
             });
-            if let Some(place) = value.pointer_mut(&pointer) {
+            if let Some(place) = place {
                 *place = Json::String(match render {
                     // The content is hashed as an input of this name; its place does not count.
                     Render::Digests => format!("input {name}"),
@@ -216,7 +205,7 @@ impl Expansion {
 
     /// An expression has no value.
     fn unresolved(&self, instance: &Instance, template: &Template, key: &str, e: EvalError) -> Fault {
-        let at = e.path.iter().fold(template.at.clone(), |at, seg| at.seg(seg.clone()));
+        let at = template.at.below(&e.path);
         let place = self.place(&at, PlacePart::In { text: e.expr.to_string(), expression: e.expr.clone() });
         let (label, expression, error) = (instance.label.to_string(), shown(&e.expr).into_owned(), e.fault.into());
         match key {
@@ -251,10 +240,10 @@ impl Expansion {
     ) -> Scope {
         let at = instance.step.index();
         let place = plan.place(instance.id);
-        let mut steps = Steps::default();
+        let mut steps: BTreeMap<String, Value> = BTreeMap::new();
         for read in &plan.reads {
             let name = &self.late.plans[read.step].name;
-            if steps.0.contains_key(&**name) {
+            if steps.contains_key(&**name) {
                 continue;
             }
             let members = self.members(at, read.step, place);
@@ -271,12 +260,12 @@ impl Expansion {
                 })
             });
             let items = Items { step: name.clone(), items: items.collect() };
-            steps.0.insert(name.to_string(), Value::from_object(items));
+            steps.insert(name.to_string(), Value::from_object(items));
         }
         let mut scope = self.late.base.clone();
         scope.axes =
             plan.matrix.at(place.0 as usize).map(|(axis, value)| (axis.name.clone(), value.value.clone())).collect();
-        scope.steps = Some(Value::from_object(steps));
+        scope.steps = Some(Value::from(steps));
         scope.inputs = Some(inputs_value(&instance.inputs, &plan.placed));
         scope.seed = Some(instance.seed);
         scope

@@ -56,7 +56,8 @@ impl Expansion {
         };
         let help = format!("{share}ask for less{cap}, or `record: [does_not_fit]` to have it as a result");
         let what = Diagnostic::new(format!("`{}` can never run here", instance.label));
-        Problem { at, on: PlacePart::Key, what: what.because(lack.clone()).help(help) }
+        let what = Diagnostic { lack: Some(Box::new(lack.clone())), ..what.help(help) };
+        Problem { at, on: PlacePart::Key, what }
     }
 
     fn reached(&self, names: &[String]) -> Result<Vec<InstanceId>, Vec<Diagnostic>> {
@@ -186,13 +187,11 @@ impl Expansion {
 
     /// The result of an instance; a placeholder if it never ran.
     fn result(&self, id: InstanceId, settled: &dyn SettledResults) -> StepResult {
-        let instance = &self.instances[id.index()];
-        settled.result(id).cloned().unwrap_or_else(|| self.never_ran(instance))
-    }
-
-    fn never_ran(&self, instance: &Instance) -> StepResult {
-        let (outcome, cause) = instance.settled().unwrap_or((Outcome::Skipped, Cause::NotRun));
-        without_attempt(self, instance.id, outcome, Some(cause), &RunId(String::new()), 0)
+        settled.result(id).cloned().unwrap_or_else(|| {
+            let settled = self.instances[id.index()].settled();
+            let (outcome, cause) = settled.unwrap_or((Outcome::Skipped, Cause::NotRun));
+            without_attempt(self, id, outcome, Some(cause), &RunId(String::new()), 0)
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
         Node, Template,
         value::{from_json, to_json},
     },
-    reason::{FoundValue, ParameterFault},
+    reason::ParameterFault,
     spec::{
         at::{PlacePart, Problems, Seg, YamlPath},
         describe,
@@ -85,7 +85,7 @@ impl Schema {
         }
         let mut mistakes = self.errors(with, &[]);
         mistakes.sort_by_cached_key(|mistake| mistake.what.to_string());
-        mistakes.into_iter().map(|mistake| mistake.fault(&self.uses)).collect()
+        mistakes.into_iter().map(|mistake| mistake.fault).collect()
     }
 
     /// Values above the bound of an artifact. `known` returns a metric of the step that made the artifact with a digest.
@@ -129,7 +129,7 @@ impl Schema {
             return;
         }
         for found in self.errors(with, unknown) {
-            let at = found.path.iter().fold(at.clone(), |at, seg| at.seg(seg.clone()));
+            let at = at.below(&found.path);
             let what = match label {
                 Some(label) => found.what.help(format!("so it is in `{label}`")),
                 None => found.what,
@@ -140,9 +140,7 @@ impl Schema {
 
     fn errors(&self, with: &Json, unknown: &[Vec<Seg>]) -> Vec<Mistake> {
         let mut found = Vec::new();
-        for error in self.validator.iter_errors(with) {
-            self.explain(&error, unknown, &mut found);
-        }
+        self.validator.iter_errors(with).for_each(|error| self.explain(&error, unknown, &mut found));
         found
     }
 
@@ -154,24 +152,32 @@ impl Schema {
         let holds_unknown = unknown.iter().any(|u| u.starts_with(&path));
         let dotted = dotted(&path);
         let name = dotted.strip_prefix("with.").unwrap_or("with").to_owned();
+        let uses = || self.uses.clone();
         let subject = format!("`{name}`");
         let shown = || describe(&from_json(error.instance()));
         let is = || format!("{subject} of `{}` is {}", self.uses, shown());
         let value = |what: Diagnostic| {
-            let of = ParameterMistake::Value(name.clone(), shown());
-            Mistake { path: path.clone(), key: false, what, of }
+            let (name, message) = (name.clone(), what.to_string());
+            let fault = ParameterFault::ParameterWrong { uses: uses(), name, value: shown(), message };
+            Mistake { path: path.clone(), key: false, what, fault }
         };
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-                let known = self.properties(error);
+                let schema = self.violated(error).unwrap_or(&self.root);
+                let known = schema.get("properties").and_then(Json::as_object);
                 for name in unexpected {
                     let mut path = path.clone();
                     path.push(Seg::Key(name.as_str().into()));
                     let owner = if path.len() == 1 { format!("`{}`", self.uses) } else { subject.clone() };
                     let what = Diagnostic::new(format!("{owner} has no parameter `{name}`"));
-                    let what = what.nearest(name, known.iter().map(String::as_str));
-                    found.push(Mistake { path, key: true, what, of: ParameterMistake::Unknown(name.clone()) });
+                    let what = what.nearest(name, known.into_iter().flat_map(Map::keys).map(String::as_str));
+                    let fault = ParameterFault::ParameterUnknown {
+                        uses: uses(),
+                        name: name.clone(),
+                        message: what.to_string(),
+                    };
+                    found.push(Mistake { path, key: true, what, fault });
                 }
             }
             ValidationErrorKind::Required { property } => {
@@ -182,7 +188,9 @@ impl Schema {
                     Some(about) => what.help(about),
                     None => what,
                 };
-                found.push(Mistake { path, key: true, what, of: ParameterMistake::Missing(name.to_owned()) });
+                let message = what.to_string();
+                let fault = ParameterFault::ParameterMissing { uses: uses(), name: name.to_owned(), message };
+                found.push(Mistake { path, key: true, what, fault });
             }
             ValidationErrorKind::Type { kind } => {
                 let wanted = match kind {
@@ -246,46 +254,31 @@ impl Schema {
                     wanted.retain(|word| word != "null");
                 }
                 let what = Diagnostic::new(is());
-                found.push(value(if wanted.is_empty() {
-                    match self.forms(error) {
-                        Some(forms) => what.label(format!("expected {forms}")),
-                        None => what.label("none of its allowed forms"),
-                    }
-                } else {
+                let told = |word: &str| self.violated(error)?.get(word)?.as_str();
+                found.push(value(if !wanted.is_empty() {
                     let what = what.label(format!("expected {}", wanted.join(" or ")));
-                    self.help(error).into_iter().fold(what, Diagnostic::help)
+                    told("x-flow-help").into_iter().fold(what, Diagnostic::help)
+                } else if let Some(forms) = told("description") {
+                    let forms = forms.split_whitespace().collect::<Vec<_>>().join(" ");
+                    what.label(format!("expected {}", forms.trim_end_matches('.')))
+                } else {
+                    what.label("none of its allowed forms")
                 }));
             }
             _ if holds_unknown => {}
             _ => {
                 let words = error.to_string();
                 let what = Diagnostic::new(format!("{subject} of `{}`: {words}", self.uses));
-                found.push(Mistake { path: path.clone(), key: false, what, of: ParameterMistake::Refused(name) });
+                let fault = ParameterFault::ParameterRefused { uses: uses(), name, message: what.to_string() };
+                found.push(Mistake { path, key: false, what, fault });
             }
         }
     }
 
-    /// Names that the object at an error may have.
-    fn properties(&self, error: &ValidationError<'_>) -> Vec<String> {
+    /// The part of the schema with the word that an error violates.
+    fn violated(&self, error: &ValidationError<'_>) -> Option<&Json> {
         let pointer = error.schema_path().to_string();
-        let above = pointer.rsplit_once('/').map_or("", |(above, _)| above);
-        let schema = self.root.pointer(above).unwrap_or(&self.root);
-        schema.get("properties").and_then(Json::as_object).map(|p| p.keys().cloned().collect()).unwrap_or_default()
-    }
-
-    /// The schema's description of a value that may have several forms.
-    fn forms(&self, error: &ValidationError<'_>) -> Option<String> {
-        let pointer = error.schema_path().to_string();
-        let schema = self.root.pointer(pointer.rsplit_once('/').map_or("", |(above, _)| above))?;
-        let said = schema.get("description")?.as_str()?.split_whitespace().collect::<Vec<_>>().join(" ");
-        Some(said.trim_end_matches('.').to_owned())
-    }
-
-    /// Advice of the schema about a value with one of several forms.
-    fn help(&self, error: &ValidationError<'_>) -> Option<String> {
-        let pointer = error.schema_path().to_string();
-        let schema = self.root.pointer(pointer.rsplit_once('/').map_or("", |(above, _)| above))?;
-        Some(schema.get("x-flow-help")?.as_str()?.to_owned())
+        self.root.pointer(pointer.rsplit_once('/').map_or("", |(above, _)| above))
     }
 
     fn about(&self, path: &[Seg], name: &str) -> Option<String> {
@@ -315,28 +308,8 @@ struct Mistake {
     path: Vec<Seg>,
     key: bool,
     what: Diagnostic,
-    of: ParameterMistake,
-}
-
-/// The kind of a mistake, with the parameter's name.
-enum ParameterMistake {
-    Unknown(String),
-    Missing(String),
-    Value(String, FoundValue),
-    /// In the library's words only.
-    Refused(String),
-}
-
-impl Mistake {
-    fn fault(self, uses: &str) -> ParameterFault {
-        let (uses, said) = (uses.to_owned(), self.what.to_string());
-        match self.of {
-            ParameterMistake::Unknown(name) => ParameterFault::ParameterUnknown { uses, name, message: said },
-            ParameterMistake::Missing(name) => ParameterFault::ParameterMissing { uses, name, message: said },
-            ParameterMistake::Value(name, value) => ParameterFault::ParameterWrong { uses, name, value, message: said },
-            ParameterMistake::Refused(name) => ParameterFault::ParameterRefused { uses, name, message: said },
-        }
-    }
+    /// The same as a value.
+    fault: ParameterFault,
 }
 
 fn seg(segment: LocationSegment<'_>) -> Seg {

@@ -37,7 +37,7 @@ fn written(part: &Part) -> Json {
 
 fn axes(matrix: &RawMatrix) -> Json {
     let point = |point: &RawPoint| -> Json {
-        point.values.iter().map(|(name, value)| (name.to_string(), value.node.written())).collect::<Map<_, _>>().into()
+        point.iter().map(|(name, value)| (name.to_string(), value.node.written())).collect::<Map<_, _>>().into()
     };
     let mut all: Map<String, Json> =
         matrix.axes.iter().map(|(name, values)| (name.to_string(), values.node.written())).collect();

@@ -23,16 +23,7 @@ mod scope;
 mod template;
 pub(crate) mod value;
 
-use std::{
-    borrow::Cow,
-    cell::RefCell,
-    fmt,
-    rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{borrow::Cow, cell::RefCell, fmt, rc::Rc, sync::Arc};
 
 use indexmap::IndexMap;
 use minijinja::{Expression, value::Value};
@@ -41,7 +32,7 @@ pub(crate) use bounds::guarded;
 pub use bounds::{is_guarded, render};
 pub(crate) use environment::{filter_names, globals, has_filter, has_test, test_names};
 pub(crate) use scan::{Field, ROOTS, References, end_of_expression, paths};
-pub(crate) use scope::{ITEM_FIELDS, Item, Items, Scope, Steps};
+pub(crate) use scope::{ITEM_FIELDS, Item, Items, Scope};
 pub(crate) use template::{EvalError, Node, Piece, Template};
 
 use crate::{
@@ -125,10 +116,8 @@ impl Expr {
     /// The condition of its branches is known, and the selected branch reads no result: `weights if weights else
     /// steps.a.out`.
     pub(crate) fn is_known_in(&self, scope: &Value) -> bool {
-        let Some(scope) = scope.downcast_object_ref::<Scope>().filter(|_| self.has_branches()) else { return false };
-        let asks = Arc::new(AtomicBool::new(false));
-        let scope = Scope { step_reads: Some(Arc::clone(&asks)), ..scope.clone() };
-        self.eval(&Value::from_object(scope)).is_ok() && !asks.load(Ordering::Relaxed)
+        // In a scope without steps, an expression that reads one has no value.
+        self.has_branches() && self.eval(scope).is_ok()
     }
 
     /// It ends in `.out` or `.outputs.NAME` of a step, without another way to a value.

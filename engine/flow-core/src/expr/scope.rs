@@ -3,16 +3,12 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use indexmap::IndexMap;
 use minijinja::value::{Enumerator, Object, ObjectRepr, Serde, Value};
 
-use super::faults::refused;
+use super::{faults::refused, value::whole};
 use crate::{Digest, LateResult, Link, Outcome, Output, Render, reason::ExprFault};
 
 /// The names that an expression sees.
@@ -23,19 +19,15 @@ pub(crate) struct Scope {
     pub(crate) machine: Option<Value>,
     pub(crate) axes: Vec<(Arc<str>, Value)>,
     pub(crate) inputs: Option<Value>,
+    /// Every step that the expressions of an instance name.
     pub(crate) steps: Option<Value>,
     /// `seed`, unless a parameter or an axis has that name.
     pub(crate) seed: Option<u64>,
-    /// Told when somebody looks for the results of other steps.
-    pub(crate) step_reads: Option<Arc<AtomicBool>>,
 }
 
 impl Object for Scope {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        self.get_value_by_str(key.as_str()?)
-    }
-
-    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
+        let key = key.as_str()?;
         if let Some((_, value)) = self.axes.iter().find(|(name, _)| **name == *key) {
             return Some(value.clone());
         }
@@ -43,12 +35,7 @@ impl Object for Scope {
             "params" => self.params.clone(),
             "machine" => self.machine.clone(),
             "inputs" => self.inputs.clone(),
-            "steps" => {
-                if let Some(asks) = &self.step_reads {
-                    asks.store(true, Ordering::Relaxed);
-                }
-                self.steps.clone()
-            }
+            "steps" => self.steps.clone(),
             _ => {
                 let param = self.params.as_ref().and_then(|p| p.get_attr(key).ok()).filter(|v| !v.is_undefined());
                 param.or_else(|| (key == "seed").then(|| self.seed.map(Value::from)).flatten())
@@ -131,7 +118,8 @@ impl Item {
     fn metric(&self, name: &str) -> Value {
         let Some(result) = self.result.get() else { return self.without_metrics() };
         match result.metrics.get(name) {
-            Some(metric) => number(metric.value),
+            // A whole number is written as one: `gzip -9`, not `gzip -9.0`.
+            Some(metric) => whole(metric.value).map_or(Value::from(metric.value), Value::from),
             None if result.metrics.is_empty() && result.outcome != Outcome::Ok => self.without_metrics(),
             None => {
                 let (label, metric) = (self.label.to_string(), name.to_owned());
@@ -146,12 +134,6 @@ impl Item {
     }
 }
 
-/// A whole number is written as one: `gzip -9`, not `gzip -9.0`.
-fn number(value: f64) -> Value {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if value.fract() == 0.0 && value.abs() < EXACT { Value::from(value as i64) } else { Value::from(value) }
-}
-
 /// A value that is an error as soon as anything is done with it.
 fn wrong(fault: ExprFault) -> Value {
     Value::from(refused(fault))
@@ -159,11 +141,7 @@ fn wrong(fault: ExprFault) -> Value {
 
 impl Object for Item {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        self.get_value_by_str(key.as_str()?)
-    }
-
-    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
-        Some(match key {
+        Some(match key.as_str()? {
             "axes" => self.axes.clone(),
             "outcome" => Value::from(Serde(self.outcome())),
             "out" => self.out(),
@@ -242,25 +220,21 @@ impl Object for Items {
     }
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        match key.as_str() {
-            Some(key) => self.get_value_by_str(key),
-            None => self.items.get(key.as_usize()?).map(|item| Value::from_dyn_object(item.clone())),
-        }
-    }
-
-    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
+        let Some(name) = key.as_str() else {
+            return self.items.get(key.as_usize()?).map(|item| Value::from_dyn_object(item.clone()));
+        };
         match &self.items[..] {
-            [item] => item.get_value_by_str(key),
-            _ if !ITEM_FIELDS.contains(&key) => None,
-            [] => Some(wrong(ExprFault::NoneIsLeft { step: self.step.to_string(), key: format!(".{key}") })),
+            [item] => item.get_value(key),
+            _ if !ITEM_FIELDS.contains(&name) => None,
+            [] => Some(wrong(ExprFault::NoneIsLeft { step: self.step.to_string(), key: format!(".{name}") })),
             [first, ..] => {
                 let axis = first.axes.try_iter().ok().and_then(|mut keys| keys.next());
                 let axis = axis.map_or_else(|| "axis".to_owned(), |axis| axis.to_string());
                 Some(wrong(ExprFault::WantsOne {
                     step: self.step.to_string(),
-                    key: format!(".{key}"),
+                    key: format!(".{name}"),
                     count: self.items.len() as u64,
-                    example: format!("(steps.{} | where({axis}=…)).{key}", self.step),
+                    example: format!("(steps.{} | where({axis}=…)).{name}", self.step),
                 }))
             }
         }
@@ -268,15 +242,5 @@ impl Object for Items {
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
         Enumerator::Seq(self.items.len())
-    }
-}
-
-/// `steps`: every step that the expressions of an instance name.
-#[derive(Debug, Default)]
-pub(crate) struct Steps(pub(crate) IndexMap<String, Value>);
-
-impl Object for Steps {
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        self.0.get(key.as_str()?).cloned()
     }
 }

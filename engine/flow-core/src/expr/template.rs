@@ -14,7 +14,10 @@ use super::{
 use crate::{
     Diagnostic,
     reason::{ExprFault, Fault},
-    spec::at::{PlacePart, Problems, Seg, YamlPath},
+    spec::{
+        at::{PlacePart, Problems, Seg, YamlPath},
+        typed_value::mapping,
+    },
 };
 
 /// A value of the file, with its place.
@@ -42,6 +45,13 @@ pub(crate) enum Node {
 }
 
 impl Node {
+    fn as_const(&self) -> Option<&Value> {
+        match self {
+            Node::Const(value) => Some(value),
+            _ => None,
+        }
+    }
+
     /// The value at a path.
     pub(crate) fn at(&self, path: &[Seg]) -> Option<&Node> {
         let Some((first, rest)) = path.split_first() else { return Some(self) };
@@ -115,7 +125,7 @@ impl EvalError {
 
     /// Adds the error as a problem of the template.
     pub(crate) fn report(self, template: &Template, problems: &mut Problems) {
-        let at = self.path.iter().fold(template.at.clone(), |at, seg| at.seg(seg.clone()));
+        let at = template.at.below(&self.path);
         let words = self.fault.to_string();
         let names_it = matches!(&self.fault, Fault::Expr(fault) if matches!(**fault, ExprFault::Undefined { .. }));
         let what = if names_it { words } else { format!("`{}`: {words}", shown(&self.expr)) };
@@ -132,8 +142,16 @@ impl Template {
 
     /// Its value, where no expression is in it.
     pub(crate) fn as_const(&self) -> Option<&Value> {
+        self.node.as_const()
+    }
+
+    /// The keys of a mapping, as far as they are known.
+    pub(crate) fn keys(&self) -> Option<Vec<String>> {
         match &self.node {
-            Node::Const(value) => Some(value),
+            Node::Map(members) => Some(members.iter().map(|(key, _)| key.to_string()).collect()),
+            Node::Const(value) => {
+                mapping(value, "").ok().map(|members| members.into_iter().map(|(key, _)| key).collect())
+            }
             _ => None,
         }
     }
@@ -243,21 +261,14 @@ fn parse_text(text: &str, at: &YamlPath, problems: &mut Problems) -> Node {
 }
 
 fn collect_list(nodes: Vec<Node>) -> Node {
-    let values: Option<Vec<Value>> = nodes.iter().map(as_const).collect();
+    let values: Option<Vec<Value>> = nodes.iter().map(|node| node.as_const().cloned()).collect();
     values.map_or(Node::List(nodes), |values| Node::Const(Value::from(values)))
 }
 
 fn collect_map(nodes: Vec<(Arc<str>, Node)>) -> Node {
     let values: Option<Vec<(Arc<str>, Value)>> =
-        nodes.iter().map(|(k, node)| as_const(node).map(|v| (k.clone(), v))).collect();
+        nodes.iter().map(|(k, node)| Some((k.clone(), node.as_const()?.clone()))).collect();
     values.map_or(Node::Map(nodes), |values| Node::Const(Value::from_pairs(values)))
-}
-
-fn as_const(node: &Node) -> Option<Value> {
-    match node {
-        Node::Const(value) => Some(value.clone()),
-        _ => None,
-    }
 }
 
 fn visit(node: &Node, at: &YamlPath, see: &mut dyn FnMut(&Expr, &YamlPath)) {

@@ -26,11 +26,8 @@ pub(crate) fn from_yaml(yaml: &serde_yaml::Value) -> Result<Value, String> {
         Yaml::String(s) => Value::from(s.as_str()),
         Yaml::Sequence(list) => Value::from(list.iter().map(from_yaml).collect::<Result<Vec<_>, _>>()?),
         Yaml::Mapping(map) => {
-            let mut pairs = Vec::with_capacity(map.len());
-            for (key, value) in map {
-                pairs.push((key_text(key)?, from_yaml(value)?));
-            }
-            Value::from_pairs(pairs)
+            let pairs = map.iter().map(|(key, value)| Ok((key_text(key)?, from_yaml(value)?)));
+            Value::from_pairs(pairs.collect::<Result<Vec<_>, String>>()?)
         }
         Yaml::Tagged(tagged) => return Err(format!("the tag `{}` has no meaning here", tagged.tag)),
     })

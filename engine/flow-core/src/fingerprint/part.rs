@@ -1,5 +1,7 @@
 //! Parts of a fingerprint as values that can be stored, hashed and compared. Does not know how they come about.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -82,29 +84,10 @@ pub enum PartKind {
     Result,
 }
 
-impl PartKind {
-    /// Its name in the encoding.
-    pub fn name(self) -> &'static str {
-        match self {
-            PartKind::Uses => "uses",
-            PartKind::Plugin => "plugin",
-            PartKind::Protocol => "protocol",
-            PartKind::Version => "version",
-            PartKind::Command => "command",
-            PartKind::Parameter => "parameter",
-            PartKind::Variable => "variable",
-            PartKind::Artifact => "artifact",
-            PartKind::Input => "input",
-            PartKind::Environment => "environment",
-            PartKind::Output => "output",
-            PartKind::Metrics => "metrics",
-            PartKind::Seed => "seed",
-            PartKind::Repetition => "repetition",
-            PartKind::Axis => "axis",
-            PartKind::Measured => "measured",
-            PartKind::Sees => "sees",
-            PartKind::Result => "result",
-        }
+/// Its name in the encoding, as in JSON.
+impl fmt::Display for PartKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -177,7 +160,7 @@ impl Part {
     }
 
     fn encode(&self, bytes: &mut Encoder) {
-        bytes.text(self.kind.name());
+        bytes.text(&self.kind.to_string());
         bytes.text(self.counted_name());
         match &self.value {
             PartValue::Is(value) => bytes.leaf(value),

@@ -166,7 +166,7 @@ fn seen(parts: &mut Vec<Part>, input: &BuiltinInput) {
     }
     for (name, step) in &input.steps {
         let facts = serde_json::json!({
-            "uses": step.uses, "with": sorted(&step.with), "like": step.like, "absent": step.absent,
+            "uses": step.uses, "with": step.with, "like": step.like, "absent": step.absent,
         });
         parts.push(part(PartKind::Sees, format!("step.{name}"), PartValue::Digest(json_digest(&facts))));
         for result in step.results.iter().chain(&step.again) {
@@ -196,19 +196,6 @@ fn result_digest(result: &StepResult) -> Digest {
 fn json_digest(value: &impl serde::Serialize) -> Digest {
     // These types have string keys and cannot fail to serialize; an empty text would still give a valid digest.
     Digest::of(&serde_json::to_vec(value).unwrap_or_default())
-}
-
-/// The same map with sorted keys at every level.
-fn sorted(map: &Map<String, Value>) -> Value {
-    fn go(value: &Value) -> Value {
-        match value {
-            Value::Object(map) => sorted(map),
-            Value::Array(items) => Value::Array(items.iter().map(go).collect()),
-            scalar => scalar.clone(),
-        }
-    }
-    let ordered: std::collections::BTreeMap<&String, Value> = map.iter().map(|(k, v)| (k, go(v))).collect();
-    Value::Object(ordered.into_iter().map(|(k, v)| (k.clone(), v)).collect())
 }
 
 fn measured(parts: &mut Vec<Part>, instance: &Instance, machine: &Machine) {

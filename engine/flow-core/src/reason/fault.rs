@@ -41,31 +41,25 @@ pub enum Fault {
 
 crate::compiled_once::compiled_once!(Fault);
 
-impl Texts for Fault {
-    fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
-        match self {
-            Fault::Text(text) => each(text),
-            Fault::File(fault) => fault.texts(each),
-            Fault::Store(fault) => fault.texts(each),
-            Fault::Expr(fault) => fault.texts(each),
-            Fault::Body(fault) => fault.texts(each),
-            Fault::Start(fault) => fault.texts(each),
-            Fault::Gpu(fault) => fault.texts(each),
-            Fault::Builtin(fault) => fault.texts(each),
+/// What holds for each of these kinds.
+macro_rules! kinds {
+    ($($variant:ident($fault:ident)),*) => {
+        impl Texts for Fault {
+            fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
+                match self {
+                    Fault::Text(text) => each(text),
+                    $( Fault::$variant(fault) => fault.texts(each), )*
+                }
+            }
         }
-    }
-}
-
-macro_rules! from {
-    ($($variant:ident($fault:ident)),*) => { $(
-        impl From<$fault> for Fault {
+        $( impl From<$fault> for Fault {
             fn from(fault: $fault) -> Self {
                 Fault::$variant(Box::new(fault))
             }
-        }
-    )* };
+        } )*
+    };
 }
-from!(
+kinds!(
     File(FileFault),
     Store(StoreFault),
     Expr(ExprFault),

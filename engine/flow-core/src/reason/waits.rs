@@ -86,24 +86,20 @@ pub struct ResourceShortage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<u64>,
     /// Bytes of a GPU held by foreign processes.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "crate::result::is_zero")]
     pub foreign: u64,
     /// The foreign holders, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occupant: Option<Occupant>,
     /// Amount that other runs on the machine hold.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "crate::result::is_zero")]
     pub other_runs: u64,
     /// Amount held back for other runs that are served first.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "crate::result::is_zero")]
     pub ahead: u64,
     /// These runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<Labels>,
-}
-
-fn is_none(amount: &u64) -> bool {
-    *amount == 0
 }
 
 /// A resource that can run short.

@@ -105,7 +105,7 @@ impl StepResult {
     /// The solo run of a co-run member, among the results of the step that it is `like`: equal on every common axis.
     /// `None` if two match, because choosing one would be arbitrary.
     pub fn run_alone<'r>(&self, solo: impl IntoIterator<Item = &'r StepResult>) -> Option<&'r StepResult> {
-        let all = solo.into_iter().filter(|alone| self.is_at(alone));
+        let all = solo.into_iter().filter(|alone| is_alone_of(&alone.axes, &self.axes));
         let mut found = all.filter(|alone| alone.repetition.unwrap_or(0) == self.repetition.unwrap_or(0));
         let first = found.next()?;
         found.next().is_none().then_some(first)
@@ -113,13 +113,10 @@ impl StepResult {
 
     /// All solo runs, by repetition; empty if two of one repetition match.
     pub(crate) fn runs_alone<'r>(&self, solo: impl IntoIterator<Item = &'r StepResult>) -> Vec<&'r StepResult> {
-        let mut found: Vec<&StepResult> = solo.into_iter().filter(|alone| self.is_at(alone)).collect();
+        let mut found: Vec<&StepResult> =
+            solo.into_iter().filter(|alone| is_alone_of(&alone.axes, &self.axes)).collect();
         found.sort_by_key(|alone| alone.repetition);
         if found.windows(2).any(|two| two[0].repetition == two[1].repetition) { Vec::new() } else { found }
-    }
-
-    fn is_at(&self, alone: &StepResult) -> bool {
-        is_alone_of(&alone.axes, &self.axes)
     }
 
     /// Whether an attempt was made, and ran to its own end.

@@ -51,6 +51,11 @@ impl YamlPath {
         YamlPath { file: self.file, link: Some(Arc::new((self.clone(), seg))) }
     }
 
+    /// Several parts below it.
+    pub(crate) fn below(&self, path: &[Seg]) -> Self {
+        path.iter().fold(self.clone(), |at, seg| at.seg(seg.clone()))
+    }
+
     /// The parts from the top.
     pub(crate) fn segs(&self) -> Vec<&Seg> {
         let mut segs = Vec::new();

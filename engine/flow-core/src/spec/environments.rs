@@ -19,8 +19,7 @@ impl Reader<'_> {
     pub(super) fn environments(&mut self, yaml: &Yaml, at: &YamlPath, file: &mut File) {
         for (name, value, at) in self.mapping(yaml, at, "`environments`") {
             if name == REQUIRED {
-                let required = self.plain(value, &at, REQUIRED).and_then(|v| self.typed(&at, typed_value::boolean(&v)));
-                file.environment_required = required.unwrap_or_default();
+                file.environment_required = self.value(value, &at, REQUIRED, typed_value::boolean).unwrap_or_default();
             } else if self.name(&name, &at, "an environment") {
                 let environment = self.environment(name.into_owned(), value, &at);
                 file.environments.extend(environment);

@@ -7,7 +7,7 @@ use minijinja::value::{Value, ValueKind};
 use super::{
     at::{Problems, Seg},
     typed_value::{
-        MistakeKind, PrependPath, TypedResult, ValueMistake, all, expected, identifier, known, list, mapping, other,
+        MistakeKind, PrependPath, TypedResult, ValueMistake, all, entries, expected, identifier, list, mapping, other,
         seg, text, texts,
     },
 };
@@ -118,9 +118,6 @@ fn for_outputs_only(mut wrong: Vec<ValueMistake>, key: &str, value: &Value) -> V
 
 /// No two inputs lie in the same place of the work folder, and those that are inside one another there do so where they are, too.
 fn apart(inputs: &[(Seg, Input)]) -> TypedResult<()> {
-    if inputs.len() < 2 {
-        return Ok(());
-    }
     // Folders before what lies in them, and that before all else: what a path lies in is then the last of the paths that are open.
     let mut sorted: Vec<(String, usize)> =
         inputs.iter().enumerate().map(|(i, (_, input))| (input.place().replace('/', "\0"), i)).collect();
@@ -177,20 +174,16 @@ fn placed(input: Input) -> TypedResult<Input> {
 /// The path of `{path: PATH, by: listing, copy: true}`, and whether each of both is said.
 fn detailed(value: &Value) -> TypedResult<(String, bool, bool)> {
     const KEYS: [&str; 3] = ["path", "by", "copy"];
-    let entries = mapping(value, "`{path: PATH, by: listing}` or `{path: PATH, copy: true}`")?;
-    for (key, _) in &entries {
-        known(key, &KEYS, "an input")?;
-    }
-    let find = |name: &str| entries.iter().find(|(k, _)| k == name).map(|(_, v)| v);
-    let Some(path) = find("path") else {
+    let entries = entries(value, "`{path: PATH, by: listing}` or `{path: PATH, copy: true}`", &KEYS, "an input")?;
+    let Some(path) = entries.get("path") else {
         return other(Diagnostic::new("the input has no `path`"));
     };
-    let by = match find("by").map(|v| (v, v.as_str())) {
+    let by = match entries.get("by").map(|v| (v, v.as_str())) {
         None | Some((_, Some("content"))) => false,
         Some((_, Some("listing"))) => true,
         Some((v, _)) => expected(v, "`listing` (names and sizes only) or `content`").below(seg("by"))?,
     };
-    let copy = match find("copy").map(|v| (v, bool::try_from(v.clone()))) {
+    let copy = match entries.get("copy").map(|v| (v, bool::try_from(v.clone()))) {
         None => false,
         Some((_, Ok(copy))) if !copy || !by => copy,
         Some((_, Ok(_))) => {
@@ -236,7 +229,6 @@ pub(crate) fn outputs(value: &Value) -> TypedResult<Vec<Output>> {
     // By path and by name.
     let (mut paths, mut names): (BTreeMap<String, usize>, BTreeMap<String, usize>) = Default::default();
     let mut wrong: Vec<ValueMistake> = Vec::new();
-    let has_several = found.len() > 1;
     for (place, output) in found {
         let path = inside(&output.path, "the output").and_then(|path| {
             identifier(&output.name, "an output").map_err(|mut wrong| {
@@ -254,10 +246,6 @@ pub(crate) fn outputs(value: &Value) -> TypedResult<Vec<Output>> {
                 continue;
             }
         };
-        if !has_several {
-            clean.push(Output { name: output.name, path });
-            continue;
-        }
         // Of all that begin like a folder's content its first is the next behind it.
         let folder = format!("{path}/");
         let inside = paths.range(folder.clone()..).next().filter(|(other, _)| other.starts_with(&folder));

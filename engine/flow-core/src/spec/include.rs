@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use indexmap::{IndexMap, map};
+use indexmap::map;
 use serde_yaml::Value as Yaml;
 
 use super::{
@@ -11,7 +11,6 @@ use super::{
     document, locate,
     raw::File,
     read::Reader,
-    typed_value,
 };
 use crate::{Diagnostic, Source, paths::normal};
 
@@ -38,7 +37,7 @@ pub(super) fn files(
     let mut whole = File::default();
     for (file, yaml) in read_in {
         let part = Reader { problems }.file(&yaml, &YamlPath::of(file), stem);
-        add(&mut whole, part, &sources, problems);
+        whole = merged(whole, part, &sources, problems);
     }
     if whole.steps.is_empty() && problems.0.is_empty() {
         problems.key(&YamlPath::root(), Diagnostic::new("neither the file nor what it includes has `steps`"));
@@ -100,13 +99,7 @@ impl Files<'_> {
         let Some(value) = yaml.get("include") else { return Vec::new() };
         let mut reader = Reader { problems: self.problems };
         let Some(value) = reader.plain(value, at, "include") else { return Vec::new() };
-        let paths = match value.as_str() {
-            Some(path) => vec![(path.to_owned(), at.clone())],
-            None => {
-                let paths = reader.typed(at, typed_value::texts(&value, "a file, or a list of files"));
-                paths.into_iter().flatten().enumerate().map(|(n, path)| (path, at.index(n))).collect()
-            }
-        };
+        let paths = reader.one_or_several(&value, at, "a file, or a list of files").unwrap_or_default();
         let (good, bad): (Vec<_>, Vec<_>) =
             paths.into_iter().partition(|(path, _)| !path.is_empty() && !path.starts_with('/'));
         for (path, at) in bad {
@@ -128,60 +121,53 @@ impl Files<'_> {
     }
 }
 
-/// Adds the parts of a file. A part whose name another file has is a problem and is left out.
-fn add(whole: &mut File, part: File, sources: &[Arc<Source>], problems: &mut Problems) {
+/// Both files as one. A part of the second whose name the first has is a problem and is left out.
+fn merged(whole: File, part: File, sources: &[Arc<Source>], problems: &mut Problems) -> File {
     let mut twice = |what: &str, name: &str, at: &YamlPath, other: &YamlPath| {
         let said = Diagnostic::new(format!("{what} `{name}` is in two files: here and at {}", place(sources, other)));
         problems.key(at, said.help("rename or remove one of them: no file overrides another"));
     };
-    let mut params: IndexMap<_, _> = std::mem::take(&mut whole.params);
+    let mut params = whole.params;
     for (name, (value, at)) in part.params {
         match params.entry(name) {
             map::Entry::Occupied(known) => twice("the parameter", known.key(), &at, &known.get().1),
             map::Entry::Vacant(free) => _ = free.insert((value, at)),
         }
     }
-    // Within one file the reader of YAML has told.
-    let (profiles, steps, environments) = (whole.profiles.len(), whole.steps.len(), whole.environments.len());
-    for environment in part.environments {
-        match whole.environments[..environments].iter().find(|known| known.name == environment.name) {
-            Some(known) => twice("the environment", &environment.name, &environment.at, &known.at),
-            None => whole.environments.push(environment),
-        }
-    }
-    for profile in part.profiles {
-        match whole.profiles[..profiles].iter().find(|known| known.name == profile.name) {
-            Some(known) => twice("the profile", &profile.name, &profile.at, &known.at),
-            None => whole.profiles.push(profile),
-        }
-    }
-    if whole.steps.is_empty() {
-        whole.steps = part.steps;
-    } else {
-        whole.steps.reserve(part.steps.len());
-        for step in part.steps {
-            match whole.steps[..steps].iter().find(|known| known.name == step.name) {
-                Some(known) => twice("the step", &step.name, &step.at, &known.at),
-                None => whole.steps.push(step),
-            }
-        }
-    }
-    whole.publish.extend(part.publish);
-    // The workflow's own file comes last, and says these.
-    *whole = File {
-        name: part.name,
-        title: part.title,
-        policy: part.policy,
-        on: part.on,
-        slurm: part.slurm,
-        work: part.work,
+    File {
         params,
-        profiles: std::mem::take(&mut whole.profiles),
-        steps: std::mem::take(&mut whole.steps),
-        publish: std::mem::take(&mut whole.publish),
-        environments: std::mem::take(&mut whole.environments),
+        profiles: joined(whole.profiles, part.profiles, |own| (&own.name, &own.at), "the profile", &mut twice),
+        steps: joined(whole.steps, part.steps, |own| (&own.name, &own.at), "the step", &mut twice),
+        environments: joined(
+            whole.environments,
+            part.environments,
+            |own| (&own.name, &own.at),
+            "the environment",
+            &mut twice,
+        ),
+        publish: whole.publish.into_iter().chain(part.publish).collect(),
         environment_required: whole.environment_required || part.environment_required,
-    };
+        // The workflow's own file comes last, and says the rest.
+        ..part
+    }
+}
+
+/// The parts of one kind, by name and place. Within one file the reader of YAML has told those of one name.
+fn joined<T>(
+    mut whole: Vec<T>,
+    part: Vec<T>,
+    name: fn(&T) -> (&String, &YamlPath),
+    what: &str,
+    twice: &mut impl FnMut(&str, &str, &YamlPath, &YamlPath),
+) -> Vec<T> {
+    let known = whole.len();
+    for own in part {
+        match whole[..known].iter().map(name).find(|other| other.0 == name(&own).0) {
+            Some((_, at)) => twice(what, name(&own).0, name(&own).1, at),
+            None => whole.push(own),
+        }
+    }
+    whole
 }
 
 /// `common.yaml:12`.

@@ -14,6 +14,7 @@ use crate::{
 impl Reader<'_> {
     pub(super) fn metrics(&mut self, yaml: &Yaml, at: &YamlPath) -> Option<Metrics> {
         const KEYS: [&str; 7] = ["json", "jsonl", "csv", "tensorboard", "stdout", "summary", "required"];
+        const PLACES: &str = "a text, or a list of texts";
         let what = "places of numbers, `{stdout: PATTERN}`, `{json: FILE}`, `{jsonl: FILE}`, `{csv: FILE}`, \
                     `{tensorboard: FOLDER}`";
         let value = self.plain(yaml, at, "metrics")?;
@@ -25,13 +26,13 @@ impl Reader<'_> {
                 "required" => metrics.required = self.typed(&below, typed_value::boolean(&value)).unwrap_or_default(),
                 "summary" => metrics.summary = self.summary(&value, &below),
                 "stdout" => {
-                    for (text, at) in self.places(&value, &below) {
+                    for (text, at) in self.one_or_several(&value, &below, PLACES).unwrap_or_default() {
                         let pattern = Pattern::new(&text).map_err(|m| self.problems.value(&at, Diagnostic::new(m)));
                         metrics.stdout.extend(pattern);
                     }
                 }
                 kind if MetricsFile::KINDS.contains(&kind) => {
-                    for (path, at) in self.places(&value, &below) {
+                    for (path, at) in self.one_or_several(&value, &below, PLACES).unwrap_or_default() {
                         if path.starts_with('/') || path.split('/').any(|part| part == "..") || path.is_empty() {
                             let what = Diagnostic::new(format!("`{path}` is not in the step's work folder"));
                             self.problems.value(&at, what.label("expected a relative path without `..`"));
@@ -67,15 +68,6 @@ impl Reader<'_> {
             self.known(&metrics.summary, &known, &at.key("summary"));
         }
         (self.problems.0.len() == before).then_some(metrics)
-    }
-
-    /// One text, or several, each with its place.
-    fn places(&mut self, value: &Value, at: &YamlPath) -> Vec<(String, YamlPath)> {
-        if value.as_str().is_some() {
-            return self.typed(at, typed_value::text(value)).map(|text| (text, at.clone())).into_iter().collect();
-        }
-        let texts = self.typed(at, typed_value::texts(value, "a text, or a list of texts")).unwrap_or_default();
-        texts.into_iter().enumerate().map(|(n, text)| (text, at.index(n))).collect()
     }
 
     fn summary(&mut self, value: &Value, at: &YamlPath) -> BTreeMap<String, Summary> {

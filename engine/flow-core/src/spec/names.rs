@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Diagnostic,
-    expr::{Expr, ITEM_FIELDS, Node, filter_names, globals, has_filter, has_test, test_names},
+    expr::{Expr, ITEM_FIELDS, Node, Template, filter_names, globals, has_filter, has_test, test_names},
     nearest,
 };
 
@@ -91,12 +91,15 @@ fn step_names(step: &Step, names: &Names<'_>, problems: &mut Problems) {
 }
 
 fn known_step(name: &str, at: &YamlPath, own: Option<&Step>, names: &Names<'_>, problems: &mut Problems) {
-    if !names.steps.contains(name) {
-        let what = Diagnostic::new(format!("there is no step `{name}`"));
-        let others = names.steps.iter().map(|n| &**n).filter(|n| own.is_none_or(|s| *s.name != **n));
-        let what = what.nearest(name, problems.offer(others));
+    if let Some(what) = unknown_step(name, own, names, problems) {
         problems.value(at, what);
     }
+}
+
+fn unknown_step(name: &str, own: Option<&Step>, names: &Names<'_>, problems: &Problems) -> Option<Diagnostic> {
+    let others = names.steps.iter().map(|n| &**n).filter(|n| own.is_none_or(|s| *s.name != **n));
+    let what = || Diagnostic::new(format!("there is no step `{name}`")).nearest(name, problems.offer(others));
+    (!names.steps.contains(name)).then(what)
 }
 
 struct Check<'a> {
@@ -151,17 +154,8 @@ impl Check<'_> {
             if !self.sees.steps {
                 continue;
             }
-            let known = self.names.steps.contains(&*field.name);
-            if !known {
-                let own = self.step.map(|s| &*s.name);
-                let others = self.names.steps.iter().map(|n| &**n).filter(|n| own != Some(n));
-                let what = Diagnostic::new(format!("there is no step `{}`", field.name));
-                self.add(
-                    at,
-                    expr,
-                    &format!("steps.{}", field.name),
-                    what.nearest(&field.name, self.problems.offer(others)),
-                );
+            if let Some(what) = unknown_step(&field.name, self.step, self.names, self.problems) {
+                self.add(at, expr, &format!("steps.{}", field.name), what);
             }
             if let Some(attribute) = field.attribute.as_deref().filter(|a| !ITEM_FIELDS.contains(a)) {
                 let what = Diagnostic::new(format!("`steps.{}` has no `{attribute}`", field.name));
@@ -176,18 +170,11 @@ impl Check<'_> {
 
     fn inputs(&mut self, expr: &Expr, at: &YamlPath) {
         let Some(step) = self.step else { return };
-        let declared: Option<Vec<String>> = match step.parts.value("inputs").map(|t| &t.node) {
-            None => Some(Vec::new()),
-            Some(Node::Map(members)) => Some(members.iter().map(|(k, _)| k.to_string()).collect()),
-            Some(Node::Const(inputs)) => Some(
-                super::typed_value::mapping(inputs, "")
-                    .map(|m| m.into_iter().map(|(k, _)| k).collect())
-                    .unwrap_or_default(),
-            ),
-            Some(Node::List(_)) => Some(Vec::new()),
-            Some(_) => None,
-        };
-        let Some(declared) = declared else { return };
+        let inputs = step.parts.value("inputs");
+        if inputs.is_some_and(|inputs| matches!(inputs.node, Node::Expr(_) | Node::Text(_) | Node::Broken)) {
+            return;
+        }
+        let declared = inputs.and_then(Template::keys).unwrap_or_default();
         for field in expr.fields("inputs") {
             if !declared.contains(&field.name) {
                 let what = Diagnostic::new(format!("`{}` has no input called `{}`", step.name, field.name));
@@ -251,17 +238,13 @@ impl Check<'_> {
     }
 
     fn visible(&self) -> String {
-        let mut seen = Vec::new();
-        for (sees, word) in [
+        let words = [
             (self.sees.params, "parameters"),
             (self.sees.machine, "`machine`"),
             (self.sees.axes, "the step's axes"),
             (self.sees.steps, "`steps`, `inputs`"),
-        ] {
-            if sees {
-                seen.push(word);
-            }
-        }
+        ];
+        let seen: Vec<&str> = words.into_iter().filter_map(|(sees, word)| sees.then_some(word)).collect();
         format!("it sees {}", seen.join(", "))
     }
 }

@@ -56,7 +56,7 @@ impl Reader<'_> {
                     self.problems.key(at, Diagnostic::new("the matrix has no axes").help("leave `matrix` out"));
                 }
                 let axes: Vec<&str> = matrix.axes.iter().map(|(name, _)| &**name).collect();
-                for (name, template) in matrix.exclude.iter().flat_map(|point| &point.values) {
+                for (name, template) in matrix.exclude.iter().flatten() {
                     if !axes.contains(&&**name) {
                         let what =
                             Diagnostic::new(format!("`exclude` names `{name}`, which is not an axis of this matrix"));
@@ -67,20 +67,12 @@ impl Reader<'_> {
             }
             Kind::When => self.when(yaml, at).map(Part::When),
             Kind::Step | Kind::Uses => {
-                let name = self.plain(yaml, at, key.name).and_then(|v| self.typed(at, typed_value::text(&v)))?;
+                let name = self.value(yaml, at, key.name, typed_value::text)?;
                 Some(Part::Names(vec![(name, at.clone())]))
             }
             Kind::StepList => {
                 let value = self.plain(yaml, at, key.name)?;
-                // One step may stand without the brackets.
-                let names = match value.as_str() {
-                    Some(name) => vec![(name.to_owned(), at.clone())],
-                    None => {
-                        let names = self.typed(at, typed_value::texts(&value, "a list of steps"))?;
-                        names.into_iter().enumerate().map(|(i, n)| (n, at.index(i))).collect()
-                    }
-                };
-                Some(Part::Names(names))
+                self.one_or_several(&value, at, "a list of steps").map(Part::Names)
             }
             Kind::Metrics => self.metrics(yaml, at).map(|metrics| Part::Metrics(metrics.into(), at.clone())),
             Kind::With => {
@@ -142,9 +134,7 @@ impl Reader<'_> {
             Kind::Secrets => typed_value::variables(value).map(drop),
             _ => Ok(()),
         };
-        if let Err(wrong) = result {
-            self.wrong(at, wrong);
-        }
+        self.typed(at, result);
     }
 
     /// A script below its `#!` line.
@@ -171,32 +161,15 @@ impl Reader<'_> {
             }
             _ => return,
         };
+        let mut only = |keys: &[&'static str], of: &str| {
+            for (name, _) in members {
+                self.typed(&template.at, typed_value::known(name, keys, of));
+            }
+        };
         match key.kind {
-            Kind::Corun => {
-                for (name, _) in members {
-                    if !["group", "gpus"].contains(&&**name) {
-                        let what =
-                            Diagnostic::new(format!("`corun` has no key `{name}`")).nearest(name, ["group", "gpus"]);
-                        self.problems.key(&template.at.key(name), what);
-                    }
-                }
-            }
-            Kind::Repeat => {
-                for (name, _) in members {
-                    if !typed_value::REPEAT_KEYS.contains(&&**name) {
-                        let what = Diagnostic::new(format!("`repeat` has no key `{name}`"));
-                        self.problems.key(&template.at.key(name), what.nearest(name, typed_value::REPEAT_KEYS));
-                    }
-                }
-            }
-            Kind::Slurm(_) => {
-                for (name, _) in members {
-                    if !slurm::JOB_KEYS.contains(&&**name) {
-                        let what = Diagnostic::new(format!("`slurm` of a step has no key `{name}`"));
-                        self.problems.key(&template.at.key(name), what.nearest(name, slurm::JOB_KEYS));
-                    }
-                }
-            }
+            Kind::Corun => only(&typed_value::CORUN_KEYS, "`corun`"),
+            Kind::Repeat => only(&typed_value::REPEAT_KEYS, "`repeat`"),
+            Kind::Slurm(_) => only(&slurm::JOB_KEYS, "`slurm` of a step"),
             Kind::Inputs => files::check_placed(template, self.problems),
             Kind::Env | Kind::Outputs => {}
             _ => self.problems.value(&template.at, Diagnostic::new(format!("`{}` is a mapping", key.name))),
@@ -229,7 +202,7 @@ impl Reader<'_> {
                     values.push((Arc::from(name), Template::parse(value, &at, self.problems)));
                 }
             }
-            points.push(RawPoint { values });
+            points.push(values);
         }
         points
     }

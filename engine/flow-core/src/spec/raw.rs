@@ -3,12 +3,15 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use indexmap::IndexMap;
-use minijinja::value::Value;
+use minijinja::value::{Value, ValueKind};
 
-use super::at::YamlPath;
+use super::{
+    at::{Problems, YamlPath},
+    typed_value::TypedResult,
+};
 use crate::{
-    EnvironmentProvider, Place, Slurm,
-    expr::{Expr, Template},
+    Diagnostic, EnvironmentProvider, Place, Slurm,
+    expr::{Expr, Template, value::describe},
     metrics::Metrics,
 };
 
@@ -56,6 +59,19 @@ pub(crate) struct Condition {
     pub(crate) expr: Arc<Expr>,
 }
 
+impl Condition {
+    /// Its value. Anything else than true or false is a problem.
+    pub(crate) fn holds(&self, scope: &Value, problems: &mut Problems) -> Option<bool> {
+        let what = match self.expr.eval(scope) {
+            Ok(value) if value.kind() == ValueKind::Bool => return Some(value.is_true()),
+            Ok(value) => Diagnostic::new(format!("`when` is {}", describe(&value))).label("expected true or false"),
+            Err(fault) => Diagnostic::new(fault.to_string()),
+        };
+        problems.value(&self.at, what);
+        None
+    }
+}
+
 /// An entry of `publish`.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -100,6 +116,19 @@ impl Parts {
         }
     }
 
+    /// The value of a plain key without expressions, if it is sound.
+    pub(crate) fn plain<T>(&self, key: &str, typed: impl Fn(&Value) -> TypedResult<T>) -> Option<T> {
+        typed(self.value(key)?.as_const()?).ok()
+    }
+
+    /// The names of steps under a key.
+    pub(crate) fn names(&self, key: &str) -> &[(String, YamlPath)] {
+        match self.get(key) {
+            Some(Part::Names(names)) => names,
+            _ => &[],
+        }
+    }
+
     pub(crate) fn value_mut(&mut self, key: &str) -> Option<&mut Template> {
         self.0.iter_mut().find_map(|(name, part)| match part {
             Part::Value(template) if *name == key => Some(template),
@@ -132,7 +161,7 @@ impl RawMatrix {
     /// The axes, and those that only `include` has, each with a value as written.
     pub(crate) fn all(&self) -> Vec<(Arc<str>, Template)> {
         let mut all = self.axes.clone();
-        for (name, template) in self.include.iter().flat_map(|point| &point.values) {
+        for (name, template) in self.include.iter().flatten() {
             if !all.iter().any(|(known, _)| known == name) {
                 all.push((name.clone(), template.clone()));
             }
@@ -142,10 +171,7 @@ impl RawMatrix {
 }
 
 /// An entry of `include` or `exclude`.
-#[derive(Clone, Debug)]
-pub(crate) struct RawPoint {
-    pub(crate) values: Vec<(Arc<str>, Template)>,
-}
+pub(crate) type RawPoint = Vec<(Arc<str>, Template)>;
 
 /// The value of one key of a step.
 #[derive(Clone, Debug)]
@@ -164,7 +190,7 @@ impl Part {
         match self {
             Part::Value(template) | Part::With(template, _) => template.visit(see),
             Part::Matrix(matrix) => {
-                let points = matrix.exclude.iter().chain(&matrix.include).flat_map(|point| &point.values);
+                let points = matrix.exclude.iter().chain(&matrix.include).flatten();
                 matrix.axes.iter().chain(points).for_each(|(_, template)| template.visit(see));
             }
             Part::When(when) => see(&when.expr, &when.at),

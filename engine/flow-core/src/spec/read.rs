@@ -27,13 +27,35 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Says what is wrong with a typed value.
-    pub(super) fn wrong(&mut self, at: &YamlPath, wrong: Vec<ValueMistake>) {
-        report(self.problems, at, wrong);
+    /// A typed value; says what is wrong with it.
+    pub(super) fn typed<T>(&mut self, at: &YamlPath, result: TypedResult<T>) -> Option<T> {
+        result.map_err(|wrong| report(self.problems, at, wrong)).ok()
     }
 
-    pub(super) fn typed<T>(&mut self, at: &YamlPath, result: TypedResult<T>) -> Option<T> {
-        result.map_err(|wrong| self.wrong(at, wrong)).ok()
+    /// One text without the brackets of a list, or a list of texts, each with its place.
+    pub(super) fn one_or_several(
+        &mut self,
+        value: &Value,
+        at: &YamlPath,
+        what: &str,
+    ) -> Option<Vec<(String, YamlPath)>> {
+        if let Some(text) = value.as_str() {
+            return Some(vec![(text.to_owned(), at.clone())]);
+        }
+        let texts = self.typed(at, typed_value::texts(value, what))?;
+        Some(texts.into_iter().enumerate().map(|(n, text)| (text, at.index(n))).collect())
+    }
+
+    /// A value without expressions, typed.
+    pub(super) fn value<T>(
+        &mut self,
+        yaml: &Yaml,
+        at: &YamlPath,
+        key: &str,
+        typed: impl FnOnce(&Value) -> TypedResult<T>,
+    ) -> Option<T> {
+        let value = self.plain(yaml, at, key)?;
+        self.typed(at, typed(&value))
     }
 
     /// The entries of a mapping with unknown keys reported.
@@ -121,7 +143,7 @@ impl Reader<'_> {
                     self.problems.key(&at, Diagnostic::new(what).help("leave it out here"));
                 }
                 Kind::Name => {
-                    if let Some(name) = self.plain(value, &at, "name").and_then(|v| self.typed(&at, file_name(&v))) {
+                    if let Some(name) = self.value(value, &at, "name", file_name) {
                         file.name = name;
                     }
                 }
@@ -149,15 +171,10 @@ impl Reader<'_> {
                 Kind::Publish => file.publish = self.publish(value, &at),
                 Kind::Environments => self.environments(value, &at, &mut file),
                 Kind::Policy => file.policy = self.policy(value, &at),
-                Kind::Folder => {
-                    file.work = self.plain(value, &at, "work").and_then(|v| self.typed(&at, typed_value::text(&v)));
-                }
-                Kind::On => {
-                    file.on = self.plain(value, &at, "on").and_then(|v| self.typed(&at, slurm::on(&v)));
-                }
+                Kind::Folder => file.work = self.value(value, &at, "work", typed_value::text),
+                Kind::On => file.on = self.value(value, &at, "on", slurm::on),
                 Kind::Slurm(_) => {
-                    let settings = self.plain(value, &at, "slurm").and_then(|v| self.typed(&at, slurm::settings(&v)));
-                    file.slurm = settings.unwrap_or_default();
+                    file.slurm = self.value(value, &at, "slurm", slurm::settings).unwrap_or_default();
                 }
                 _ => {}
             }
@@ -193,8 +210,7 @@ impl Reader<'_> {
     }
 
     fn policy(&mut self, yaml: &Yaml, at: &YamlPath) -> Option<String> {
-        let value = self.plain(yaml, at, "policy")?;
-        let name = self.typed(at, typed_value::text(&value))?;
+        let name = self.value(yaml, at, "policy", typed_value::text)?;
         let known = || policy::POLICIES.iter().filter(|(_, make)| !make().preemptive()).map(|(known, _)| *known);
         if known().any(|known| known == name) {
             return Some(name);
@@ -247,10 +263,7 @@ impl Reader<'_> {
             match key.kind {
                 Kind::When => profile.when = self.when(value, &at),
                 Kind::Params => profile.params = self.params(value, &at),
-                _ => {
-                    profile.gpus =
-                        self.plain(value, &at, key.name).and_then(|v| self.typed(&at, typed_value::count(&v, 0)));
-                }
+                _ => profile.gpus = self.value(value, &at, key.name, |value| typed_value::count(value, 0)),
             }
         }
         let before = self.problems.0.len();
@@ -292,13 +305,8 @@ impl Reader<'_> {
                 return None;
             }
         };
-        match Expr::new(&text) {
-            Ok(expr) => Some(Condition { at: at.clone(), expr: Arc::new(expr) }),
-            Err(what) => {
-                self.problems.value(at, what);
-                None
-            }
-        }
+        let expr = Expr::new(&text).map_err(|what| self.problems.value(at, what)).ok()?;
+        Some(Condition { at: at.clone(), expr: Arc::new(expr) })
     }
 
     fn publish(&mut self, yaml: &Yaml, at: &YamlPath) -> Vec<Entry> {
@@ -318,8 +326,7 @@ impl Reader<'_> {
             let mut targets = Vec::new();
             for (key, value, at) in self.entries(yaml, &at, keys::PUBLISH, "an entry of `publish`") {
                 if key.kind == Kind::Step {
-                    let name = self.plain(value, &at, "from").and_then(|v| self.typed(&at, typed_value::text(&v)));
-                    from = name.map(|n| (n, at));
+                    from = self.value(value, &at, "from", typed_value::text).map(|name| (name, at));
                 } else {
                     targets.push((key.name == "whats_new", Template::parse(value, &at, self.problems)));
                 }
@@ -344,27 +351,24 @@ impl Reader<'_> {
 
 /// Adds wrong values to the problems.
 pub(crate) fn report(problems: &mut Problems, at: &YamlPath, wrong: Vec<ValueMistake>) {
-    wrong.into_iter().for_each(|wrong| report_one(problems, at, wrong));
-}
-
-fn report_one(problems: &mut Problems, at: &YamlPath, wrong: ValueMistake) {
-    let place = wrong.path.iter().fold(at.clone(), |at, seg| at.seg(seg.clone()));
-    let what = match wrong.what {
-        MistakeKind::Other(what) => what,
-        MistakeKind::Type { found, expected, help } => {
-            let key = |seg: &Seg| if let Seg::Key(key) = seg { Some(format!("`{key}`")) } else { None };
-            let subject = match place.segs()[..] {
-                [.., above, &Seg::Index(_)] => key(above).map(|list| format!("a value of {list}")),
-                [.., last] => key(last),
-                [] => None,
-            };
-            let subject = subject.unwrap_or_else(|| "this".to_owned());
-            let mut what = Diagnostic::new(format!("{subject} is {found}")).label(format!("expected {expected}"));
-            what.help.extend(help);
-            what
-        }
-    };
-    problems.add(&place, if wrong.key { PlacePart::Key } else { PlacePart::Value }, what);
+    for ValueMistake { path, key, what } in wrong {
+        let place = at.below(&path);
+        let what = match what {
+            MistakeKind::Other(what) => what,
+            MistakeKind::Type { found, expected, help } => {
+                let key = |seg: &Seg| if let Seg::Key(key) = seg { Some(format!("`{key}`")) } else { None };
+                let subject = match place.segs()[..] {
+                    [.., above, &Seg::Index(_)] => key(above).map(|list| format!("a value of {list}")),
+                    [.., last] => key(last),
+                    [] => None,
+                };
+                let subject = subject.unwrap_or_else(|| "this".to_owned());
+                let what = Diagnostic::new(format!("{subject} is {found}")).label(format!("expected {expected}"));
+                help.into_iter().fold(what, Diagnostic::help)
+            }
+        };
+        problems.add(&place, if key { PlacePart::Key } else { PlacePart::Value }, what);
+    }
 }
 
 fn file_name(value: &Value) -> TypedResult<String> {

@@ -2,7 +2,7 @@
 
 use minijinja::value::Value;
 
-use super::typed_value::{self, PrependPath, TypedResult, expected, known, mapping, other, seg};
+use super::typed_value::{self, PrependPath, TypedResult, entries, expected, other, seg};
 use crate::{Diagnostic, Place, Slurm, SlurmJob, Span, spec::at::Seg};
 
 /// Keys of `slurm:` in a step.
@@ -28,8 +28,7 @@ pub(crate) fn settings(value: &Value) -> TypedResult<Slurm> {
 
 fn read(value: &Value, keys: &[&'static str]) -> TypedResult<Slurm> {
     let mut slurm = Slurm::default();
-    for (key, value) in mapping(value, "a mapping, `{partition: gpu, time: 2h}`")? {
-        known(&key, keys, "`slurm`")?;
+    for (key, value) in entries(value, "a mapping, `{partition: gpu, time: 2h}`", keys, "`slurm`")? {
         let at = || seg(&key);
         let text = || word(&value).map(Some).below(at());
         let span = || typed_value::duration(&value).below(at());

@@ -46,7 +46,7 @@ pub(crate) struct Step {
 impl Step {
     /// The place to run, if the step has one.
     pub(crate) fn on(&self) -> Option<Place> {
-        self.parts.value("on").and_then(|value| value.as_const()).and_then(|value| slurm::on(value).ok())
+        self.parts.plain("on", slurm::on)
     }
 
     /// It is one of flow's own, which run inside the engine.
@@ -157,10 +157,7 @@ fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<MergedStep>> {
 }
 
 fn like_of(step: &RawStep) -> Option<(&str, &YamlPath)> {
-    match step.keys.get("like") {
-        Some(Part::Names(names)) => names.first().map(|(name, at)| (name.as_str(), at)),
-        _ => None,
-    }
+    step.keys.names("like").first().map(|(name, at)| (name.as_str(), at))
 }
 
 /// Takes over the keys that the copy does not have itself. `corun` and `exclusive` displace each other, and so do what `run`
@@ -202,26 +199,6 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<MergedStep>, problems: &mut
     let displaces_itself = raw.keys.has("corun") && raw.keys.get("exclusive").is_some_and(exclusive);
     let itself = || MergedStep { keys: raw.keys, broken: raw.broken, work_of: own };
     let MergedStep { keys, broken, work_of } = copy.unwrap_or_else(itself);
-    let mut step = Step {
-        name: raw.name.as_str().into(),
-        at: raw.at.clone(),
-        sound: true,
-        like,
-        work_of: (work_of != own).then_some(work_of),
-        action: Action::Unknown,
-        with: None,
-        written: Arc::default(),
-        axes: Vec::new(),
-        matrix: RawMatrix::default(),
-        needs: Vec::new(),
-        when: None,
-        metrics: None,
-        measured: None,
-        record: Arc::default(),
-        secrets: Vec::new(),
-        shell: Shell::default(),
-        parts: Parts::default(),
-    };
     let place = |key: &str| match keys.get(key) {
         Some(Part::Value(t) | Part::With(t, _)) => t.at.clone(),
         Some(Part::Names(names)) => names.first().map_or_else(|| raw.at.clone(), |(_, at)| at.clone()),
@@ -248,90 +225,78 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<MergedStep>, problems: &mut
         let what = Diagnostic::new("`shell` and the `#!` line of `run` both name the interpreter");
         problems.key(&place("shell"), what.help("keep one of them"));
     }
-    if keys.has("shell") && keys.has("uses") && !command {
-        let what = Diagnostic::new("`shell` belongs to `run`");
-        problems.key(&place("shell"), what.help("a plugin's step starts its own program"));
-    }
-    if keys.has("environment") && keys.has("uses") && !command {
-        let what = Diagnostic::new("`environment` belongs to `run`");
-        problems.key(&place("environment"), what.help("a plugin's step starts its own program"));
-    }
-    for key in ["outputs", "metrics"] {
+    for (key, help) in [
+        ("shell", "a plugin's step starts its own program"),
+        ("environment", "a plugin's step starts its own program"),
+        ("outputs", "a plugin declares its own outputs and metrics"),
+        ("metrics", "a plugin declares its own outputs and metrics"),
+    ] {
         if keys.has(key) && keys.has("uses") && !command {
-            let what = Diagnostic::new(format!("`{key}` belongs to `run`"));
-            problems.key(&place(key), what.help("a plugin declares its own outputs and metrics"));
+            problems.key(&place(key), Diagnostic::new(format!("`{key}` belongs to `run`")).help(help));
         }
     }
-    for (key, part) in keys.iter() {
-        match (key, part) {
-            ("uses", Part::Names(names)) => {
-                for (name, at) in names {
-                    match name.split_once('/') {
-                        Some((plugin, inner)) if !plugin.is_empty() && !inner.is_empty() && !inner.contains('/') => {
-                            step.action =
-                                Action::Uses { plugin: plugin.to_owned(), step: inner.to_owned(), at: at.clone() };
-                        }
-                        _ => {
-                            let what = Diagnostic::new(format!("`{name}` names no step of a plugin"));
-                            problems
-                                .value(at, what.label("expected `plugin/step`, such as `torch/train` or `flow/table`"));
-                        }
-                    }
-                }
-            }
-            ("run", Part::Value(template)) => step.action = Action::Run(template.clone()),
-            ("needs", Part::Names(names)) => step.needs = names.clone(),
-            (_, Part::With(template, written)) => {
-                (step.with, step.written) = (Some(template.clone()), written.clone());
-            }
-            (_, Part::Matrix(matrix)) => (step.axes, step.matrix) = (matrix.all(), matrix.clone()),
-            (_, Part::When(when)) => step.when = Some(when.clone()),
-            (_, Part::Metrics(metrics, _)) => step.metrics = Some(metrics.clone()),
-            ("measured", Part::Value(t)) => step.measured = t.as_const().and_then(|v| typed_value::boolean(v).ok()),
-            ("shell", Part::Value(t)) => {
-                step.shell = t.as_const().and_then(|value| part::shell(value).ok()).unwrap_or_default();
-            }
-            ("record", Part::Value(t)) => {
-                step.record = t.as_const().and_then(|v| typed_value::outcomes(v).ok()).unwrap_or_default().into()
-            }
-            ("secrets", Part::Value(t)) => {
-                step.secrets = t.as_const().and_then(|v| typed_value::texts(v, "").ok()).unwrap_or_default();
-            }
-            (_, Part::Names(_) | Part::Value(_)) => {}
+    let uses = keys.names("uses").first().map(|(name, at)| match name.split_once('/') {
+        Some((plugin, step)) if !plugin.is_empty() && !step.is_empty() && !step.contains('/') => {
+            Action::Uses { plugin: plugin.to_owned(), step: step.to_owned(), at: at.clone() }
         }
-    }
+        _ => {
+            let what = Diagnostic::new(format!("`{name}` names no step of a plugin"));
+            problems.value(at, what.label("expected `plugin/step`, such as `torch/train` or `flow/table`"));
+            Action::Unknown
+        }
+    });
+    let action = match (uses, keys.value("run")) {
+        (Some(uses), None) => uses,
+        (None, Some(run)) => Action::Run(run.clone()),
+        // What either of them lacks is not known.
+        _ => Action::Unknown,
+    };
+    let secrets = keys.plain("secrets", |names| typed_value::texts(names, "")).unwrap_or_default();
     if let Some(env) = keys.value("env") {
-        for name in variables(env).iter().filter(|n| step.secrets.contains(n)) {
+        for name in variables(env).iter().filter(|name| secrets.contains(name)) {
             let what = Diagnostic::new(format!("`{name}` is both in `env` and in `secrets`"));
             problems.key(&env.at.key(name), what.help("a secret takes its value from flow's environment"));
         }
     }
-    if matches!(step.action, Action::Uses { .. }) && command {
-        // What either of them lacks is not known.
-        step.action = Action::Unknown;
+    let (mut with, mut matrix, mut when, mut metrics) = (None, RawMatrix::default(), None, None);
+    for (_, part) in keys.iter() {
+        match part {
+            Part::With(template, written) => with = Some((template.clone(), written.clone())),
+            Part::Matrix(own) => matrix = own.clone(),
+            Part::When(own) => when = Some(own.clone()),
+            Part::Metrics(own, _) => metrics = Some(own.clone()),
+            Part::Names(_) | Part::Value(_) => {}
+        }
     }
-    if matches!(step.action, Action::Run(_)) && keys.has("uses") {
-        step.action = Action::Unknown;
+    let (with, written) = with.unzip();
+    Step {
+        name: raw.name.into(),
+        at: raw.at,
+        sound: !broken && problems.0.len() == before,
+        like,
+        work_of: (work_of != own).then_some(work_of),
+        action,
+        with,
+        written: written.unwrap_or_default(),
+        axes: matrix.all(),
+        matrix,
+        needs: keys.names("needs").to_vec(),
+        when,
+        metrics,
+        measured: keys.plain("measured", typed_value::boolean),
+        record: keys.plain("record", typed_value::outcomes).unwrap_or_default().into(),
+        secrets,
+        shell: keys.plain("shell", part::shell).unwrap_or_default(),
+        parts: keys,
     }
-    step.parts = keys;
-    step.sound = !broken && problems.0.len() == before;
-    step
 }
 
 /// The names of the variables under `env:`.
 pub(crate) fn variables(env: &Template) -> Vec<String> {
-    match &env.node {
-        Node::Map(members) => members.iter().map(|(name, _)| name.to_string()).collect(),
-        Node::Const(value) => match typed_value::mapping(value, "") {
-            Ok(members) => members.into_iter().map(|(name, _)| name).collect(),
-            Err(_) => typed_value::variables(value).unwrap_or_default(),
-        },
-        _ => Vec::new(),
-    }
+    env.keys().or_else(|| typed_value::variables(env.as_const()?).ok()).unwrap_or_default()
 }
 
 /// The variables of the shell that a step lists under `env:`.
 pub(crate) fn from_shell(step: &Step) -> Vec<String> {
-    let listed = step.parts.value("env").and_then(Template::as_const);
-    listed.and_then(|value| typed_value::variables(value).ok()).unwrap_or_default()
+    step.parts.plain("env", typed_value::variables).unwrap_or_default()
 }

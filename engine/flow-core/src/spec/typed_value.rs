@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
 use minijinja::value::{Value, ValueKind};
 
 use super::at::Seg;
 use crate::{
     CorunGpus, Diagnostic, Exclusive, Outcome, Span,
-    expr::value::{describe, to_text},
+    expr::value::{describe, to_text, whole},
     reason::FoundValue,
 };
 
@@ -90,9 +91,7 @@ pub(crate) fn integer(value: &Value) -> TypedResult<i64> {
     let number = match value.kind() {
         ValueKind::Number if value.is_integer() => i64::try_from(value.clone()).ok(),
         // Division gives `2.0`.
-        ValueKind::Number => {
-            f64::try_from(value.clone()).ok().filter(|n| n.fract() == 0.0 && n.abs() < 9e15).map(|n| n as i64)
-        }
+        ValueKind::Number => f64::try_from(value.clone()).ok().and_then(whole),
         _ => None,
     };
     number.map_or_else(|| expected(value, "a whole number"), Ok)
@@ -164,22 +163,19 @@ pub(crate) fn exclusive(value: &Value) -> TypedResult<Exclusive> {
     }
 }
 
+pub(crate) const CORUN_KEYS: [&str; 2] = ["group", "gpus"];
+
 /// `corun:`: the group's name and where its members run.
 pub(crate) fn corun(value: &Value) -> TypedResult<(String, CorunGpus)> {
-    const KEYS: [&str; 2] = ["group", "gpus"];
-    let entries = mapping(value, "a mapping `{group: NAME, gpus: own or shared}`")?;
-    for (key, _) in &entries {
-        known(key, &KEYS, "`corun`")?;
-    }
-    let find = |name: &str| entries.iter().find(|(k, _)| k == name).map(|(_, v)| v);
-    let Some(group) = find("group") else {
+    let entries = entries(value, "a mapping `{group: NAME, gpus: own or shared}`", &CORUN_KEYS, "`corun`")?;
+    let Some(group) = entries.get("group") else {
         return other(Diagnostic::new("`corun` has no `group`").help("`group: all` makes one group of all instances"));
     };
     let group = scalar_text(group).below(seg("group"))?;
     if group.is_empty() {
         return other(Diagnostic::new("the name of a group is empty")).below(seg("group"));
     }
-    let gpus = match find("gpus") {
+    let gpus = match entries.get("gpus") {
         None => CorunGpus::Own,
         Some(v) if v.as_str() == Some("own") => CorunGpus::Own,
         Some(v) if v.as_str() == Some("shared") => CorunGpus::Shared,
@@ -210,12 +206,8 @@ pub(crate) fn repeat(value: &Value) -> TypedResult<Repetitions> {
     if value.kind() != ValueKind::Map {
         return count(value, 1).map(Repetitions::Times);
     }
-    let entries = mapping(value, WHAT)?;
-    for (key, _) in &entries {
-        known(key, &REPEAT_KEYS, "`repeat`")?;
-    }
-    let find = |name: &str| entries.iter().find(|(k, _)| k == name).map(|(_, v)| v);
-    match find("until") {
+    let entries = entries(value, WHAT, &REPEAT_KEYS, "`repeat`")?;
+    match entries.get("until") {
         Some(until) if until.as_str() == Some("decided") => {}
         Some(until) => expected(until, "`decided`").below(seg("until"))?,
         None => {
@@ -223,7 +215,7 @@ pub(crate) fn repeat(value: &Value) -> TypedResult<Repetitions> {
             return other(what.help("`until: decided` repeats a co-run group until its verdict is decided"));
         }
     }
-    let at_most = find("at_most").map(|most| count(most, 1).below(seg("at_most"))).transpose()?;
+    let at_most = entries.get("at_most").map(|most| count(most, 1).below(seg("at_most"))).transpose()?;
     Ok(Repetitions::UntilDecided { at_most: at_most.unwrap_or(crate::verdict::AT_MOST) })
 }
 
@@ -313,6 +305,18 @@ pub(super) fn known(key: &str, keys: &[&'static str], of: &str) -> TypedResult<(
     }
     let what = Diagnostic::new(format!("{of} has no key `{key}`")).nearest(key, keys.iter().copied());
     Err(vec![ValueMistake { path: vec![seg(key)], key: true, what: MistakeKind::Other(what) }])
+}
+
+/// The entries of a mapping with these keys at most.
+pub(super) fn entries(
+    value: &Value,
+    what: &str,
+    keys: &[&'static str],
+    of: &str,
+) -> TypedResult<IndexMap<String, Value>> {
+    let entries = mapping(value, what)?;
+    entries.iter().try_for_each(|(key, _)| known(key, keys, of))?;
+    Ok(entries.into_iter().collect())
 }
 
 /// The members of a list.

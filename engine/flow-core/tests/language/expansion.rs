@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{
-    Exclusive, Expansion, InstanceId, Machine, Mode, Outcome, PublishTo, Remark,
+    Exclusive, Expansion, InstanceId, Machine, Mode, Outcome, PublishWhat, Remark,
     reason::{Cause, ProfileReason},
 };
 
@@ -62,8 +62,8 @@ fn feb08_without_a_gpu() {
         absent,
         [("four", is_false("wide and machine.gpus >= 4")), ("four_together", is_false("wide and machine.gpus >= 4"))]
     );
-    assert_eq!(e.publish[0].to, PublishTo::Report("../reports/feb08.md".into()));
-    assert_eq!(e.publish[1].to, PublishTo::WhatsNew("../README.md".into()));
+    let publish: Vec<_> = e.publish.iter().map(|entry| (entry.what, &*entry.to)).collect();
+    assert_eq!(publish, [(PublishWhat::Report, "../reports/feb08.md"), (PublishWhat::WhatsNew, "../README.md")]);
 }
 
 #[test]

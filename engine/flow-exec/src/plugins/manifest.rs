@@ -18,7 +18,7 @@ const VERSION: u64 = 1;
 const LONGEST: u64 = 1 << 20;
 
 /// The content of a `plugin.yaml`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// The version of the format.

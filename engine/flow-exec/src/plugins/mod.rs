@@ -37,7 +37,7 @@ pub struct PluginError {
 }
 
 /// A plugin on disk.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Plugin {
     /// Its folder, absolute.
     pub folder: PathBuf,
@@ -48,7 +48,7 @@ pub struct Plugin {
 }
 
 /// All discovered plugins.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Plugins {
     found: BTreeMap<String, Plugin>,
     broken: Vec<PluginError>,

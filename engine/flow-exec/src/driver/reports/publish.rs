@@ -9,7 +9,7 @@ use std::{
 };
 
 use flow_core::{
-    Builtins, FileToWrite, Outcome, Publish, PublishJob, PublishTo, PublishWhat, Replace, SettledResults, WHATS_NEW,
+    Builtins, FileToWrite, Outcome, Publish, PublishJob, PublishWhat, Replace, SettledResults, WHATS_NEW,
     reason::WithheldReason,
 };
 use flow_runs::file::if_there;
@@ -58,15 +58,14 @@ pub enum PublishRequest {
 
 /// The paths that a run may write in the repository: each target, and the folder for a report's charts next to it.
 pub(crate) fn targets(session: &Session) -> Vec<PathBuf> {
-    let paths = session.expansion.publish.iter().flat_map(|entry| match &entry.to {
-        PublishTo::Report(to) => {
-            let report = normal(&session.path(to));
-            vec![report.with_extension(""), report]
-        }
-        PublishTo::WhatsNew(to) => {
-            let file = normal(&session.path(to));
-            let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
-            WHATS_NEW.iter().map(|beside| folder.join(beside)).chain([file]).collect()
+    let paths = session.expansion.publish.iter().flat_map(|entry| {
+        let file = normal(&session.path(&entry.to));
+        match entry.what {
+            PublishWhat::Report => vec![file.with_extension(""), file],
+            PublishWhat::WhatsNew => {
+                let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+                WHATS_NEW.iter().map(|beside| folder.join(beside)).chain([file]).collect()
+            }
         }
     });
     paths.collect()
@@ -111,20 +110,14 @@ pub(crate) fn publish(
     let expansion = &session.expansion;
     // Reports first, so that no entry links to a report that could not be published.
     let (reports, entries): (Vec<&Publish>, _) =
-        expansion.publish.iter().partition(|entry| matches!(entry.to, PublishTo::Report(_)));
+        expansion.publish.iter().partition(|entry| entry.what == PublishWhat::Report);
     for entry in reports.into_iter().chain(entries) {
         let step = &expansion.steps[entry.from.index()];
         let result = step.ids().find_map(|id| settled.result(id)).filter(|r| r.outcome == Outcome::Ok);
         let Some(artifact) = result.and_then(|r| r.outputs.values().next()) else { continue };
-        let (what, written) = match &entry.to {
-            PublishTo::Report(path) => (PublishWhat::Report, path),
-            PublishTo::WhatsNew(path) => (PublishWhat::WhatsNew, path),
-        };
-        let target = normal(&session.path(written));
-        let report = expansion.publish.iter().find_map(|other| match &other.to {
-            PublishTo::Report(to) if other.from == entry.from => Some(normal(&session.path(to))),
-            _ => None,
-        });
+        let (what, target) = (entry.what, normal(&session.path(&entry.to)));
+        let of_step = |other: &&Publish| other.what == PublishWhat::Report && other.from == entry.from;
+        let report = expansion.publish.iter().find(of_step).map(|report| normal(&session.path(&report.to)));
         let report = report.filter(|report| !out.errors.iter().any(|(failed, _)| failed == report));
         let report = report.map(|report| relative(target.parent().unwrap_or(Path::new("/")), &report));
         let done = files(objects, artifact).map_err(|e| e.to_string()).and_then(|files| {

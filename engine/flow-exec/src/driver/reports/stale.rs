@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::PublishTo;
+use flow_core::PublishWhat;
 
 use super::publish::{PublishedFile, targets};
 use crate::{driver::session::Session, paths::normal};
@@ -20,11 +20,9 @@ pub(crate) fn remove_stale(
     wrote: &BTreeSet<PathBuf>,
 ) -> Option<String> {
     let keep: BTreeSet<PathBuf> = published.iter().map(|file| file.path.clone()).chain(targets(session)).collect();
-    let reports = session.expansion.publish.iter().filter_map(|entry| match &entry.to {
-        PublishTo::Report(to) => Some(normal(&session.path(to))),
-        PublishTo::WhatsNew(_) => None,
-    });
+    let reports = session.expansion.publish.iter().filter(|entry| entry.what == PublishWhat::Report);
     let folders: BTreeSet<PathBuf> = reports
+        .map(|entry| normal(&session.path(&entry.to)))
         .filter(|report| published.iter().any(|file| file.path == *report))
         .map(|report| report.with_extension(""))
         .collect();

@@ -9,7 +9,7 @@ mod progress;
 
 use std::{ops::ControlFlow, sync::Arc, thread, time::Duration};
 
-use flow_core::{Builtins, Instance, Outcome, Place, SettledResults, Uses};
+use flow_core::{Builtins, Instance, Outcome, SettledResults, Uses};
 use flow_runs::StoreDir;
 use flow_store::{Snapshot, Store};
 use flow_supervisor::{hardware, keeper::record};
@@ -52,7 +52,7 @@ pub fn run(
         let local = Local::new(context.exe.clone(), record::of_run(context.run_dir.path()));
         let daemon = context.detached.then(|| daemon(context));
         let detached = DetachedAttempts::new(context.store.dir().clone(), daemon);
-        let slurm = context.session.expansion.runs_on(Place::Slurm).then(|| slurm(context)).transpose()?;
+        let slurm = context.session.expansion.has_batch().then(|| slurm(context)).transpose()?;
         Ok(CompositeExecutor::new(local, detached, slurm))
     })
 }

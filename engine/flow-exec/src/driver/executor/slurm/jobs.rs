@@ -12,7 +12,7 @@ use flow_core::{
 };
 use flow_protocol::Exit;
 use flow_runs::QueuedJob;
-use flow_slurm::{JobId, JobResult, JobState, PermanentReason, Row, job_state};
+use flow_slurm::{JobId, JobResult, JobState, Row, job_state};
 use flow_supervisor::{
     clock,
     intents::Intent,
@@ -75,7 +75,7 @@ pub(super) struct BatchJob {
 #[derive(Clone, Debug)]
 enum JobEnd {
     Ended(JobResult, String),
-    NeverRuns(PermanentReason, String),
+    NeverRuns { launch_failed: bool, reason: String },
     Vanished,
     Refused(String),
 }
@@ -260,19 +260,19 @@ impl BatchJob {
             return update;
         };
         self.missing = None;
-        self.waits = matches!(job_state(row), JobState::Waiting | JobState::Held);
+        self.waits = job_state(row) == JobState::Waiting;
         if self.intent.job != Some(row.id) {
             self.intent.job = Some(row.id);
             update.changed = true;
         }
         let queued = match job_state(row) {
-            JobState::Waiting | JobState::Held | JobState::Suspended => {
+            JobState::Waiting | JobState::Suspended => {
                 let reason = if row.reason.is_empty() { row.state.clone() } else { row.reason.clone() };
                 Some(self.queued(reason, flow_slurm::advice(row)))
             }
-            JobState::NeverRuns(why) => {
+            JobState::NeverRuns { launch_failed } => {
                 update.cancel = self.gone.is_none();
-                self.is_gone(JobEnd::NeverRuns(why, row.reason.clone()));
+                self.is_gone(JobEnd::NeverRuns { launch_failed, reason: row.reason.clone() });
                 None
             }
             JobState::Ended(end) => {
@@ -453,8 +453,8 @@ impl BatchJob {
                 JobResult::Failed(code) => return self.unrecorded(Some(code), None),
                 JobResult::Completed | JobResult::Signal(_) => return self.unrecorded(None, None),
             },
-            JobEnd::NeverRuns(PermanentReason::Launch, _) => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
-            JobEnd::NeverRuns(_, reason) => (failed, BatchEnd::Unsatisfiable { reason }, RetryAdvice::Hopeless),
+            JobEnd::NeverRuns { launch_failed: true, .. } => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
+            JobEnd::NeverRuns { reason, .. } => (failed, BatchEnd::Unsatisfiable { reason }, RetryAdvice::Hopeless),
             JobEnd::Vanished => (failed, BatchEnd::Vanished, RetryAdvice::Lost),
             JobEnd::Refused(error) => (failed, BatchEnd::Refused { error }, RetryAdvice::Hopeless),
         };

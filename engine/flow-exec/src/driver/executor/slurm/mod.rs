@@ -162,8 +162,10 @@ pub fn orphaned_jobs(runs: &[&RunDir]) -> Vec<Option<OrphanedJobs>> {
     let is_any = orphaned.iter().any(|jobs| !jobs.is_empty());
     let rows = if is_any { client::Client::brief().queue() } else { Ok(Vec::new()) };
     let is_live = |row: &&flow_slurm::Row| {
-        let is_over =
-            matches!(flow_slurm::job_state(row), flow_slurm::JobState::Ended(_) | flow_slurm::JobState::NeverRuns(_));
+        let is_over = matches!(
+            flow_slurm::job_state(row),
+            flow_slurm::JobState::Ended(_) | flow_slurm::JobState::NeverRuns { .. }
+        );
         // A job in clean-up has no running process.
         !is_over && row.state != "COMPLETING"
     };
@@ -173,9 +175,7 @@ pub fn orphaned_jobs(runs: &[&RunDir]) -> Vec<Option<OrphanedJobs>> {
         living.entry((&row.key, None)).or_insert(row);
         living.entry((&row.key, row.id.task)).or_insert(row);
     }
-    let waits = |row: &flow_slurm::Row| {
-        matches!(flow_slurm::job_state(row), flow_slurm::JobState::Waiting | flow_slurm::JobState::Held)
-    };
+    let waits = |row: &flow_slurm::Row| flow_slurm::job_state(row) == flow_slurm::JobState::Waiting;
     let count = |intents: &Vec<Intent>| match &rows {
         _ if intents.is_empty() => Some(OrphanedJobs::default()),
         Ok(_) => {

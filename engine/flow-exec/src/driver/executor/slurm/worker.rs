@@ -270,16 +270,17 @@ impl Worker {
         });
         let answer = match request {
             Ok(request) => self.client.submit(&request),
-            Err(error) => {
-                Ok(Err(SubmitRefusal { why: RefusalKind::Usage, text: format!("its job cannot be recorded: {error}") }))
-            }
+            Err(error) => Ok(Err(SubmitRefusal {
+                why: RefusalKind::Refused,
+                text: format!("its job cannot be recorded: {error}"),
+            })),
         };
         match answer {
             Ok(Ok(id)) => self.submitted(which, id),
             Ok(Err(refused)) => self.refused(which, refused),
             Err(NoAnswer::NotInstalled { command }) => {
                 let text = format!("`{command}` is not on the PATH");
-                self.refused(which, SubmitRefusal { why: RefusalKind::Usage, text });
+                self.refused(which, SubmitRefusal { why: RefusalKind::Refused, text });
             }
             Err(error) => self.refused(which, SubmitRefusal { why: RefusalKind::Unreachable, text: error.to_string() }),
         }
@@ -308,7 +309,7 @@ impl Worker {
     fn refused(&mut self, which: &[AttemptId], refused: SubmitRefusal) {
         let SubmitRefusal { why, text } = refused;
         match why {
-            RefusalKind::Impossible | RefusalKind::NotAllowed | RefusalKind::Usage => {
+            RefusalKind::Refused => {
                 for first in which {
                     let update =
                         |job: &mut BatchJob| JobUpdate { events: job.refused(text.clone()), ..JobUpdate::default() };
