@@ -81,8 +81,8 @@ pub use interval::Interval;
 pub use likeness::{hardware, likeness, unlike};
 pub use machine::{GpuFacts, Machine};
 pub use metrics::{
-    Best, EventFile, Key, LineReader, MetricRow, Metrics, MetricsFile, NumberFiles, Pattern, Summary, SummaryError,
-    event_file, metric_letters,
+    Best, EventFile, Key, LineReader, MetricRow, Metrics, MetricsFile, MetricsForm, NumberFiles, Pattern, Summary,
+    SummaryError, event_file, metric_letters,
 };
 pub use outcome::Outcome;
 pub use remaining::{RemainingTime, RunningTime, StepTimes, left_by_progress, remaining};

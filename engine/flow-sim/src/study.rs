@@ -156,7 +156,7 @@ impl StudyWith {
         match self.v {
             None => Ok(made),
             Some(v) if made.name() == Lyapunov::default().name() && (0.0..=1e9).contains(&v) => {
-                Ok(Box::new(Lyapunov { v, ..Lyapunov::default() }))
+                Ok(Box::new(Lyapunov { v }))
             }
             Some(v) if made.name() == Lyapunov::default().name() => {
                 Err(BuiltinFault::VNegative { value: v.to_string() })

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     history::History,
-    observation::Observation,
+    observation::{Measured, Observation},
     surface::{PlacedObservation, PointPrediction, Programs, Scale, Surface},
 };
 use crate::{
@@ -30,27 +30,19 @@ impl Quantity {
     pub const ALL: [Quantity; 5] =
         [Quantity::Wall, Quantity::Startup, Quantity::Epoch, Quantity::GpuMemory, Quantity::GpuBusy];
 
-    fn measured(self, seen: &Observation) -> Option<f64> {
-        let value = match self {
-            Quantity::Wall => seen.whole_s(),
-            Quantity::Startup => seen.phases.map(|phases| phases.before_s),
-            Quantity::Epoch => seen.epoch_s,
-            Quantity::GpuMemory => Some(seen.gpu_memory as f64),
-            Quantity::GpuBusy => seen.busy_in_epochs(),
-        };
-        value.filter(|value| *value > 0.0)
-    }
-
-    fn expected(self, expected: &PointPrediction) -> Option<PredictedValue> {
+    /// Its value in an attempt, and in a prediction.
+    fn values(self) -> (Measured, Expected) {
         match self {
-            Quantity::Wall => expected.wall,
-            Quantity::Startup => expected.startup,
-            Quantity::Epoch => expected.epoch,
-            Quantity::GpuMemory => expected.gpu_memory,
-            Quantity::GpuBusy => expected.gpu_busy,
+            Quantity::Wall => (Observation::whole_s, |expected| expected.wall),
+            Quantity::Startup => (|seen| Some(seen.phases?.before_s), |expected| expected.startup),
+            Quantity::Epoch => (|seen| seen.epoch_s, |expected| expected.epoch),
+            Quantity::GpuMemory => (|seen| Some(seen.gpu_memory as f64), |expected| expected.gpu_memory),
+            Quantity::GpuBusy => (Observation::busy_in_epochs, |expected| expected.gpu_busy),
         }
     }
 }
+
+type Expected = fn(&PointPrediction) -> Option<PredictedValue>;
 
 /// The measurement at a point, and its prediction from the other points.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,8 +113,10 @@ fn ends(axis: usize, points: &[&[PlacedObservation<'_>]]) -> impl Iterator<Item 
 fn held_out_points(point: &[PlacedObservation<'_>], surface: &Surface) -> Vec<HeldOutPoint> {
     let expected = surface.expect(&point[0].0);
     let checked = |quantity: Quantity| {
-        let measured = median(point.iter().filter_map(|(_, seen)| quantity.measured(seen)).collect())?;
-        let predicted = quantity.expected(&expected).filter(|predicted| !predicted.far)?;
+        let (measured, predicted) = quantity.values();
+        let seen = point.iter().filter_map(|(_, seen)| measured(seen)).filter(|value| *value > 0.0);
+        let measured = median(seen.collect())?;
+        let predicted = predicted(&expected).filter(|predicted| !predicted.far)?;
         let at = |axis: &String| Some((axis.clone(), point[0].1.point.get(axis)?.clone()));
         Some(HeldOutPoint { point: surface.scale.axes.iter().filter_map(at).collect(), quantity, measured, predicted })
     };

@@ -57,7 +57,7 @@ pub(super) struct OfStep {
 }
 
 /// Observations that have the axes of an instance.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct OnAxes {
     pub(super) axes: Vec<String>,
     by_point: IndexMap<Vec<Value>, Vec<usize>>,
@@ -88,10 +88,8 @@ impl<'a> History<'a> {
             if !on.iter().any(|on| on.axes.iter().eq(instance.axes.keys())) {
                 on.push(OnAxes {
                     axes: instance.axes.keys().cloned().collect(),
-                    by_point: IndexMap::new(),
-                    ended: Vec::new(),
                     values: vec![IndexSet::new(); instance.axes.len()],
-                    surfaces: [LazyValue::default(), LazyValue::default()],
+                    ..OnAxes::default()
                 });
             }
         }
@@ -121,12 +119,6 @@ impl<'a> History<'a> {
     pub fn remember_sharing(&mut self, model: &str, seen: &GpuSharing) {
         let coefficients = self.devices.entry(model.to_owned()).or_default();
         coefficients.extend(coefficient(seen.busy, seen.slowdown));
-    }
-
-    /// One attempt more, and what the scheduler is to know of it.
-    pub fn learn(&mut self, of: InstanceId, result: &StepResult, waiting: &BTreeSet<InstanceId>) -> Vec<Event> {
-        let priced = self.observe(of, result);
-        priced.into_iter().chain(self.update(of, waiting)).collect()
     }
 
     /// One attempt more; what the scheduler is to know of what sharing a GPU costs.

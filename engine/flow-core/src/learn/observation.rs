@@ -72,6 +72,9 @@ pub struct Observation {
     pub sharing: Option<GpuSharing>,
 }
 
+/// A quantity of an attempt, if it was measured.
+pub(super) type Measured = fn(&Observation) -> Option<f64>;
+
 impl Observation {
     /// The observation of an attempt, from its result.
     pub fn of(result: &StepResult) -> Observation {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     AttemptId, GpuFacts, GpuId, GpuSharing, GpuUsage, Instance, InstanceId, Outcome, StepResult,
-    measure::{CoRunner, Neighbour, ReportedNumbers, largest_overlap},
+    measure::{CoRunner, ReportedNumbers, largest_overlap},
     sched::contention::{UNKNOWN_DEVICE, hoped, learned},
     stats::median,
 };
@@ -140,16 +140,11 @@ impl History<'_> {
         if !seen.foreign_processes.is_empty() || seen.short_of_cpu() && own.cores > HARDLY_ANY_CPU {
             return None;
         }
-        let other = |(&who, other): (&AttemptId, &CoRunner)| Neighbour {
-            who,
-            there: other.there,
-            at_work: other.at_work,
-            shares: !other.gpus.is_empty(),
-            cores: alone(other.instance)
-                .map_or(f64::from(instances[other.instance.index()].request.cpus), |alone| alone.cores),
-        };
-        let others: Vec<Neighbour<AttemptId>> = corunners.iter().map(other).collect();
-        let found = largest_overlap(&reported.timed(), &others, f64::from(seen.usable_cpus()) - own.cores)?;
+        let requested = |other: &CoRunner| f64::from(instances[other.instance.index()].request.cpus);
+        let cores = |other: &CoRunner| alone(other.instance).map_or_else(|| requested(other), |alone| alone.cores);
+        let cores = corunners.iter().map(|(id, other)| (*id, cores(other))).collect();
+        let room = f64::from(seen.usable_cpus()) - own.cores;
+        let found = largest_overlap(&reported.timed(), corunners, &cores, room)?;
         let corunners: Option<Vec<(&CoRunner, SoloLoad)>> =
             found.who.iter().map(|id| Some((&corunners[id], alone(corunners[id].instance)?))).collect();
         let corunners = corunners?;

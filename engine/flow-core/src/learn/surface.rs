@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::observation::Observation;
+use super::observation::{Measured, Observation};
 use crate::{
     Digest, Span,
     predict::{Coordinate, Fit, MOST, PredictedValue, key},
@@ -36,7 +36,7 @@ pub(super) struct Surface {
     common: Estimate,
     placed: Vec<Vec<Coordinate>>,
     /// By [`SurfaceQuantity`].
-    measured: [QuantityValues; OF.len()],
+    measured: [QuantityValues; QUANTITIES.len()],
 }
 
 /// One quantity, by place in the list of points, and what is made of it when it is asked for.
@@ -62,38 +62,20 @@ pub(super) enum SurfaceQuantity {
     Power,
 }
 
-/// All, in their order.
-const OF: [SurfaceQuantity; 11] = [
-    SurfaceQuantity::Wall,
-    SurfaceQuantity::Before,
-    SurfaceQuantity::Epochs,
-    SurfaceQuantity::Period,
-    SurfaceQuantity::After,
-    SurfaceQuantity::Epoch,
-    SurfaceQuantity::GpuMemory,
-    SurfaceQuantity::GpuBusy,
-    SurfaceQuantity::GpuBusyWhole,
-    SurfaceQuantity::ImagesPerSecond,
-    SurfaceQuantity::Power,
+/// All, in their order, and the value of each in an attempt.
+const QUANTITIES: [(SurfaceQuantity, Measured); 11] = [
+    (SurfaceQuantity::Wall, Observation::whole_s),
+    (SurfaceQuantity::Before, |seen| seen.phases.map(|phases| phases.before_s).filter(|before| *before > NOTICED)),
+    (SurfaceQuantity::Epochs, |seen| seen.phases.map(|phases| f64::from(phases.epochs))),
+    (SurfaceQuantity::Period, |seen| seen.phases.map(|phases| phases.period_s)),
+    (SurfaceQuantity::After, |seen| seen.phases.map(|phases| phases.after_s).filter(|after| *after > NOTICED)),
+    (SurfaceQuantity::Epoch, |seen| seen.epoch_s),
+    (SurfaceQuantity::GpuMemory, |seen| Some(seen.gpu_memory as f64)),
+    (SurfaceQuantity::GpuBusy, Observation::busy_in_epochs),
+    (SurfaceQuantity::GpuBusyWhole, |seen| Some(seen.busy())),
+    (SurfaceQuantity::ImagesPerSecond, |seen| seen.images_per_s),
+    (SurfaceQuantity::Power, |seen| seen.energy_j.zip(seen.whole_s()).map(|(energy, wall)| energy / wall)),
 ];
-
-impl SurfaceQuantity {
-    fn measured(self, seen: &Observation) -> Option<f64> {
-        match self {
-            SurfaceQuantity::Wall => seen.whole_s(),
-            SurfaceQuantity::Before => seen.phases.map(|phases| phases.before_s).filter(|before| *before > NOTICED),
-            SurfaceQuantity::Epochs => seen.phases.map(|phases| f64::from(phases.epochs)),
-            SurfaceQuantity::Period => seen.phases.map(|phases| phases.period_s),
-            SurfaceQuantity::After => seen.phases.map(|phases| phases.after_s).filter(|after| *after > NOTICED),
-            SurfaceQuantity::Epoch => seen.epoch_s,
-            SurfaceQuantity::GpuMemory => Some(seen.gpu_memory as f64),
-            SurfaceQuantity::GpuBusy => seen.busy_in_epochs(),
-            SurfaceQuantity::GpuBusyWhole => Some(seen.busy()),
-            SurfaceQuantity::ImagesPerSecond => seen.images_per_s,
-            SurfaceQuantity::Power => seen.energy_j.zip(seen.whole_s()).map(|(energy, wall)| energy / wall),
-        }
-    }
-}
 
 /// An attempt, and where it was.
 pub(super) type PlacedObservation<'o> = (Vec<Coordinate>, &'o Observation);
@@ -245,8 +227,8 @@ impl Surface {
             gpus,
             phased: 2 * seen.iter().filter(|seen| seen.phases.is_some()).count() > seen.len(),
             common: Estimate { samples: seen.len() as u32, ..common(&seen) },
-            measured: OF.map(|of| QuantityValues {
-                values: seen.iter().map(|seen| of.measured(seen)).collect(),
+            measured: QUANTITIES.map(|(_, measured)| QuantityValues {
+                values: seen.iter().map(|seen| measured(seen)).collect(),
                 fit: OnceCell::new(),
             }),
             placed,

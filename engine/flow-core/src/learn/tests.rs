@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{HeldOutPoint, History, Length, Observation, Prediction, Quantity};
 use crate::{
-    Expansion, GpuFacts, GpuSharing, InstanceId, Machine, Mode, Outcome, RunId, StepId,
+    Expansion, GpuFacts, GpuSharing, InstanceId, Machine, Mode, Outcome, RunId, StepId, StepResult,
     fingerprint::tests::expanded,
     plan::without_attempt,
     predict::PredictedValue,
@@ -30,6 +30,11 @@ steps:
     gpus: 1
   single: {run: 'train ${{ steps.data | length }}', gpus: 1, repeat: 2}
 ";
+
+/// One attempt more, and what the scheduler is to know of it.
+fn learn(history: &mut History<'_>, of: InstanceId, result: &StepResult, waiting: &BTreeSet<InstanceId>) -> Vec<Event> {
+    history.observe(of, result).into_iter().chain(history.update(of, waiting)).collect()
+}
 
 fn expansion() -> Expansion {
     expansion_of(WORKFLOW)
@@ -159,7 +164,7 @@ fn observations(points: usize) -> usize {
     let (mut told_at, mut count) = (BTreeMap::new(), 0);
     while let Some(id) = waiting.pop_first() {
         let result = without_attempt(&expansion, id, Outcome::Ok, None, &RunId("r".into()), u64::from(id.0));
-        let events = history.learn(id, &result, &waiting);
+        let events = learn(&mut history, id, &result, &waiting);
         let learned = events.iter().map(|event| match event {
             Event::Learned { instance, .. } => *instance,
             other => panic!("{other:?}"),
@@ -471,7 +476,7 @@ steps:
     let mut history = History::new(&expansion, &expansion.instances);
     let mut result = without_attempt(&expansion, InstanceId(1), Outcome::Ok, None, &RunId("r".into()), 1);
     result.usage.wall_s = Some(60.0);
-    let told = history.learn(InstanceId(1), &result, &waiting).into_iter().filter_map(|event| match event {
+    let told = learn(&mut history, InstanceId(1), &result, &waiting).into_iter().filter_map(|event| match event {
         Event::Learned { instance, estimate } => Some((instance.0, estimate.duration?.as_secs_f64(), estimate.source)),
         _ => None,
     });
@@ -484,7 +489,7 @@ steps:
     });
     assert_eq!(told.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     result.label = "packed[batch=32]".into();
-    history.learn(InstanceId(3), &result, &waiting);
+    learn(&mut history, InstanceId(3), &result, &waiting);
     assert_eq!(history.estimate(&expansion.instances[3]).source, of_alone(true));
 }
 
@@ -499,7 +504,7 @@ fn what_is_made_aside_says_what_is_made_here() {
         let mut result = without_attempt(&expansion, instance.id, Outcome::Ok, None, &RunId("r".into()), n as u64);
         result.usage.wall_s = Some(60.0 + 10.0 * n as f64);
         result.circumstances.gpu_models = vec!["A".to_owned()];
-        let told = here.learn(instance.id, &result, &waiting);
+        let told = learn(&mut here, instance.id, &result, &waiting);
         assert!(aside.observe(instance.id, &result).is_none());
         for refit in aside.refits(instance.id, &waiting) {
             made += 1;

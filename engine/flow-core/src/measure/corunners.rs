@@ -65,25 +65,11 @@ pub struct Epoch {
     pub took: f64,
 }
 
-/// Another attempt that ran on the host at the same time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Neighbour<Id> {
-    pub who: Id,
-    /// The span in which it was there; seconds.
-    pub there: (f64, f64),
-    /// The span of its measured work ([`super::ReportedNumbers::at_work`]); `None` if unknown.
-    pub at_work: Option<(f64, f64)>,
-    /// It was on one of the same GPUs.
-    pub shares: bool,
-    /// Cores that it keeps busy alone.
-    pub cores: f64,
-}
-
 /// Comparable epochs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Overlap<Id> {
+pub struct Overlap {
     /// The attempts on the same GPUs, at work during all of these epochs.
-    pub who: BTreeSet<Id>,
+    pub who: BTreeSet<AttemptId>,
     pub epochs: u32,
     /// Mean seconds of one epoch.
     pub took: f64,
@@ -94,16 +80,21 @@ pub struct Overlap<Id> {
 ///
 /// The first epoch is warm-up. An epoch counts under two conditions. Every attempt that shares a GPU in any part of it
 /// is there and at work in all of it. The CPU suffices: all other attempts on the host, in any part of it, keep at most
-/// `cores` busy.
-pub fn largest_overlap<Id: Ord + Copy>(epochs: &[Epoch], others: &[Neighbour<Id>], cores: f64) -> Option<Overlap<Id>> {
-    let mut companies: BTreeMap<BTreeSet<Id>, Vec<f64>> = BTreeMap::new();
+/// `cores` busy; `alone` has the cores that each of them keeps busy alone.
+pub fn largest_overlap(
+    epochs: &[Epoch],
+    others: &BTreeMap<AttemptId, CoRunner>,
+    alone: &BTreeMap<AttemptId, f64>,
+    cores: f64,
+) -> Option<Overlap> {
+    let mut companies: BTreeMap<BTreeSet<AttemptId>, Vec<f64>> = BTreeMap::new();
     for epoch in epochs.iter().skip(1) {
-        let present = || others.iter().filter(|other| other.there.0 < epoch.ended && epoch.began < other.there.1);
-        let sharing = || present().filter(|other| other.shares);
-        let covers = |(from, to): (f64, f64)| from <= epoch.began && epoch.ended <= to;
-        let throughout = |other: &Neighbour<Id>| covers(other.there) && other.at_work.is_some_and(covers);
-        if sharing().all(throughout) && present().map(|other| other.cores).sum::<f64>() <= cores {
-            companies.entry(sharing().map(|other| other.who).collect()).or_default().push(epoch.took);
+        let present = || others.iter().filter(|(_, other)| other.there.0 < epoch.ended && epoch.began < other.there.1);
+        let sharing = || present().filter(|(_, other)| !other.gpus.is_empty());
+        let covers = |(from, to): Window| from <= epoch.began && epoch.ended <= to;
+        let throughout = |(_, other): (&AttemptId, &CoRunner)| covers(other.there) && other.at_work.is_some_and(covers);
+        if sharing().all(throughout) && present().filter_map(|(id, _)| alone.get(id)).sum::<f64>() <= cores {
+            companies.entry(sharing().map(|(id, _)| *id).collect()).or_default().push(epoch.took);
         }
     }
     // Epochs alone have no co-run cost.
@@ -128,17 +119,21 @@ mod tests {
         let other = |text: &'static str| {
             let words: Vec<&str> = text.split_whitespace().collect();
             let (who, cores) = words[0].split_once('/').map_or((words[0], None), |(who, cores)| (who, Some(cores)));
-            Neighbour {
-                who,
+            let corunner = CoRunner {
+                instance: InstanceId(0),
                 there: span(words[1]),
                 at_work: words.get(2).map(|word| span(word)),
-                shares: cores.is_none(),
-                cores: cores.map_or(1.0, |cores| cores.parse().unwrap()),
-            }
+                gpus: cores.map_or(vec![GpuId(0)], |_| Vec::new()),
+            };
+            (who, corunner, cores.map_or(1.0, |cores| cores.parse().unwrap()))
         };
-        let others: Vec<Neighbour<&str>> = others.split(';').filter(|other| !other.is_empty()).map(other).collect();
-        let found = largest_overlap(&epochs, &others, 4.0)?;
-        Some((found.who.into_iter().collect::<Vec<_>>().join("+"), found.epochs))
+        let others: Vec<_> = others.split(';').filter(|other| !other.is_empty()).map(other).collect();
+        let ids = || (0..).map(AttemptId);
+        let corunners = ids().zip(others.iter().map(|(_, corunner, _)| corunner.clone())).collect();
+        let alone = ids().zip(others.iter().map(|(.., cores)| *cores)).collect();
+        let found = largest_overlap(&epochs, &corunners, &alone, 4.0)?;
+        let names: Vec<&str> = found.who.into_iter().map(|id| others[id.index()].0).collect();
+        Some((names.join("+"), found.epochs))
     }
 
     #[test]
@@ -157,9 +152,8 @@ mod tests {
             // Mostly next to b. Epochs with both have another set of co-runners; those with a change do not count.
             ("a 0-4.5 0-4.5;b 3-10 3-10", Some(("b", 5))),
             ("a 0- 0-;b 5- 5-", Some(("a+b", 5))),
-            // The same set twice.
-            ("a 0-3 0-3;b 0- 0-;a 8- 8-", Some(("b", 5))),
-            ("b 0-3 0-3;b 6- 6-", Some(("b", 6))),
+            ("a 0-3 0-3;b 0- 0-;c 8- 8-", Some(("b", 5))),
+            ("b 0- 0-;a 4-6 4-6", Some(("b", 7))),
             // On another GPU: no co-runner, unless it takes the CPU.
             ("c/3 0-", None),
             ("a 0- 0-;c/3 0-", Some(("a", 9))),
@@ -176,8 +170,9 @@ mod tests {
     fn the_mean_is_that_of_the_epochs_that_count() {
         let epoch = |began: f64, took: f64| Epoch { began, ended: began + took, took };
         let epochs = [epoch(0.0, 9.0), epoch(9.0, 2.0), epoch(11.0, 3.0), epoch(14.0, 1.0)];
-        let other = Neighbour { who: 7, there: (1.0, 14.0), at_work: Some((2.0, 14.0)), shares: true, cores: 0.0 };
-        let found = largest_overlap(&epochs, &[other], 0.0).unwrap();
+        let (there, at_work) = ((1.0, 14.0), Some((2.0, 14.0)));
+        let other = CoRunner { instance: InstanceId(7), there, at_work, gpus: vec![GpuId(0)] };
+        let found = largest_overlap(&epochs, &[(AttemptId(7), other)].into(), &BTreeMap::new(), 0.0).unwrap();
         assert_eq!((found.epochs, found.took), (2, 2.5));
     }
 

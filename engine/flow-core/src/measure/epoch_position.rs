@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{LINE_ENDS, ReportedNumbers, Row, epochs::PRINTED, is_read, numbers::Parts};
+use super::{ReportedNumbers, Row, epochs::PRINTED, numbers::Parts, record::lines};
 use crate::{
     TimedEpoch,
     ansi::without_escapes,
-    metrics::{Columns, Key, MetricRow, Metrics, MetricsFile, Nearest, NumberFiles, Pattern},
+    metrics::{Columns, Key, MetricRow, Metrics, MetricsForm, Nearest, NumberFiles, Pattern},
     reason::{NoMetrics, UnmatchedPattern},
 };
 
@@ -58,7 +58,7 @@ impl EpochPosition {
     /// It resumes from a checkpoint of attempts that printed this. Their values count for the epochs that are not
     /// repeated. Their times do not matter here, because times belong to the attempt that measured them.
     pub fn resume_from(&mut self, patterns: &[Pattern], earlier: &[u8], reported: &mut ReportedNumbers) {
-        let lines = split_lines(earlier);
+        let lines: Vec<&[u8]> = lines(earlier).collect();
         for attempt in lines.split(|line| *line == PART_ENDS.as_bytes()) {
             let (mut printed, mut told) = (EpochPosition::default(), ReportedNumbers::default());
             printed.read_lines(patterns, attempt.iter().copied(), 0.0, &mut told);
@@ -240,12 +240,6 @@ impl EpochPosition {
     }
 }
 
-/// Splits a log into the lines that [`EpochPosition::read_lines`] reads.
-fn split_lines(log: &[u8]) -> Vec<&[u8]> {
-    let lines = log.split_inclusive(|byte| LINE_ENDS.contains(byte));
-    lines.map(|line| line.strip_suffix(b"\n").unwrap_or(line)).filter(|line| is_read(line)).collect()
-}
-
 /// Reads a program's files of numbers after its output. Returns the first problem of all places: a file is missing or
 /// malformed, or one of them has no number.
 pub fn read_numbers(
@@ -261,8 +255,8 @@ pub fn read_numbers(
         reported.names().map(|name| (name.clone(), PRINTED.to_owned())).collect();
     for file in &metrics.files {
         let mut columns = Columns::default();
-        let place = format!("`{}`", hide(file.path().to_owned()));
-        let mut of_file = FileRows::new(matches!(file, MetricsFile::TensorBoard(_)));
+        let place = format!("`{}`", hide(file.path.clone()));
+        let mut of_file = FileRows::new(file.form == MetricsForm::TensorBoard);
         let mut take = |mut rows: Vec<MetricRow>| {
             rows.iter_mut().for_each(|row| row.name = hide(std::mem::take(&mut row.name)));
             let new = of_file.new_names(&rows);
@@ -271,7 +265,7 @@ pub fn read_numbers(
         };
         let read = file.read(files, ended, &mut take, &mut columns);
         reported.parts.insert(place, of_file.parts());
-        reported.columns.insert(file.path().to_owned(), columns.hidden(&hide));
+        reported.columns.insert(file.path.clone(), columns.hidden(&hide));
         problem = problem.or(read.err());
     }
     problem
@@ -291,24 +285,17 @@ impl FileRows {
 
     /// Names that are new in these rows.
     fn new_names(&mut self, rows: &[MetricRow]) -> BTreeSet<String> {
-        let mut new = BTreeSet::new();
-        for row in rows {
-            if !self.names.contains(&row.name) {
-                self.names.insert(row.name.clone());
-                new.insert(row.name.clone());
-            }
-        }
+        let new: BTreeSet<String> =
+            rows.iter().map(|row| &row.name).filter(|name| !self.names.contains(*name)).cloned().collect();
+        self.names.extend(new.iter().cloned());
         new
     }
 
     fn take(&mut self, rows: &[MetricRow], reported: &mut ReportedNumbers) {
         let separate = self.separate;
         for together in rows.chunk_by(|a, b| a.key == b.key && (!separate || a.name == b.name)) {
-            let stream = if separate { &*together[0].name } else { "" };
-            if !self.all.contains_key(stream) {
-                self.all.insert(stream.to_owned(), Parts::default());
-            }
-            let Some(parts) = self.all.get_mut(stream) else { continue };
+            let stream = if separate { together[0].name.clone() } else { String::new() };
+            let parts = self.all.entry(stream).or_default();
             let part = parts.of(together.iter().map(|row| &*row.name), together[0].key);
             together.iter().for_each(|row| reported.number(plain(row.clone(), part)));
         }

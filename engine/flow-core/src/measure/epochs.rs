@@ -201,8 +201,10 @@ impl ReportedNumbers {
             false => ("how long its epochs took", Some("print the seconds and read them as `{epoch_time:s}`")),
         };
         let remedy = |before: &str| remedy.map(|remedy| format!("{before}{remedy}")).unwrap_or_default();
-        let untimed = (self.at_once && !self.is_short()).then(|| {
-            if self.are_brief() {
+        let span = self.epochs.first().zip(self.epochs.last()).map(|(first, last)| last.ended - first.began);
+        let untimed = (self.at_once && span.is_none_or(|span| span >= SHORT)).then(|| {
+            // They are shorter on average than the time between two looks.
+            if span.is_some_and(|span| span < BRIEF * self.epochs.len() as f64) {
                 return format!("{unknown} is unknown, because one takes less than {BRIEF} s{}", remedy(": "));
             }
             let why = "several of their lines came at once";
@@ -237,18 +239,6 @@ impl ReportedNumbers {
             .chain(self.not_summed());
         let of_files = self.columns.iter().flat_map(|(file, columns)| columns.remarks(file));
         of_numbers.chain(self.unread.remarks()).chain(of_files).collect()
-    }
-
-    /// Its epochs are over too soon for anybody to ask how long each took.
-    fn is_short(&self) -> bool {
-        let span = |first: &TimedEpoch, last: &TimedEpoch| last.ended - first.began < SHORT;
-        self.epochs.first().zip(self.epochs.last()).is_some_and(|(first, last)| span(first, last))
-    }
-
-    /// Its epochs are shorter on average than the time between two looks.
-    fn are_brief(&self) -> bool {
-        let ends = self.epochs.first().zip(self.epochs.last());
-        ends.is_some_and(|(first, last)| last.ended - first.began < BRIEF * self.epochs.len() as f64)
     }
 
     /// The numbers of an epoch, by metric.

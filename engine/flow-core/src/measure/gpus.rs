@@ -40,7 +40,7 @@ pub struct GpuLook {
 
 /// A sample, without the fields that are only summed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "SampleTuple", into = "SampleTuple")]
+#[serde(into = "SampleTuple")]
 struct Sample {
     at: f64,
     span: f64,
@@ -55,13 +55,6 @@ struct Sample {
 
 /// Serialized form: the fields in order, because there are thousands.
 type SampleTuple = (f64, f64, f64, Option<f64>, Option<f64>, Option<f64>, Option<f64>, Option<f64>, Option<f64>);
-
-impl From<SampleTuple> for Sample {
-    fn from(kept: SampleTuple) -> Sample {
-        let (at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts) = kept;
-        Sample { at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts }
-    }
-}
 
 impl From<Sample> for SampleTuple {
     fn from(sample: Sample) -> SampleTuple {

@@ -29,7 +29,7 @@ pub struct HostUsage {
 
 /// Measurements over one interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "SampleTuple", into = "SampleTuple")]
+#[serde(into = "SampleTuple")]
 struct Sample {
     /// Its end, seconds since 1970.
     at: f64,
@@ -47,12 +47,6 @@ struct Sample {
 
 /// Serialized form: the fields in order, because there are thousands.
 type SampleTuple = (f64, f64, f64, Option<f64>, Option<f64>, u64);
-
-impl From<SampleTuple> for Sample {
-    fn from((at, span, cpu_s, host_busy, foreign, rss): SampleTuple) -> Sample {
-        Sample { at, span, cpu_s, host_busy, foreign, rss }
-    }
-}
 
 impl From<Sample> for SampleTuple {
     fn from(Sample { at, span, cpu_s, host_busy, foreign, rss }: Sample) -> SampleTuple {

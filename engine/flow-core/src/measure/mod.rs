@@ -12,7 +12,7 @@ mod reading;
 mod record;
 mod windows;
 
-pub use corunners::{CoRunner, CoRunners, Epoch, Neighbour, Overlap, largest_overlap};
+pub use corunners::{CoRunner, CoRunners, Epoch, Overlap, largest_overlap};
 pub use epoch_position::{EndedEpoch, EpochPosition, PART_ENDS, read_numbers};
 pub use epochs::{CountedMetrics, MOST_EPOCHS, ReportedNumbers, Row, gather};
 pub use gpus::{GpuFigures, GpuLook, GpuSamples};

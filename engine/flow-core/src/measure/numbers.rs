@@ -195,10 +195,7 @@ impl Parts {
             self.last.clear();
         }
         for name in names.filter(|_| key != Key::default()) {
-            match self.last.get_mut(name) {
-                Some(last) => *last = key,
-                None => _ = self.last.insert(name.to_owned(), key),
-            }
+            self.last.insert(name.to_owned(), key);
         }
         self.part
     }

@@ -153,12 +153,7 @@ impl Record {
                 after = after.iter().position(ends).map_or(&[][..], |end| &after[end + 1..]);
             }
         }
-        before
-            .split_inclusive(ends)
-            .chain(after.split_inclusive(ends))
-            .map(without_end)
-            .filter(|l| is_read(l))
-            .collect()
+        lines(before).chain(lines(after)).collect()
     }
 }
 
@@ -166,9 +161,9 @@ fn ends(byte: &u8) -> bool {
     LINE_ENDS.contains(byte)
 }
 
-/// Strips a final `\n`. A `\r` stays, because it marks a line that a progress bar may redraw.
-fn without_end(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\n").unwrap_or(line)
+/// The usable lines without a final `\n`. A `\r` stays, because it marks a line that a progress bar may redraw.
+pub(super) fn lines(log: &[u8]) -> impl Iterator<Item = &[u8]> {
+    log.split_inclusive(ends).map(|line| line.strip_suffix(b"\n").unwrap_or(line)).filter(|line| is_read(line))
 }
 
 /// Whether a line is usable. Too long a line is not; a zero byte means that a part was freed while it was read.
@@ -180,7 +175,7 @@ pub fn is_read(line: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn lines(record: &Record, log: &str) -> Vec<(f64, String)> {
+    fn lines_of(record: &Record, log: &str) -> Vec<(f64, String)> {
         let text = |lines: Vec<&[u8]>| lines.into_iter().map(String::from_utf8_lossy).collect::<Vec<_>>().join("|");
         record.lines(log.as_bytes()).map(|(at, lines)| (at, text(lines))).collect()
     }
@@ -196,7 +191,7 @@ mod tests {
         assert_eq!(back, record);
         let log = "one\ntwo\r\n10%overend";
         let expected = [(10.0, "one"), (10.25, "two\r||10%"), (1_800_000_000.123_457, "end")];
-        assert_eq!(lines(&back, log), expected.map(|(at, text)| (at, text.to_owned())));
+        assert_eq!(lines_of(&back, log), expected.map(|(at, text)| (at, text.to_owned())));
     }
 
     #[test]
@@ -210,7 +205,7 @@ mod tests {
         {
             record.cut = Some((gone, back));
             let kept = whole[..gone as usize].to_owned() + &whole[back as usize..];
-            let texts: Vec<String> = lines(&record, &kept).into_iter().map(|(_, text)| text).collect();
+            let texts: Vec<String> = lines_of(&record, &kept).into_iter().map(|(_, text)| text).collect();
             assert_eq!(texts, [first, second], "{gone}..{back}");
         }
     }
@@ -235,6 +230,6 @@ mod tests {
         assert!(record.looks.0.len() < MOST);
         assert_eq!(record.looks.0.last().map(|look| look.to), Some(MOST as u64 * 4));
         let damaged = Looks::from(vec![(u64::MAX, u64::MAX, i64::MAX), (5, 5, 5)]);
-        assert_eq!(lines(&Record { looks: damaged, ..Record::default() }, "one\n").len(), 2);
+        assert_eq!(lines_of(&Record { looks: damaged, ..Record::default() }, "one\n").len(), 2);
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Name {
 }
 
 /// The values under a name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Column {
     name: String,
     /// Its name as a metric; `None` for an epoch, a step, or a name without letters and digits.
@@ -46,8 +46,8 @@ struct Column {
     /// Count of texts that are neither numbers nor empty, and the first of them.
     others: usize,
     other: (String, NotRead),
-    /// All of these begin like numbers.
-    like_numbers: bool,
+    /// One of these does not begin like a number.
+    has_words: bool,
 }
 
 /// A row with more or fewer fields than the header.
@@ -100,7 +100,7 @@ impl Columns {
                 if remarked { written.to_lowercase() } else { metric_letters(&written).trim_matches('_').to_owned() };
             let renamed = !written.is_empty() && metric.as_ref() != Some(&plain);
             self.index.insert(id, self.all.len());
-            self.all.push(Column { metric, renamed, ..Column::new(&shown) });
+            self.all.push(Column { name: shown, metric, renamed, ..Column::default() });
         }
     }
 
@@ -120,7 +120,7 @@ impl Columns {
     /// Reads an epoch or a step into a key.
     pub(super) fn take_key(&mut self, name: &str, field: Field<'_>, key: &mut Key) {
         let at = *self.index.entry(format!("\0{name}")).or_insert_with(|| {
-            self.all.push(Column::new(name));
+            self.all.push(Column { name: name.to_owned(), ..Column::default() });
             self.all.len() - 1
         });
         let Some(column) = self.all.get_mut(at) else { return };
@@ -172,18 +172,6 @@ impl Columns {
 }
 
 impl Column {
-    fn new(name: &str) -> Column {
-        Column {
-            name: name.to_owned(),
-            metric: None,
-            renamed: false,
-            numbers: 0,
-            others: 0,
-            other: Default::default(),
-            like_numbers: true,
-        }
-    }
-
     fn read(&mut self, field: Field<'_>, form: NumberForm<'_>) -> Option<Number> {
         let read = match &field {
             Field::Number(value, unit) => Ok(Number { value: *value, unit: (*unit).to_owned() }),
@@ -199,7 +187,7 @@ impl Column {
                 Some(number)
             }
             (Err(why), Field::Text(text, _) | Field::Unclear(text)) => {
-                self.like_numbers &= number::is_like_number(text.trim());
+                self.has_words |= !number::is_like_number(text.trim());
                 self.note(text, why);
                 None
             }
@@ -220,7 +208,7 @@ impl Column {
 
     /// A column of plain text is not meant to hold numbers.
     fn is_unread(&self) -> bool {
-        self.others > 0 && !self.name.is_empty() && (self.numbers > 0 || self.like_numbers)
+        self.others > 0 && !self.name.is_empty() && (self.numbers > 0 || !self.has_words)
     }
 
     fn renaming(&self) -> String {

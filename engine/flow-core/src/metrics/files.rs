@@ -11,15 +11,23 @@ use crate::reason::{FileFault, NoMetrics};
 
 /// A place in the work folder that holds numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MetricsFile {
+pub struct MetricsFile {
+    pub form: MetricsForm,
+    /// Its path in the work folder.
+    pub path: String,
+}
+
+/// The form of such a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MetricsForm {
     /// A JSON file: an object of numbers, or a list of such.
-    Json(String),
+    Json,
     /// A file with one JSON object per line.
-    Jsonl(String),
+    Jsonl,
     /// A CSV file with a header.
-    Csv(String),
+    Csv,
     /// A folder with TensorBoard event files, in itself or in subfolders.
-    TensorBoard(String),
+    TensorBoard,
 }
 
 /// Opens the files of a work folder, or its stored copies.
@@ -57,40 +65,17 @@ pub fn event_file(folder: &str, path: &str) -> String {
     if folder == "." { path.to_owned() } else { format!("{}/{path}", folder.trim_end_matches('/')) }
 }
 
+impl MetricsForm {
+    /// All with their keys in `metrics:`, in order.
+    pub(crate) const KEYS: [(&str, MetricsForm); 4] = [
+        ("json", MetricsForm::Json),
+        ("jsonl", MetricsForm::Jsonl),
+        ("csv", MetricsForm::Csv),
+        ("tensorboard", MetricsForm::TensorBoard),
+    ];
+}
+
 impl MetricsFile {
-    /// The kinds, as in `metrics:`.
-    pub(crate) const KINDS: [&str; 4] = ["json", "jsonl", "csv", "tensorboard"];
-
-    /// A file of this kind.
-    pub fn new(kind: &str, path: String) -> Option<MetricsFile> {
-        Some(match kind {
-            "json" => MetricsFile::Json(path),
-            "jsonl" => MetricsFile::Jsonl(path),
-            "csv" => MetricsFile::Csv(path),
-            "tensorboard" => MetricsFile::TensorBoard(path),
-            _ => return None,
-        })
-    }
-
-    pub fn kind(&self) -> &'static str {
-        match self {
-            MetricsFile::Json(_) => "json",
-            MetricsFile::Jsonl(_) => "jsonl",
-            MetricsFile::Csv(_) => "csv",
-            MetricsFile::TensorBoard(_) => "tensorboard",
-        }
-    }
-
-    /// Its path in the work folder.
-    pub fn path(&self) -> &str {
-        match self {
-            MetricsFile::Json(path)
-            | MetricsFile::Jsonl(path)
-            | MetricsFile::Csv(path)
-            | MetricsFile::TensorBoard(path) => path,
-        }
-    }
-
     /// Reads its numbers, passing them on as they come, and the warnings about its names. Unless the program ended by
     /// itself, an unterminated last line is dropped. Numbers before an error are kept.
     ///
@@ -103,20 +88,20 @@ impl MetricsFile {
         take: &mut dyn FnMut(Vec<MetricRow>),
         columns: &mut Columns,
     ) -> Result<(), NoMetrics> {
-        let file = || self.path().to_owned();
+        let file = || self.path.clone();
         let (mut rows, mut is_any) = (Vec::new(), false);
         let mut take = |rows: &mut Vec<MetricRow>| {
             is_any |= !rows.is_empty();
             take(std::mem::take(rows));
         };
-        if let MetricsFile::TensorBoard(folder) = self {
-            let found = files.event_files(folder)?;
+        if self.form == MetricsForm::TensorBoard {
+            let found = files.event_files(&self.path)?;
             if found.is_empty() {
                 return Err(NoMetrics::NoEventFile { file: file() });
             }
             let (mut runs, mut damaged) = (events::Runs::default(), None);
             for path in found {
-                let whole = event_file(folder, &path);
+                let whole = event_file(&self.path, &path);
                 let at = runs.read(&path, &files.bytes(&whole)?);
                 damaged = damaged.or(at.map(|at| NoMetrics::BadEvent { file: whole, at }));
             }
@@ -126,7 +111,7 @@ impl MetricsFile {
                 return Err(damaged);
             }
         } else if let Some(mut lines) = self.lines() {
-            files.pieces(self.path(), &mut |piece| {
+            files.pieces(&self.path, &mut |piece| {
                 lines.feed(piece, &mut rows);
                 take(&mut rows);
                 ControlFlow::Continue(())
@@ -136,24 +121,24 @@ impl MetricsFile {
             *columns = lines.into_columns();
             problem?;
         } else {
-            let text = files.text(self.path())?;
-            let problem = read_json(self.path(), &text, ended, columns, &mut rows);
+            let text = files.text(&self.path)?;
+            let problem = read_json(&self.path, &text, ended, columns, &mut rows);
             take(&mut rows);
             problem?;
         }
-        match self {
+        match self.form {
             _ if is_any => Ok(()),
-            MetricsFile::Csv(_) => Err(NoMetrics::NoneInTable { file: file() }),
+            MetricsForm::Csv => Err(NoMetrics::NoneInTable { file: file() }),
             _ => Err(NoMetrics::NoneInFile { file: file() }),
         }
     }
 
     /// An incremental reader of a JSON lines or CSV file.
     pub fn lines(&self) -> Option<LineReader> {
-        match self {
-            MetricsFile::Jsonl(file) => Some(LineReader::jsonl(file)),
-            MetricsFile::Csv(file) => Some(LineReader { file: file.clone(), lines: Lines::Csv(Box::default()) }),
-            MetricsFile::Json(_) | MetricsFile::TensorBoard(_) => None,
+        match self.form {
+            MetricsForm::Jsonl => Some(LineReader::jsonl(&self.path)),
+            MetricsForm::Csv => Some(LineReader { file: self.path.clone(), lines: Lines::Csv(Box::default()) }),
+            MetricsForm::Json | MetricsForm::TensorBoard => None,
         }
     }
 }
@@ -265,7 +250,7 @@ impl Jsonl {
         if text.trim().is_empty() {
             return;
         }
-        let is_read = json::parse(text).is_ok_and(|node| json::read_line(&node, &mut self.columns, rows));
+        let is_read = json::parse(text).is_ok_and(|node| json::read(&node, false, &mut self.columns, rows));
         if !is_read && self.bad.is_none() {
             self.bad = Some((self.line, cut(text)));
         }
@@ -288,7 +273,7 @@ fn read_json(
 ) -> Result<(), NoMetrics> {
     let text = text.trim_start_matches('\u{feff}');
     let error = match json::parse(text) {
-        Ok(node) if json::read(&node, columns, rows) => return Ok(()),
+        Ok(node) if json::read(&node, true, columns, rows) => return Ok(()),
         Ok(_) => return Err(NoMetrics::NoNumbers { file: file.to_owned() }),
         Err(error) => error.to_string(),
     };
@@ -330,6 +315,10 @@ mod tests {
         }
     }
 
+    fn file(form: MetricsForm, path: String) -> MetricsFile {
+        MetricsFile { form, path }
+    }
+
     fn read(file: &MetricsFile, text: &str, ended: bool) -> Result<Vec<String>, NoMetrics> {
         let mut rows = Vec::new();
         let mut take = |more: Vec<MetricRow>| rows.extend(more);
@@ -339,16 +328,16 @@ mod tests {
     #[test]
     fn reads_files() {
         let numbers = |file: &MetricsFile, text| read(file, text, true).expect("metrics");
-        let json = MetricsFile::Json("m.json".into());
+        let json = file(MetricsForm::Json, "m.json".into());
         assert_eq!(numbers(&json, r#"[{"epoch": 1, "loss": 2}, {"epoch": 2, "loss": 1}]"#), ["1:loss=2", "2:loss=1"]);
         let lines = "{\"epoch\": 1, \"loss\": 2}\n{\"epoch\": 2, \"loss\": 1}\n";
         assert_eq!(numbers(&json, lines), ["1:loss=2", "2:loss=1"], "an object a line");
 
-        let jsonl = MetricsFile::Jsonl("m.jsonl".into());
+        let jsonl = file(MetricsForm::Jsonl, "m.jsonl".into());
         assert_eq!(numbers(&jsonl, "{\"epoch\": 0, \"val/Acc\": 0.5}\n\n{\"loss\": 1}"), ["0:val_acc=0.5", "loss=1"]);
         assert_eq!(numbers(&jsonl, "[{\"epoch\": 1, \"loss\": 2}]"), ["1:loss=2"]);
 
-        let csv = MetricsFile::Csv("m.csv".into());
+        let csv = file(MetricsForm::Csv, "m.csv".into());
         assert_eq!(
             numbers(&csv, "\u{feff},epoch,train_loss,note\n0,1,0.5,\"a, b\"\n1,2,nan,x\n2,3,0.25,\n"),
             ["1:train_loss=0.5", "2:train_loss=NaN", "3:train_loss=0.25"]
@@ -359,8 +348,8 @@ mod tests {
     fn a_line_of_any_length_takes_bounded_memory() {
         let long = "x".repeat(LONGEST_RECORD + 9);
         for (file, head, tail) in [
-            (MetricsFile::Csv("m".into()), "epoch,loss\n1,0.5\n2,\"", "\n3,0.1\n"),
-            (MetricsFile::Jsonl("m".into()), "{\"epoch\": 1, \"loss\": 0.5}\n{\"note\": \"", "\"}\n"),
+            (file(MetricsForm::Csv, "m".into()), "epoch,loss\n1,0.5\n2,\"", "\n3,0.1\n"),
+            (file(MetricsForm::Jsonl, "m".into()), "{\"epoch\": 1, \"loss\": 0.5}\n{\"note\": \"", "\"}\n"),
         ] {
             let (mut lines, mut rows) = (file.lines().unwrap(), Vec::new());
             for text in [head, &long, &long, tail] {
@@ -374,11 +363,11 @@ mod tests {
 
     #[test]
     fn half_a_line_of_a_killed_program_is_none() {
-        let jsonl = MetricsFile::Jsonl("m.jsonl".into());
+        let jsonl = file(MetricsForm::Jsonl, "m.jsonl".into());
         for ended in [true, false] {
             assert_eq!(read(&jsonl, "{\"loss\": 1}\n{\"loss\": 0.", ended).unwrap(), ["loss=1"]);
         }
-        let csv = MetricsFile::Csv("m.csv".into());
+        let csv = file(MetricsForm::Csv, "m.csv".into());
         assert_eq!(read(&csv, "epoch,loss\n1,0.5\n2,0.2", true).unwrap(), ["1:loss=0.5", "2:loss=0.2"]);
         assert_eq!(read(&csv, "epoch,loss\n1,0.5\n2,0.2", false).unwrap(), ["1:loss=0.5"], "it may have been 0.25");
     }
@@ -386,20 +375,23 @@ mod tests {
     #[test]
     fn what_cannot_be_read_has_its_place() {
         let wrong = |file: MetricsFile, text| read(&file, text, true).expect_err(text);
-        let json = || MetricsFile::Json("m.json".into());
-        let file = || "m.json".to_owned();
+        let json = || file(MetricsForm::Json, "m.json".into());
+        let name = || "m.json".to_owned();
         let error = "key must be a string at line 1 column 2".to_owned();
-        assert_eq!(wrong(json(), "{bad"), NoMetrics::NoJson { file: file(), error });
-        assert_eq!(wrong(json(), "3"), NoMetrics::NoNumbers { file: file() });
-        assert_eq!(wrong(json(), "{}"), NoMetrics::NoneInFile { file: file() });
-        let jsonl = MetricsFile::Jsonl("m.jsonl".into());
-        let (file, text) = ("m.jsonl".to_owned(), "{\"loss\": 0.".to_owned());
-        assert_eq!(wrong(jsonl, "{\"loss\": 1}\n{\"loss\": 0.\n"), NoMetrics::BadLine { file, line: 2, text });
-        let csv = || MetricsFile::Csv("m.csv".into());
-        let file = || "m.csv".to_owned();
-        assert_eq!(wrong(csv(), "1,0.5\n2,0.25\n"), NoMetrics::NoHeader { file: file() });
-        assert_eq!(wrong(csv(), "epoch,loss\n"), NoMetrics::NoneInTable { file: file() });
-        let board = MetricsFile::TensorBoard("runs".into());
+        assert_eq!(wrong(json(), "{bad"), NoMetrics::NoJson { file: name(), error });
+        assert_eq!(wrong(json(), "3"), NoMetrics::NoNumbers { file: name() });
+        assert_eq!(wrong(json(), "{}"), NoMetrics::NoneInFile { file: name() });
+        let jsonl = file(MetricsForm::Jsonl, "m.jsonl".into());
+        let (name_of_lines, text) = ("m.jsonl".to_owned(), "{\"loss\": 0.".to_owned());
+        assert_eq!(
+            wrong(jsonl, "{\"loss\": 1}\n{\"loss\": 0.\n"),
+            NoMetrics::BadLine { file: name_of_lines, line: 2, text }
+        );
+        let csv = || file(MetricsForm::Csv, "m.csv".into());
+        let name = || "m.csv".to_owned();
+        assert_eq!(wrong(csv(), "1,0.5\n2,0.25\n"), NoMetrics::NoHeader { file: name() });
+        assert_eq!(wrong(csv(), "epoch,loss\n"), NoMetrics::NoneInTable { file: name() });
+        let board = file(MetricsForm::TensorBoard, "runs".into());
         assert_eq!(wrong(board, ""), NoMetrics::NoEventFile { file: "runs".into() });
     }
 }

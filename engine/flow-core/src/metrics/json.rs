@@ -44,21 +44,13 @@ pub(super) fn parse(text: &str) -> serde_json::Result<Node> {
     })
 }
 
-/// Reads an object of numbers or a list of such objects; false for anything else.
-pub(super) fn read(node: &Node, columns: &mut Columns, rows: &mut Vec<MetricRow>) -> bool {
+/// Reads an object of numbers, the only one in its file (`alone`) or one of many, or a list of such objects; false for
+/// anything else.
+pub(super) fn read(node: &Node, alone: bool, columns: &mut Columns, rows: &mut Vec<MetricRow>) -> bool {
     match node {
-        Node::Object(object) => read_object(object, true, columns, rows),
-        _ => return read_line(node, columns, rows),
-    }
-    true
-}
-
-/// Reads an object that is one of many, or a list of such objects; false for anything else.
-pub(super) fn read_line(node: &Node, columns: &mut Columns, rows: &mut Vec<MetricRow>) -> bool {
-    match node {
-        Node::Object(object) => read_object(object, false, columns, rows),
+        Node::Object(object) => read_object(object, alone, columns, rows),
         Node::List(list) if list.iter().all(|one| matches!(one, Node::Object(_) | Node::Nothing(_))) => {
-            list.iter().for_each(|one| _ = read_line(one, columns, rows));
+            list.iter().for_each(|one| _ = read(one, false, columns, rows));
         }
         Node::Nothing(_) => {}
         _ => return false,
@@ -222,9 +214,7 @@ mod tests {
     fn read_text(text: &str, is_line: bool) -> (Vec<String>, Vec<String>) {
         let (mut columns, mut rows) = (Columns::default(), Vec::new());
         let node = parse(text).expect(text);
-        let is_read =
-            if is_line { read_line(&node, &mut columns, &mut rows) } else { read(&node, &mut columns, &mut rows) };
-        assert!(is_read, "{text}");
+        assert!(read(&node, !is_line, &mut columns, &mut rows), "{text}");
         (shown(rows), columns.remarks("m.json"))
     }
 

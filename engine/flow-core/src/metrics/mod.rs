@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 pub use best::Best;
 pub(crate) use columns::Columns;
 pub use events::EventFile;
-pub use files::{LineReader, MetricsFile, NumberFiles, event_file};
+pub use files::{LineReader, MetricsFile, MetricsForm, NumberFiles, event_file};
 pub(crate) use nearest::Nearest;
 pub(crate) use number::NotRead;
 pub use pattern::Pattern;
@@ -112,10 +112,10 @@ impl Metrics {
     /// The hashed form: the places by kind, a single one as itself and several as a list, and the reader's version.
     /// After a new version, flow reads the stored output again.
     pub(crate) fn value(&self) -> Value {
-        let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for file in &self.files {
-            kinds.entry(file.kind()).or_default().push(file.path());
-        }
+        let of_form =
+            |form: MetricsForm| self.files.iter().filter(move |file| file.form == form).map(|file| &*file.path);
+        let mut kinds: BTreeMap<&str, Vec<&str>> =
+            MetricsForm::KEYS.map(|(key, form)| (key, of_form(form).collect())).into();
         kinds.insert("stdout", self.stdout.iter().map(Pattern::text).collect());
         let one_or_all = |places: Vec<&str>| match places[..] {
             [one] => json!(one),

@@ -37,22 +37,9 @@ impl Nearest {
 
 /// The words outside braces.
 fn words(pattern: &str) -> Vec<String> {
-    let mut literal = String::new();
-    let mut within = false;
-    for c in pattern.chars() {
-        match c {
-            '{' => within = true,
-            '}' => within = false,
-            _ if !within => {
-                literal.push(c);
-                continue;
-            }
-            _ => continue,
-        }
-        literal.push(' ');
-    }
-    let words = literal.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(str::to_lowercase).collect()
+    let literals = pattern.split('{').map(|part| part.rsplit_once('}').map_or(part, |(_, literal)| literal));
+    let words = literals.flat_map(|literal| literal.split(|c: char| !c.is_alphanumeric()));
+    words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
 #[cfg(test)]

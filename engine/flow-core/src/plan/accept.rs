@@ -80,7 +80,7 @@ pub fn accept(
 ) -> Result<Vec<AcceptAnswer>, Vec<Diagnostic>> {
     let ids = if names.is_empty() { wanted.iter().copied().collect() } else { named(context.expansion, names)? };
     let mut accepted = Vec::new();
-    let (plan, _) = fold(context, wanted, lookup, &Force::Nothing, &mut |lookup, instance, decision| match decision {
+    let plan = fold(context, wanted, lookup, &Force::Nothing, &mut |lookup, instance, decision| match decision {
         Decision::Run { fingerprint, attempt, parts, reasons } if ids.contains(&instance.id) => {
             let nearest = nearest_result(instance, &parts, kind, lookup).and_then(|(result, changed)| {
                 match kind == AcceptedDifferences::Files && changed.iter().any(is_setting) {

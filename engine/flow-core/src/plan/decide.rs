@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::{Context, Force, Lookup, LookupKeys, ReusableResult, again::again, reused_as, unfit};
 use crate::fingerprint::{Parts, Provider, Subject, walk};
 use crate::reason::{Cause, Fault};
-use crate::why::{Reason, UnfitReason, compare, name_accepted};
+use crate::why::{Reason, compare, name_accepted};
 use crate::{
-    Body, BuiltinInput, DeclaredEnvironment, Digest, Instance, InstanceId, Metrics, Outcome, Render, ResolvedInstance,
-    SettledResults, StepResult, Uses,
+    Body, BuiltinInput, Digest, Instance, InstanceId, Metrics, Outcome, Render, ResolvedInstance, SettledResults,
+    StepResult, Uses,
 };
 
 /// Decision for an instance whose needs are settled.
@@ -240,6 +240,12 @@ struct Refusal {
     cause: Cause,
 }
 
+impl Refusal {
+    fn failed(cause: Cause) -> Refusal {
+        Refusal { outcome: Outcome::Failed, cause }
+    }
+}
+
 /// A member that cannot run stops its whole group.
 fn refuse(members: &[&Instance], first: &Instance, refusal: &Refusal) -> Vec<Decision> {
     let decision = |member: &&Instance| {
@@ -289,7 +295,7 @@ fn find(
         let reasons = vec![since.map_or(Reason::Forced, Reason::Collects)];
         return Ok(Candidate { fingerprint, attempt, parts, result: None, read_again: None, reasons });
     }
-    let unseen = |error| Refusal { outcome: Outcome::Failed, cause: Cause::ResultUnseen { error } };
+    let unseen = |error| Refusal::failed(Cause::ResultUnseen { error });
     let is_collected = since.is_some();
     let mut result = if is_collected { None } else { lookup.result(&fingerprint).map_err(unseen)? };
     let mut read_again = None;
@@ -315,7 +321,7 @@ fn find(
             (Some(unfit), _) => vec![Reason::NotReusable(unfit)],
             // Another run would give no better result.
             (None, Some(cause @ Cause::NoMetrics { .. })) if metrics.is_some_and(|metrics| metrics.required) => {
-                return Err(Refusal { outcome: Outcome::Failed, cause: cause.clone() });
+                return Err(Refusal::failed(cause.clone()));
             }
             (None, _) => Vec::new(),
         },
@@ -401,13 +407,14 @@ fn parts(
         .chain(&resolved.inputs)
         .map(|input| lookup.input(input))
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| Refusal { outcome: Outcome::Failed, cause: Cause::NoInput { error } })?;
+        .map_err(|error| Refusal::failed(Cause::NoInput { error }))?;
     let environment = match expansion.environment_of(instance) {
         None => None,
         Some(declared) => {
-            let digest = lookup.environment(declared).and_then(|digest| digest.ok_or_else(|| not_made(declared)));
-            let digest = digest.map_err(|error| no_environment(declared, error))?;
-            Some((&*declared.name, digest))
+            let not_made = || Fault::from(format!("uv has not made it from `{}`", declared.written));
+            let digest = lookup.environment(declared).and_then(|digest| digest.ok_or_else(not_made));
+            let unknown = |error| Refusal::failed(Cause::NoEnvironment { name: declared.name.clone(), error });
+            Some((&*declared.name, digest.map_err(unknown)?))
         }
     };
     let step = &expansion.steps[instance.step.index()];
@@ -425,20 +432,12 @@ fn parts(
     }))
 }
 
-fn not_made(declared: &DeclaredEnvironment) -> Fault {
-    Fault::from(format!("uv has not made it from `{}`", declared.written))
-}
-
-fn no_environment(declared: &DeclaredEnvironment, error: Fault) -> Refusal {
-    Refusal { outcome: Outcome::Failed, cause: Cause::NoEnvironment { name: declared.name.clone(), error } }
-}
-
 fn provider<'a>(
     context: &Context<'a>,
     resolved: &ResolvedInstance,
     input: Option<&'a BuiltinInput>,
 ) -> Result<Provider<'a>, Refusal> {
-    let missing = |uses: String| Refusal { outcome: Outcome::Failed, cause: Cause::NotProvided { uses } };
+    let missing = |uses: String| Refusal::failed(Cause::NotProvided { uses });
     match &resolved.body {
         Body::Command { .. } => Ok(Provider::Command),
         Body::Plugin { plugin, step, .. } => {
@@ -452,11 +451,5 @@ fn provider<'a>(
             let input = input.ok_or_else(|| missing(format!("flow/{name}")))?;
             Ok(Provider::Builtin { version, input })
         }
-    }
-}
-
-impl From<UnfitReason> for Reason {
-    fn from(unfit: UnfitReason) -> Self {
-        Reason::NotReusable(unfit)
     }
 }

@@ -120,7 +120,7 @@ impl From<&State> for PlannedAction {
 
 /// Plans `wanted`, which is ascending and closed under needs.
 pub fn plan(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Lookup, force: &Force) -> Plan {
-    fold(context, wanted, lookup, force, &mut |_, _, decision| decision).0
+    fold(context, wanted, lookup, force, &mut |_, _, decision| decision)
 }
 
 /// The parts of the present fingerprints of `wanted`, as far as they are known before anything runs.
@@ -157,7 +157,7 @@ pub fn plan_of_run(
         if wanted.iter().all(|&id| fold.decide(id, lookup, &mut find)) {
             fold.look_up(lookup, &mut find);
             found.append(&mut fold.known.unchanged());
-            return fold.end(wanted).0;
+            return fold.end(wanted);
         }
     }
     Plan::default()
@@ -173,7 +173,7 @@ pub(super) fn fold(
     lookup: &mut dyn Lookup,
     force: &Force,
     adjust: &mut Adjust<'_>,
-) -> (Plan, PlanResults) {
+) -> Plan {
     let mut fold = Fold::new(context, wanted, force, false);
     wanted.iter().for_each(|&id| _ = fold.decide(id, lookup, adjust));
     fold.look_up(lookup, adjust);
@@ -206,9 +206,9 @@ impl<'a> Fold<'a> {
         Fold { context, force, trusting, known, states, programs, next, is_next }
     }
 
-    fn end(mut self, wanted: &[InstanceId]) -> (Plan, PlanResults) {
+    fn end(mut self, wanted: &[InstanceId]) -> Plan {
         let items = wanted.iter().filter_map(|id| self.states[id.index()].take().map(|state| Item { id: *id, state }));
-        (Plan { items: items.collect(), programs: self.programs }, self.known)
+        Plan { items: items.collect(), programs: self.programs }
     }
 
     /// The environment of one of these instances, if it has yet to be made.
@@ -239,28 +239,19 @@ impl<'a> Fold<'a> {
             self.look_up(lookup, adjust);
         }
         if let Some(blocked) = needs().find_map(|need| blocked(expansion, &self.states, need.on)) {
-            for id in &together {
-                self.states[id.index()] = Some(blocked.clone());
-            }
-            return true;
+            return self.decided(&together, &blocked);
         }
-        let pending: BTreeSet<InstanceId> =
-            needs().map(|need| need.on).filter(|on| pending(&self.states, *on)).collect();
+        let may_run = |on: &InstanceId| self.states[on.index()].as_ref().is_some_and(State::may_run);
+        let pending: BTreeSet<InstanceId> = needs().map(|need| need.on).filter(may_run).collect();
         if !pending.is_empty() {
             let after = match &instance.again {
                 Some(again) => State::MayRepeat { group: again.group.clone(), at_most: again.at_most },
                 None => State::After(names(expansion, &pending)),
             };
-            for id in &together {
-                self.states[id.index()] = Some(after.clone());
-            }
-            return true;
+            return self.decided(&together, &after);
         }
         if let Some(name) = self.unmade(&together, lookup) {
-            for id in &together {
-                self.states[id.index()] = Some(State::After(vec![format!("environment {name}")]));
-            }
-            return true;
+            return self.decided(&together, &State::After(vec![format!("environment {name}")]));
         }
         match FingerprintedGang::of(self.context, &together, &self.known, lookup, self.force) {
             Ok(gang) => {
@@ -270,6 +261,12 @@ impl<'a> Fold<'a> {
             Err(MissingFingerprint::As(decisions)) => self.take(&together, decisions, lookup, adjust),
             Err(MissingFingerprint::Gone(_)) => return false,
         }
+        true
+    }
+
+    /// Notes the state of instances that are decided together, and returns true.
+    fn decided(&mut self, together: &[InstanceId], state: &State) -> bool {
+        together.iter().for_each(|id| self.states[id.index()] = Some(state.clone()));
         true
     }
 
@@ -345,10 +342,6 @@ fn together(expansion: &Expansion, instance: &Instance) -> Vec<InstanceId> {
     }
 }
 
-fn pending(states: &[Option<State>], on: InstanceId) -> bool {
-    states[on.index()].as_ref().is_some_and(State::may_run)
-}
-
 /// A need that cannot run although it should blocks its dependents. One that its own `when` skips, or that records that
 /// it does not fit, does not: a reader of its output is refused later.
 fn blocked(expansion: &Expansion, states: &[Option<State>], on: InstanceId) -> Option<State> {
@@ -374,7 +367,7 @@ fn names(expansion: &Expansion, ids: &BTreeSet<InstanceId>) -> Vec<String> {
 }
 
 /// Results so far, if something reads them.
-pub(super) struct PlanResults {
+struct PlanResults {
     read: Vec<bool>,
     results: Vec<OnceCell<Arc<StepResult>>>,
     reusable: Vec<Option<ReusableResult>>,

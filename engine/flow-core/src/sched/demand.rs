@@ -5,8 +5,8 @@ use crate::{Exclusive, InstanceId};
 
 const GIB: u64 = 1 << 30;
 
-/// What a task requests from admission. Tasks with equal demands fit or do not fit alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What a task requests from admission; nothing by default. Tasks with equal demands fit or do not fit alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Demand {
     pub(super) gpus: u32,
     pub(super) gpu_memory: GpuMemory,
@@ -46,10 +46,16 @@ pub(super) enum GpuMemory {
     Unknown,
 }
 
+impl Default for GpuMemory {
+    fn default() -> Self {
+        GpuMemory::Declared(0)
+    }
+}
+
 impl Demand {
     pub(super) fn of(task: &Task, sharing: &Sharing) -> Self {
         if task.batch {
-            return Demand::of_batch();
+            return Demand { batch: true, ..Demand::default() };
         }
         let request = &task.request;
         let learned = task.estimate.gpu_memory.filter(|_| task.estimate.samples > 0);
@@ -86,20 +92,6 @@ impl Demand {
             machine_alone: task.exclusive == Exclusive::Machine,
             paired: (measured && !alone).then_some(id),
             batch: false,
-        }
-    }
-
-    fn of_batch() -> Self {
-        Demand {
-            gpus: 0,
-            gpu_memory: GpuMemory::Declared(0),
-            cpus: 0,
-            alone_load: AloneLoad::default(),
-            memory: 0,
-            gpus_alone: false,
-            machine_alone: false,
-            paired: None,
-            batch: true,
         }
     }
 

@@ -31,15 +31,11 @@ pub struct MachineShare {
     /// Attempts; summed over heads: the number of heads.
     pub attempts: u32,
     /// Its GPUs.
-    #[serde(default, skip_serializing_if = "none")]
+    #[serde(default, skip_serializing_if = "crate::result::is_zero")]
     pub gpus: u32,
     /// It has, or wants, the machine for itself: an exclusive step, or a co-run group.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
-}
-
-fn none(amount: &u32) -> bool {
-    *amount == 0
 }
 
 impl MachineShare {

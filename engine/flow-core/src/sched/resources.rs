@@ -86,7 +86,7 @@ impl Gpu {
 }
 
 /// The ledger: what exists, and how much of it each attempt holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Allocations {
     pub(super) gpus: Vec<Gpu>,
     pub(super) cpus: u64,
@@ -108,20 +108,7 @@ pub(super) struct Allocations {
 
 impl Allocations {
     pub(super) fn new(capacity: &Capacity, limits: &Limits) -> Self {
-        let mut ledger = Allocations {
-            gpus: Vec::new(),
-            cpus: 0,
-            memory: 0,
-            jobs: 0,
-            held_cpus: 0,
-            held_memory: 0,
-            holders: BTreeMap::new(),
-            queued: BTreeSet::new(),
-            batch: 0,
-            sharing: limits.sharing.clone(),
-            others: PeerLoad::default(),
-            shrunk: false,
-        };
+        let mut ledger = Allocations { sharing: limits.sharing.clone(), ..Allocations::default() };
         ledger.set_capacity(capacity);
         ledger
     }
@@ -316,7 +303,7 @@ impl Allocations {
 }
 
 /// The present ledger and hypothetical ones. They separate "not now" from "not while others hold it" from "never".
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Feasibility {
     pub(super) now: Allocations,
     /// Nothing of this run is running.

@@ -49,19 +49,8 @@ impl Core {
         for other in beside.iter().filter(|&&other| other != attempt) {
             self.live.entry(*other).and_modify(|live| live.shared = true);
         }
-        let live = RunningAttempt {
-            instance,
-            since: self.now,
-            shared: beside.len() > 1,
-            deadline: None,
-            ready: false,
-            sufficed: false,
-            stopped: false,
-            killed: None,
-            collecting: false,
-            freed: None,
-        };
-        self.live.insert(attempt, live);
+        let shared = beside.len() > 1;
+        self.live.insert(attempt, RunningAttempt { instance, since: self.now, shared, ..RunningAttempt::default() });
         // The timeout counts from here, so that a process that never appears also ends. The wait in a batch system's
         // queue does not count.
         if !self.node(instance).task.batch {

@@ -19,9 +19,10 @@ pub(super) struct Reservation {
 }
 
 /// State of an instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum TaskState {
     /// One of its needs is unsettled.
+    #[default]
     Pending,
     /// The store was asked for a result.
     LookingUp,
@@ -74,7 +75,7 @@ impl TaskState {
 }
 
 /// An instance and its bookkeeping.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     pub(super) task: Task,
     pub(super) demand: Demand,
@@ -130,7 +131,7 @@ pub(super) enum Window {
     Over,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RunningAttempt {
     pub(super) instance: InstanceId,
     pub(super) since: Time,
@@ -161,8 +162,9 @@ impl RunningAttempt {
 }
 
 /// Why nothing new starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum EndReason {
+    #[default]
     No,
     Failed(InstanceId),
     Cancelled,
@@ -209,7 +211,7 @@ impl Queue {
 }
 
 /// Everything the scheduler knows, without the policy.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Core {
     pub(super) now: Time,
     pub(super) limits: Limits,
@@ -243,28 +245,12 @@ pub(super) struct Core {
 impl Core {
     pub(super) fn new(capacity: Capacity, limits: Limits) -> Self {
         Core {
-            now: Time(0),
             feasibility: Feasibility::new(&capacity, &limits),
             limits,
             capacity,
-            nodes: Vec::new(),
-            groups: BTreeMap::new(),
-            group_gangs: BTreeMap::new(),
-            queue: Queue::default(),
-            fresh: Vec::new(),
-            to_look_up: Vec::new(),
-            live: BTreeMap::new(),
-            next_attempt: 0,
-            timers: BTreeSet::new(),
-            reservation: None,
-            to_join: Vec::new(),
-            held_up: None,
-            unsettled: 0,
-            ending: EndReason::No,
-            dirty: false,
             // Nothing has arrived yet that could finish.
             finished: true,
-            faults: Vec::new(),
+            ..Core::default()
         }
     }
 

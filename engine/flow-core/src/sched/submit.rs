@@ -3,7 +3,7 @@
 use super::api::{Action, Task};
 use super::demand::Demand;
 use super::state::{Core, EndReason, Node, TaskState};
-use crate::{InstanceId, Span};
+use crate::InstanceId;
 
 impl Core {
     pub(super) fn submitted(&mut self, tasks: Vec<Task>, out: &mut Vec<Action>) {
@@ -17,25 +17,7 @@ impl Core {
             }
             let gang = self.join_group(&task);
             self.unsettled += 1;
-            self.nodes.push(Node {
-                demand: Demand::of(&task, &self.limits.sharing),
-                task,
-                state: TaskState::Pending,
-                gang,
-                unmet: 0,
-                dependents: Vec::new(),
-                attained: Span(0),
-                open: 0,
-                failures: 0,
-                lost: false,
-                losses: 0,
-                continues: false,
-                repeated: false,
-                alone_since: false,
-                retry_alone: false,
-                is_joined: false,
-                key: None,
-            });
+            self.nodes.push(Node { demand: Demand::of(&task, &self.limits.sharing), task, gang, ..Node::default() });
         }
         self.finished = false;
         let new: Vec<InstanceId> = (first..self.nodes.len()).map(|i| InstanceId(i as u32)).collect();

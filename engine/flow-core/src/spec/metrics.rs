@@ -8,7 +8,7 @@ use serde_yaml::Value as Yaml;
 use super::{at::YamlPath, files, read::Reader, typed_value};
 use crate::{
     Diagnostic,
-    metrics::{Metrics, MetricsFile, Pattern, Summary, SummaryError, metric_name},
+    metrics::{Metrics, MetricsFile, MetricsForm, Pattern, Summary, SummaryError, metric_name},
 };
 
 impl Reader<'_> {
@@ -31,7 +31,12 @@ impl Reader<'_> {
                         metrics.stdout.extend(pattern);
                     }
                 }
-                kind if MetricsFile::KINDS.contains(&kind) => {
+                form => {
+                    let Some((_, form)) = MetricsForm::KEYS.into_iter().find(|(known, _)| *known == form) else {
+                        let what = Diagnostic::new(format!("`metrics` cannot be read from `{form}`"));
+                        self.problems.key(&below, what.nearest(form, KEYS));
+                        continue;
+                    };
                     for (path, at) in self.one_or_several(&value, &below, PLACES).unwrap_or_default() {
                         if path.starts_with('/') || path.split('/').any(|part| part == "..") || path.is_empty() {
                             let what = Diagnostic::new(format!("`{path}` is not in the step's work folder"));
@@ -39,17 +44,11 @@ impl Reader<'_> {
                         }
                         if files::is_pattern(&path) {
                             let what = Diagnostic::new(format!("`{path}` is a pattern"));
-                            self.problems.value(
-                                &at,
-                                what.help(format!("`{kind}` takes no patterns: name each file, as a list")),
-                            );
+                            self.problems
+                                .value(&at, what.help(format!("`{key}` takes no patterns: name each file, as a list")));
                         }
-                        metrics.files.extend(MetricsFile::new(kind, path));
+                        metrics.files.push(MetricsFile { form, path });
                     }
-                }
-                other => {
-                    let what = Diagnostic::new(format!("`metrics` cannot be read from `{other}`"));
-                    self.problems.key(&below, what.nearest(other, KEYS));
                 }
             }
         }

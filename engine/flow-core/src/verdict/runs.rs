@@ -29,7 +29,7 @@ pub struct Runs<'r> {
 }
 
 /// The result for a group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct GroupJudgement<'r> {
     pub verdict: Verdict,
     /// The compared measure: `epoch_time`, `iteration_time`, or `wall` for programs without epochs.
@@ -51,7 +51,7 @@ pub struct GroupJudgement<'r> {
 }
 
 /// The verdict about a co-run group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
     /// As fast as alone, within the tolerance.
@@ -63,6 +63,7 @@ pub enum Verdict {
     /// Less work is done than one after another.
     SlowerThanOneAfterAnother,
     /// The differences are within the noise.
+    #[default]
     TooNoisy,
     /// Other programs used the CPU during the measurement of this member, or of its run alone, and may have caused the
     /// difference.
@@ -175,17 +176,7 @@ impl<'r> Group<'r> {
         let is_comparable = |round: &&Round<'_>| refused(round, measure(round)).is_none();
         let first = rounds.iter().find(is_comparable).or(rounds.first()).cloned().unwrap_or_default();
         let measure = measure(&first);
-        let mut judged = GroupJudgement {
-            verdict: Verdict::TooNoisy,
-            measure,
-            called: None,
-            times: Vec::new(),
-            more: None,
-            looks: looks as u32,
-            left_out: Vec::new(),
-            possible: None,
-            pairs: first,
-        };
+        let mut judged = GroupJudgement { measure, looks: looks as u32, pairs: first, ..GroupJudgement::default() };
         if let Some(verdict) = refused(&judged.pairs, measure) {
             judged.verdict = verdict;
             return judged;

@@ -21,12 +21,8 @@ const LONGEST: usize = 60;
 pub struct RunReasons {
     /// The first reasons, shortened.
     pub first: Vec<Reason>,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::result::is_zero")]
     pub more: u32,
-}
-
-fn is_zero(more: &u32) -> bool {
-    *more == 0
 }
 
 impl RunReasons {

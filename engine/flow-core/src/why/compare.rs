@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::{FileChange, Files, InputChange, ListContent, Reason};
+use super::{FileChange, InputChange, ListContent, Reason};
 use crate::Digest;
 use crate::fingerprint::{Part, PartKind, PartValue, Parts, RUNNER};
 
@@ -105,24 +105,14 @@ fn differences(
     listed: &mut dyn FnMut(&Digest) -> Option<ListContent>,
     reasons: &mut Vec<Reason>,
 ) {
-    let mut names: Vec<&str> = old.keys().chain(new.keys()).copied().collect();
-    names.sort_unstable();
-    names.dedup();
-    for name in names {
+    for (name, change) in changes(old, new) {
         let (then, now) = (old.get(name).copied(), new.get(name).copied());
-        if then == now {
-            continue;
-        }
-        let name = name.to_owned();
+        let name = (*name).to_owned();
         match kind {
             PartKind::Plugin => reasons.push(Reason::PluginRebuilt(name)),
             PartKind::Input => reasons.extend(input_reason(&name, then, now, listed)),
             PartKind::Environment => reasons.push(environment_reason(then, now, listed)),
-            PartKind::Sees if name == "set" => reasons.push(Reason::Set(match (then, now) {
-                (None, _) => FileChange::Added,
-                (_, None) => FileChange::Removed,
-                _ => FileChange::Changed,
-            })),
+            PartKind::Sees if name == "set" => reasons.push(Reason::Set(change)),
             PartKind::Sees => reasons.push(Reason::Seen(kind, name)),
             _ => {
                 let was = then.map(|value| shown(value, &artifacts.old));
@@ -139,16 +129,9 @@ fn differences(
 /// The results that differ, grouped by step: if a program changed, all results of its sweep do.
 fn results(old: &OfKind<'_>, new: &OfKind<'_>) -> Vec<Reason> {
     let mut found: IndexMap<(&str, FileChange), Vec<&str>> = IndexMap::new();
-    let labels: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
-    for label in labels {
-        let change = match (old.get(label), new.get(label)) {
-            (Some(then), Some(now)) if then == now => continue,
-            (Some(_), Some(_)) => FileChange::Changed,
-            (None, _) => FileChange::Added,
-            (_, None) => FileChange::Removed,
-        };
+    for (label, change) in changes(old, new) {
         let step = label.split('[').next().unwrap_or(label);
-        found.entry((step, change)).or_default().push(label);
+        found.entry((step, change)).or_default().push(*label);
     }
     let points = |step, change| {
         let mut points: Vec<_> = found.get(&(step, change)).into_iter().flatten().map(|label| point(label)).collect();
@@ -233,7 +216,7 @@ fn input_reason(
         _ => None,
     };
     let changes = match (look_up(old_files), look_up(new_files)) {
-        (Some(old), Some(new)) => file_changes(&old, &new),
+        (Some(old), Some(new)) => changes(&old, &new).map(|(path, change)| (path.clone(), change)).collect(),
         _ => Vec::new(),
     };
     let change = match (changes.is_empty(), new_listing) {
@@ -261,18 +244,18 @@ fn environment_reason(
     Reason::Environment { was, is, differences, more: 0 }
 }
 
-fn file_changes(old: &Files, new: &Files) -> Vec<(String, FileChange)> {
-    let mut changes: Vec<(String, FileChange)> = new
-        .iter()
-        .filter_map(|(path, digest)| match old.get(path) {
-            None => Some((path.clone(), FileChange::Added)),
-            Some(was) if was != digest => Some((path.clone(), FileChange::Changed)),
-            Some(_) => None,
-        })
-        .collect();
-    changes.extend(old.keys().filter(|path| !new.contains_key(*path)).map(|path| (path.clone(), FileChange::Removed)));
-    changes.sort();
-    changes
+/// What differs, in the order of its names.
+fn changes<'a, K: Ord, V: PartialEq>(
+    old: &'a BTreeMap<K, V>,
+    new: &'a BTreeMap<K, V>,
+) -> impl Iterator<Item = (&'a K, FileChange)> {
+    let names: BTreeSet<&K> = old.keys().chain(new.keys()).collect();
+    names.into_iter().filter_map(|name| match (old.get(name), new.get(name)) {
+        (old, new) if old == new => None,
+        (None, _) => Some((name, FileChange::Added)),
+        (_, None) => Some((name, FileChange::Removed)),
+        (Some(_), Some(_)) => Some((name, FileChange::Changed)),
+    })
 }
 
 fn digests(parts: &Parts) -> impl Iterator<Item = (&Part, &Digest)> {
@@ -309,17 +292,10 @@ impl<'a> Artifacts<'a> {
         if self.same {
             return;
         }
-        for (path, digest) in &self.new {
-            match self.old.get(path) {
-                None => reasons.push(Reason::Artifact((*path).to_owned(), FileChange::Added)),
-                Some(was) if was != digest => {
-                    reasons.push(Reason::Artifact((*path).to_owned(), FileChange::Changed));
-                }
-                Some(_) => {}
-            }
-        }
-        let gone = self.old.keys().filter(|path| !self.new.contains_key(*path));
-        reasons.extend(gone.map(|path| Reason::Artifact((*path).to_owned(), FileChange::Removed)));
+        let (gone, rest): (Vec<_>, Vec<_>) =
+            changes(&self.old, &self.new).partition(|(_, change)| *change == FileChange::Removed);
+        let artifact = |(path, change): (&&str, FileChange)| Reason::Artifact((*path).to_owned(), change);
+        reasons.extend(rest.into_iter().chain(gone).map(artifact));
     }
 }
 

@@ -16,7 +16,7 @@ fn read(
     let (last, earlier) = parts.split_last().unwrap();
     let earlier: String = earlier.iter().map(|part| format!("{part}\n{PART_ENDS}\n")).collect();
     printed.resume_from(&metrics.stdout, earlier.as_bytes(), &mut reported);
-    for (line, n) in split_lines(last.as_bytes()).into_iter().zip(1..) {
+    for (line, n) in lines(last.as_bytes()).zip(1..) {
         printed.read_lines(&metrics.stdout, [line].into_iter(), f64::from(n), &mut reported);
     }
     let problem = read_numbers(&metrics, &printed, &mut NoFiles, true, |name| name, &mut reported);

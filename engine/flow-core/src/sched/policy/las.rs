@@ -59,9 +59,8 @@ impl Las {
                 }
             }
         }
-        let mut reorder = std::mem::take(&mut self.reorder);
-        let outcome = reorder.decide(view, |ran| self.places.get(&ran.gang).map_or(i64::MAX, |place| place.rank()));
-        self.reorder = reorder;
+        let outcome =
+            self.reorder.decide(view, |ran| self.places.get(&ran.gang).map_or(i64::MAX, |place| place.rank()));
         // Running tasks stay ahead of those that begin, which queue behind them in their order.
         for gang in outcome.run {
             let turn = self.behind();

@@ -16,13 +16,11 @@ use crate::InstanceId;
 pub struct Lyapunov {
     /// Seconds of waiting that a GPU-second is worth.
     pub v: f64,
-    /// Reserve the first gang that does not fit.
-    pub reservation: bool,
 }
 
 impl Default for Lyapunov {
     fn default() -> Self {
-        Lyapunov { v: 1.0, reservation: true }
+        Lyapunov { v: 1.0 }
     }
 }
 
@@ -42,9 +40,6 @@ impl Policy for Lyapunov {
     }
 
     fn propose(&mut self, view: &View<'_>) -> Propose {
-        if self.reservation {
-            return backfill(view);
-        }
-        view.first_that_fits().map_or(Propose::Stop, Propose::Start)
+        backfill(view)
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Outcome {
 
 impl Reorder {
     /// Makes a new decision. `rank` ranks running gangs; waiting gangs already have a rank.
-    pub(super) fn decide(&mut self, view: &View<'_>, rank: impl Fn(&RunningWork<'_>) -> i64) -> Outcome {
+    pub(super) fn decide(&mut self, view: &View<'_>, rank: impl Fn(&RunningWork) -> i64) -> Outcome {
         let mut trial = view.hypothesis();
         let mut running = BTreeMap::new();
         for ran in view.running().filter(|ran| ran.preemptible) {

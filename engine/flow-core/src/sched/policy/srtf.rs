@@ -17,14 +17,15 @@ impl Srtf {
     pub(super) fn service() -> Self {
         Srtf { service: true, ..Srtf::default() }
     }
+}
 
-    fn left(&self, view: &View<'_>, gang: InstanceId) -> i64 {
-        let task = view.task(gang);
-        let Some(total) = task.estimate.duration else { return i64::MAX };
-        let left = total.0.saturating_sub(view.attained(gang).0);
-        let times = if self.service { u64::from(task.request.gpus) } else { 1 };
-        i64::try_from(left.saturating_mul(times)).unwrap_or(i64::MAX)
-    }
+/// The remaining work of a gang; with `service`, once per GPU.
+fn left(view: &View<'_>, gang: InstanceId, service: bool) -> i64 {
+    let task = view.task(gang);
+    let Some(total) = task.estimate.duration else { return i64::MAX };
+    let left = total.0.saturating_sub(view.attained(gang).0);
+    let times = if service { u64::from(task.request.gpus) } else { 1 };
+    i64::try_from(left.saturating_mul(times)).unwrap_or(i64::MAX)
 }
 
 impl Policy for Srtf {
@@ -37,14 +38,12 @@ impl Policy for Srtf {
     }
 
     fn rank(&mut self, view: &View<'_>, gang: InstanceId) -> i64 {
-        self.left(view, gang)
+        left(view, gang, self.service)
     }
 
     fn propose(&mut self, view: &View<'_>) -> Propose {
         if view.proposals() == 0 {
-            let mut reorder = std::mem::take(&mut self.reorder);
-            reorder.decide(view, |ran| self.left(view, ran.gang));
-            self.reorder = reorder;
+            self.reorder.decide(view, |ran| left(view, ran.gang, self.service));
         }
         self.reorder.next(view)
     }

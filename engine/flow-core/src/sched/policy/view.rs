@@ -1,6 +1,6 @@
 //! A policy's view: waiting and running gangs, estimates, capacity, and ledgers for hypothetical changes.
 
-use super::super::api::{Capacity, Limits, Placement, Task};
+use super::super::api::{Limits, Placement, Task};
 use super::super::resources::Allocations;
 use super::super::state::{Core, RunningAttempt, TaskState};
 use crate::{AttemptId, InstanceId, Span, Time};
@@ -15,18 +15,15 @@ pub struct View<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct RunningWork<'a> {
+pub struct RunningWork {
     /// The gang it belongs to.
     pub gang: InstanceId,
-    pub instance: InstanceId,
     pub attempt: AttemptId,
-    pub since: Time,
     /// Its expected end, if it has an estimate. An attempt that has exceeded its estimate is expected to take a quarter
     /// longer than its time so far.
     pub expected_end: Option<Time>,
     /// Whether it may be preempted: it is not in a co-run group, and was not told to end.
     pub preemptible: bool,
-    pub placement: &'a Placement,
 }
 
 impl<'a> View<'a> {
@@ -47,11 +44,6 @@ impl<'a> View<'a> {
     /// Patience, and whether running tasks may be preempted.
     pub fn limits(&self) -> &'a Limits {
         &self.core.limits
-    }
-
-    /// The total capacity, including what foreign processes use.
-    pub fn capacity(&self) -> &'a Capacity {
-        &self.core.capacity
     }
 
     /// Number of instances that have arrived; all ids are smaller.
@@ -85,18 +77,15 @@ impl<'a> View<'a> {
     }
 
     /// Running attempts in the order of their start.
-    pub fn running(&self) -> impl Iterator<Item = RunningWork<'a>> + 'a {
+    pub fn running(&self) -> impl Iterator<Item = RunningWork> + 'a {
         let core = self.core;
         core.feasibility.now.holders.iter().map(move |(&attempt, held)| {
             let live = &core.live[&attempt];
             RunningWork {
                 gang: core.node(held.instance).gang,
-                instance: held.instance,
                 attempt,
-                since: live.since,
                 expected_end: core.expected_end(live),
                 preemptible: core.preemptible(live),
-                placement: &held.placement,
             }
         })
     }
@@ -184,11 +173,6 @@ impl<'a> Hypothesis<'a> {
 
     pub fn end(&mut self, attempt: AttemptId) {
         self.ledger.release(attempt);
-    }
-
-    /// Ends everything of this run.
-    pub fn end_all(&mut self) {
-        self.ledger = self.core.feasibility.drained.clone();
     }
 
     /// Whether a gang would fit. Reservations do not count here.

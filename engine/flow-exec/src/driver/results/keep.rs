@@ -11,7 +11,7 @@ use std::{
 };
 
 use flow_core::{
-    Digest, Input, Instance, KeptInput, KeptOutput, Link, Metrics, MetricsFile, event_file, measure::Record,
+    Digest, Input, Instance, KeptInput, KeptOutput, Link, Metrics, MetricsForm, event_file, measure::Record,
 };
 use flow_runs::StoreError;
 use flow_store::{CapturedInput, Objects};
@@ -75,7 +75,7 @@ pub(crate) fn keep(
             files.insert(path, objects.store_private(|file| file.write_all(&bytes))?);
         }
     }
-    let places = metrics.into_iter().flat_map(|metrics| &metrics.files).map(MetricsFile::path);
+    let places = metrics.into_iter().flat_map(|metrics| &metrics.files).map(|file| &*file.path);
     let absent = places.filter(|path| !work.join(path).exists()).map(str::to_owned).collect();
     Ok(KeptOutput { attempt, record: kept, log: large, files, absent, inputs: BTreeMap::new(), cut: cut_bytes })
 }
@@ -161,12 +161,12 @@ fn sources(
 ) -> Vec<String> {
     let mut paths = Vec::new();
     for file in metrics.into_iter().flat_map(|metrics| &metrics.files) {
-        match file {
-            MetricsFile::TensorBoard(folder) => {
-                let below = event_files_in(&work.join(folder)).into_iter();
-                paths.extend(below.map(|path| event_file(folder, &path)));
+        match file.form {
+            MetricsForm::TensorBoard => {
+                let below = event_files_in(&work.join(&file.path)).into_iter();
+                paths.extend(below.map(|path| event_file(&file.path, &path)));
             }
-            MetricsFile::Json(path) | MetricsFile::Jsonl(path) | MetricsFile::Csv(path) => paths.push(path.clone()),
+            MetricsForm::Json | MetricsForm::Jsonl | MetricsForm::Csv => paths.push(file.path.clone()),
         }
     }
     let inputs = instance.inputs.iter().map(Input::place);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use flow_core::{
-    EventFile, LineReader, MetricRow, Metrics, MetricsFile, NumberFiles,
+    EventFile, LineReader, MetricRow, Metrics, MetricsFile, MetricsForm, NumberFiles,
     measure::{EndedEpoch, EpochPosition, ReportedNumbers},
     reason::NoMetrics,
 };
@@ -105,14 +105,11 @@ struct FollowedFile {
 
 impl MetricsFollower {
     pub(crate) fn new(metrics: &Metrics, work: &Path) -> MetricsFollower {
-        let followed = |file: &MetricsFile| FollowedFile::new(file.clone(), work.join(file.path()));
-        let folder = |file: &MetricsFile| match file {
-            MetricsFile::TensorBoard(folder) => Some(EventFolder::new(work.join(folder))),
-            _ => None,
-        };
+        let followed = |file: &MetricsFile| FollowedFile::new(file.clone(), work.join(&file.path));
+        let folders = metrics.files.iter().filter(|file| file.form == MetricsForm::TensorBoard);
         MetricsFollower {
             files: metrics.files.iter().filter_map(followed).collect(),
-            folders: metrics.files.iter().filter_map(folder).collect(),
+            folders: folders.map(|folder| EventFolder::new(work.join(&folder.path))).collect(),
             printed: EpochPosition::default(),
             reported: ReportedNumbers::default(),
             has_log_epochs: metrics.stdout.iter().any(flow_core::Pattern::has_epochs),
@@ -255,7 +252,10 @@ mod tests {
     #[test]
     fn a_file_is_followed_while_it_is_written() {
         let dir = tempfile::tempdir().unwrap();
-        let files = vec![MetricsFile::Jsonl("m.jsonl".into()), MetricsFile::Csv("log.csv".into())];
+        let files = vec![
+            MetricsFile { form: MetricsForm::Jsonl, path: "m.jsonl".into() },
+            MetricsFile { form: MetricsForm::Csv, path: "log.csv".into() },
+        ];
         let mut following = MetricsFollower::new(&Metrics { files, ..Metrics::default() }, dir.path());
         let mut look = |text: &str, now| {
             fs::write(dir.path().join("log.csv"), text).unwrap();
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn a_field_of_several_lines_is_one_field_while_it_is_written_too() {
         let dir = tempfile::tempdir().unwrap();
-        let files = vec![MetricsFile::Csv("log.csv".into())];
+        let files = vec![MetricsFile { form: MetricsForm::Csv, path: "log.csv".into() }];
         let mut following = MetricsFollower::new(&Metrics { files, ..Metrics::default() }, dir.path());
         let mut look = |text: &str, now| {
             fs::write(dir.path().join("log.csv"), text).unwrap();
@@ -302,7 +302,7 @@ mod tests {
     fn an_event_file_is_followed_while_it_is_written() {
         const LOGGED: &[u8] = include_bytes!("../../../../flow-core/tests/loggers/keras-validation.tfevents");
         let dir = tempfile::tempdir().unwrap();
-        let files = vec![MetricsFile::TensorBoard("logs".into())];
+        let files = vec![MetricsFile { form: MetricsForm::TensorBoard, path: "logs".into() }];
         let mut following = MetricsFollower::new(&Metrics { files, ..Metrics::default() }, dir.path());
         let mut look = |now| following.look(now, &Secrets::default());
         assert_eq!(look(1.0), (vec![], None), "there is no folder yet");

@@ -7,7 +7,8 @@ use std::{
 };
 
 use flow_core::{
-    Artifact, Digest, Input, Instance, KeptOutput, Metrics, MetricsFile, NumberFiles, StepResult, event_file,
+    Artifact, Digest, Input, Instance, KeptOutput, Metrics, MetricsFile, MetricsForm, NumberFiles, StepResult,
+    event_file,
     measure::{Record, read_again as read_numbers_again},
     plan::Reading,
     reason::{Cause, NoMetrics},
@@ -143,11 +144,11 @@ struct StoredFiles<'a> {
 impl StoredFiles<'_> {
     /// Reading it would come to what it came to in the work folder.
     fn has(&mut self, file: &MetricsFile) -> bool {
-        let path = file.path();
+        let path = &*file.path;
         self.kept.absent.contains(path)
-            || match file {
-                MetricsFile::TensorBoard(folder) => self.event_files(folder).is_ok_and(|files| !files.is_empty()),
-                MetricsFile::Json(_) | MetricsFile::Jsonl(_) | MetricsFile::Csv(_) => {
+            || match file.form {
+                MetricsForm::TensorBoard => self.event_files(path).is_ok_and(|files| !files.is_empty()),
+                MetricsForm::Json | MetricsForm::Jsonl | MetricsForm::Csv => {
                     self.kept.files.contains_key(path) || self.in_outputs(path).is_some()
                 }
             }
