@@ -246,10 +246,7 @@ finding-changed-pair = From { $a } to { $b }, { $column } { $how ->
 } ({ $speed ->
     [none] {""}
    *[other] { $speed } times as fast;{" "}
-}{ $interval ->
-    [none] {""}
-   *[other] 95% interval { $interval };{" "}
-}{ $paired ->
+}95% interval { $interval }; { $paired ->
     [yes] paired t-test
    *[no] t-test
 }, p { $p }).
@@ -509,14 +506,14 @@ note-question = Question: { $text }
 note-guess = Guess: { $text }
 note-todo = To do: { $text }
 note-see = See { $text }
-guess-confirmed = **Confirmed**: { $what } limits { $groups }.
-guess-confirmed-relieved = **Confirmed**: { $what } limits { $groups }, and { $relieved }, { $kind ->
+guess-confirmed = **Confirmed**: { $resource } limits { $groups }.
+guess-confirmed-relieved = **Confirmed**: { $resource } limits { $groups }, and { $relieved }, { $kind ->
     [data] which hardly waits
    *[other] which has enough of it
 }, runs in parallel.
-guess-confirmed-alone = **Confirmed**: { $what } limits the runs.
-guess-refuted = **Not supported**: according to the figures, { $what } does not limit { $groups }.
-guess-open = **Open**: the figures neither confirm nor refute that { $what } is the limit.
+guess-confirmed-alone = **Confirmed**: { $resource } limits the runs.
+guess-refuted = **Not supported**: according to the figures, { $resource } does not limit { $groups }.
+guess-open = **Open**: the figures neither confirm nor refute that { $resource } is the limit.
 
 ## The page
 language = English
@@ -855,7 +852,7 @@ assumed-errors = The policies get each job's duration alone with a log-normal er
 assumed-one-gpu = fifo-single and sjf-single give each job one GPU; a job for N GPUs takes N times as long on it.
 assumed-priorities = A job's priority is one of { $levels } levels, all equally likely for every kind. Under the policy `priority`, a level is worth an hour of waiting.
 assumed-v = Lyapunov: a GPU-second of expected service is worth V seconds of waiting, V = { $v }.
-assumed-slurm = Slurm: flow decides which jobs to submit. Slurm starts them by priority and order; a later job may start first if an earlier one does not fit. A job has one node, and only GPUs count. flow has at most { $queue } jobs in the queue, and an array has at most { $array } tasks. The controller knows at most { $jobs } jobs, including those that ended in the last { $remembered } s. Every job waits { $delay } s for the jobs of other users. Jobs start every { $tick } s, at most { $rate } per second. A call of sbatch takes { $submit } s, and flow sees the end of a job after { $notice } s.
+assumed-slurm = Slurm: flow decides which jobs to submit. Slurm starts them by priority and order; a later job may start first if an earlier one does not fit. A job has one node, and only GPUs count. flow has at most { $queue } jobs in the queue, and an array has at most { $array } tasks. The controller knows at most { $jobs } jobs, including those that ended in the last { $remembered_s } s. Every job waits { $delay_s } s for the jobs of other users. Jobs start every { $tick_s } s, at most { $rate } per second. A call of sbatch takes { $submit_s } s, and flow sees the end of a job after { $notice_s } s.
 assumed-sharing = Sharing: a job joins others on a GPU if memory suffices, no job is predicted to take more than 2 times as long as alone, and the work done at once grows by at least a quarter of a job. Beyond 100% of a GPU's time, all jobs on it slow down alike. None of this was measured.
 column-estimate_error = Error of run-time estimates
 column-v = V

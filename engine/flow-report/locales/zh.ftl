@@ -242,10 +242,7 @@ finding-changed-pair = 从 { $a } 到 { $b }，{ $column }{ $how ->
 }（{ $speed ->
     [none] {""}
    *[other] 速度是原来的 { $speed } 倍；
-}{ $interval ->
-    [none] {""}
-   *[other] 95% 置信区间 { $interval }；
-}{ $paired ->
+}95% 置信区间 { $interval }；{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
 }，p { $p }）。
@@ -498,14 +495,14 @@ note-question = 问题：{ $text }
 note-guess = 猜测：{ $text }
 note-todo = 待办：{ $text }
 note-see = 参见 { $text }
-guess-confirmed = **已证实**：{ $groups } 的瓶颈正是{ $what }。
-guess-confirmed-relieved = **已证实**：{ $groups } 的瓶颈正是{ $what }；而{ $kind ->
+guess-confirmed = **已证实**：{ $groups } 的瓶颈正是{ $resource }。
+guess-confirmed-relieved = **已证实**：{ $groups } 的瓶颈正是{ $resource }；而{ $kind ->
     [data] 几乎无需等待的
    *[other] 该资源充足的
 } { $relieved } 可以并行。
-guess-confirmed-alone = **已证实**：瓶颈正是{ $what }。
-guess-refuted = **数据不支持**：按其数值，{ $groups } 的瓶颈不是{ $what }。
-guess-open = **未定**：现有数据既不能证实也不能否定原因是{ $what }。
+guess-confirmed-alone = **已证实**：瓶颈正是{ $resource }。
+guess-refuted = **数据不支持**：按其数值，{ $groups } 的瓶颈不是{ $resource }。
+guess-open = **未定**：现有数据既不能证实也不能否定原因是{ $resource }。
 
 ## 页面
 language = 中文
@@ -1124,7 +1121,7 @@ assumed-errors = 各策略得知的用时带有对数正态误差，其对数标
 assumed-one-gpu = fifo-single 与 sjf-single 给每个作业一块 GPU；需要多块 GPU 的作业改用一块，用时按倍数延长。
 assumed-priorities = 作业的优先级在 { $levels } 级中等概率抽取，与类型无关；在 priority 策略下，一级相当于等待一小时。
 assumed-v = Lyapunov：作业预计所需的每 GPU·秒相当于等待 V 秒，V = { $v }。
-assumed-slurm = Slurm：由 flow 决定提交哪些作业，Slurm 依优先级和先后顺序启动；排在前面的作业放不下时，放得下的后续作业可以先启动。每个作业只用一个节点，只计 GPU。flow 在队列中最多有 { $queue } 个作业；一个作业数组最多 { $array } 个任务；控制器最多记录 { $jobs } 个作业，其中包括最近 { $remembered } s 内结束的；每个作业因他人的作业等待 { $delay } s；每 { $tick } s 启动一次作业，每秒最多 { $rate } 个；一次 sbatch 调用耗时 { $submit } s，作业结束 { $notice } s 后 flow 得知。
+assumed-slurm = Slurm：由 flow 决定提交哪些作业，Slurm 依优先级和先后顺序启动；排在前面的作业放不下时，放得下的后续作业可以先启动。每个作业只用一个节点，只计 GPU。flow 在队列中最多有 { $queue } 个作业；一个作业数组最多 { $array } 个任务；控制器最多记录 { $jobs } 个作业，其中包括最近 { $remembered_s } s 内结束的；每个作业因他人的作业等待 { $delay_s } s；每 { $tick_s } s 启动一次作业，每秒最多 { $rate } 个；一次 sbatch 调用耗时 { $submit_s } s，作业结束 { $notice_s } s 后 flow 得知。
 assumed-sharing = 共享：显存足够、预测没有作业用时超过独占时的 2 倍，且同时完成的工作至少增加四分之一个作业时，才与其他作业共用 GPU。一块 GPU 的负载超过 100% 时，其上作业同等变慢；这些都未经实测。
 column-estimate_error = 用时估计误差
 column-v = V

@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use flow_core::verdict::TOLERANCE;
+use serde::Serialize;
 
 use crate::format::Format;
-use crate::words::{Args, Words};
+use crate::words::{Args, Words, kind};
 
 /// A number that changes by at most this share of its smaller value is the same, or flat.
 pub(crate) const SAME: f64 = 0.03;
@@ -40,7 +41,8 @@ pub(crate) fn is_same(smaller: f64, larger: f64) -> bool {
 }
 
 /// A word of reports that has a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum DefinedWord {
     Same,
     Course,
@@ -51,22 +53,6 @@ pub(crate) enum DefinedWord {
     Bound,
     Reproduced,
     Tests,
-}
-
-impl DefinedWord {
-    fn key(self) -> &'static str {
-        match self {
-            DefinedWord::Same => "method-same",
-            DefinedWord::Course => "method-course",
-            DefinedWord::Linear => "method-linear",
-            DefinedWord::Fit => "method-fit",
-            DefinedWord::Jumps => "method-jumps",
-            DefinedWord::Parallel => "method-parallel",
-            DefinedWord::Bound => "method-bound",
-            DefinedWord::Reproduced => "method-reproduced",
-            DefinedWord::Tests => "method-tests",
-        }
-    }
 }
 
 /// The limits of these words in sentences, for the set-up of a page.
@@ -90,6 +76,6 @@ pub(crate) fn worded(defined: &BTreeSet<DefinedWord>, words: &Words, lang: &str)
         DefinedWord::Reproduced => Args::new().with("times", number(AS_LARGE)),
         DefinedWord::Tests => Args::new().with("p", number(SIGNIFICANT)),
     };
-    let each: Vec<String> = defined.iter().map(|word| words.text(lang, word.key(), &args(word))).collect();
-    words.sentences(lang, &each)
+    let each = defined.iter().map(|word| words.text(lang, &format!("method-{}", kind(word)), &args(word)));
+    words.sentences(lang, &each.collect::<Vec<_>>())
 }

@@ -25,7 +25,7 @@ pub(crate) enum Datum {
 /// What a program reported instead of a finite number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum NotFinite {
+pub(crate) enum NotFinite {
     Nan,
     Infinity,
     MinusInfinity,
@@ -187,11 +187,6 @@ pub(crate) fn names(result: &StepResult) -> impl Iterator<Item = &str> {
     let params = result.params.keys().chain(result.circumstances.params.keys());
     let params = params.chain(result.circumstances.facts.keys()).map(String::as_str);
     result.axes.keys().map(String::as_str).chain(metrics).chain(usage).chain(params)
-}
-
-/// Whether the value was declared. Declared values are known whatever the outcome is.
-pub(crate) fn is_declared(datum: &Datum) -> bool {
-    matches!(datum, Datum::Declared { .. })
 }
 
 /// A scalar as its author wrote it.

@@ -41,5 +41,4 @@ pub use format::Format;
 pub use gantt::{Bar, Gantt};
 pub use reasons::Reasons;
 pub use safe::{cell as csv_cell, value_without_folders as without_folders};
-pub use table::{Cell, Column, Content, Note, OutcomeCount, Reference, Row, Spread, Table, TableWith};
 pub use words::{LANGUAGES, Words};

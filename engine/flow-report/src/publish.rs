@@ -48,10 +48,6 @@ impl Head {
         self.profile.as_ref().map(|(name, _)| mark(name)).unwrap_or_default()
     }
 
-    fn has_gpus(&self) -> bool {
-        !self.gpus.is_empty()
-    }
-
     fn gpus(&self) -> String {
         let models: Vec<String> = self.gpus.iter().map(|(model, ..)| mark(model)).collect();
         models.join(", ")
@@ -111,7 +107,7 @@ const NEWEST: usize = 3;
 /// only in another file, unless the user wants them published.
 fn whats_new(job: &PublishJob, own: &Identity, catalogue: &Words) -> Result<Publication, String> {
     let readme = job.target.to_lowercase().starts_with("readme");
-    let short = readme && (own.setup.has_gpus() || job.replace == Replace::Always);
+    let short = readme && (!own.setup.gpus.is_empty() || job.replace == Replace::Always);
     let path = match (readme, short) {
         (false, _) => job.target.as_str(),
         (true, true) => WHATS_NEW[0],

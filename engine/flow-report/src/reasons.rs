@@ -59,9 +59,7 @@ impl Reasons<'_> {
                     Some(hint) => self.joined(vec![said, self.exit_hint(hint)]),
                 }
             }
-            Cause::OutOfMemory { memory, message: None } => {
-                self.phrase(&key, args.with("gpu", yes(*memory == Memory::Gpu)))
-            }
+            Cause::OutOfMemory { memory, message: None } => self.phrase(&key, args.flag("gpu", *memory == Memory::Gpu)),
             Cause::TimedOut { limit } => self.phrase(&key, args.with("limit", limit.as_secs_f64().to_string())),
             Cause::NotListed { path, because } => {
                 // Each commit changes the repository, so it is no input.
@@ -89,7 +87,7 @@ impl Reasons<'_> {
             Cause::SetUpAgain { because, .. } => self.phrase(&key, args.with("how", self.how(because.as_deref()))),
             Cause::Refused { refusal } => self.refusal(refusal),
             Cause::Batch { job, end } => self.batch(job.as_deref(), end),
-            Cause::Ended { outcome } => self.outcome(*outcome),
+            Cause::Ended { outcome } => self.named_outcome(&outcome.to_string()),
             _ => self.phrase(&key, args),
         }
     }
@@ -115,10 +113,6 @@ impl Reasons<'_> {
             Disturbance::InputChanged { path, differences } => {
                 self.phrase("disturbed-input-changed", Args::new().with("path", self.changed(path, differences)))
             }
-            Disturbance::InputRewritten { path, seconds } => {
-                let args = Args::new().with("path", self.code(path)).with("seconds", seconds.to_string());
-                self.phrase("disturbed-input-rewritten", args)
-            }
             // Another step wrote into it, and its check removed it.
             Disturbance::ArtifactChanged { path, damage: Damage::Missing } => {
                 self.phrase("disturbed-artifact-gone", Args::new().with("path", self.code(path)))
@@ -135,10 +129,7 @@ impl Reasons<'_> {
     pub fn caveat(&self, caveat: &Caveat) -> String {
         let args = Args::new();
         match caveat {
-            Caveat::FirstValues { kept, printed } => self.phrase(
-                "caveat-first-values",
-                args.with("kept", kept.to_string()).with("printed", printed.to_string()),
-            ),
+            Caveat::FirstValues { .. } => self.message("caveat", caveat, &[]),
             Caveat::OutputUnread { bytes } => self.phrase("caveat-output-unread", args.with("size", size(*bytes))),
             Caveat::OtherEnvironment { differences, more } => {
                 let key = if *more == 0 { "caveat-other-environment" } else { "caveat-other-environment-more" };
@@ -189,42 +180,29 @@ impl Reasons<'_> {
 
     /// The resource that a machine lacks, as the end of a sentence: "needs 4 GPUs, this machine has 1 GPU".
     pub fn lack(&self, lack: &Lack) -> String {
-        let args = Args::new();
         let gpus = |n: &u32| self.phrase("lack-gpu-count", Args::new().count("n", *n as usize));
-        let cpus = |n: &u32| self.phrase("cpu-count", Args::new().count("n", *n as usize));
-        match lack {
-            Lack::Gpus { needs, has, trouble: None } => {
-                self.phrase("lack-gpus", args.with("needs", gpus(needs)).with("has", gpus(has)))
+        let (kind, args) = self.fields(lack, &["label"]);
+        let args = match lack {
+            Lack::Gpus { needs, has, .. } | Lack::GroupGpus { needs, has, .. } => {
+                args.with("needs", gpus(needs)).with("has", gpus(has))
             }
-            Lack::Gpus { needs, has, trouble: Some(trouble) } => {
-                let args = args.with("needs", gpus(needs)).with("has", gpus(has));
+            Lack::GpuMemory { needs, memory, largest, .. } => {
+                args.with("needs", gpus(needs)).with("memory", size(*memory)).with("largest", size(*largest))
+            }
+            Lack::Cpus { needs, .. } => {
+                args.with("needs", self.phrase("cpu-count", Args::new().count("n", *needs as usize)))
+            }
+            Lack::Memory { needs, has } | Lack::GroupMemory { needs, has, .. } => {
+                args.with("needs", size(*needs)).with("has", size(*has))
+            }
+            Lack::GroupGpuMemory { needs, memory, .. } => args.with("needs", gpus(needs)).with("memory", size(*memory)),
+            Lack::Member { lack, .. } => args.with("why", self.lack(lack)),
+        };
+        match lack {
+            Lack::Gpus { trouble: Some(trouble), .. } => {
                 self.phrase("lack-gpus-trouble", args.with("trouble", self.fault(trouble)))
             }
-            Lack::GpuMemory { needs, memory, has, largest } => {
-                let args = args.with("needs", gpus(needs)).with("memory", size(*memory)).with("has", has.to_string());
-                self.phrase("lack-gpu-memory", args.with("largest", size(*largest)))
-            }
-            Lack::Cpus { needs, has } => {
-                self.phrase("lack-cpus", args.with("needs", cpus(needs)).with("has", has.to_string()))
-            }
-            Lack::Memory { needs, has } => {
-                self.phrase("lack-memory", args.with("needs", size(*needs)).with("has", size(*has)))
-            }
-            Lack::GroupGpus { members, needs, has } => {
-                let args = args.with("members", members.to_string()).with("needs", gpus(needs));
-                self.phrase("lack-group-gpus", args.with("has", gpus(has)))
-            }
-            Lack::GroupGpuMemory { members, needs, memory, has } => {
-                let args = args.with("members", members.to_string()).with("needs", gpus(needs));
-                self.phrase("lack-group-gpu-memory", args.with("memory", size(*memory)).with("has", has.to_string()))
-            }
-            Lack::GroupMemory { members, needs, has } => {
-                let args = args.with("members", members.to_string()).with("needs", size(*needs));
-                self.phrase("lack-group-memory", args.with("has", size(*has)))
-            }
-            Lack::Member { label, lack } => {
-                self.phrase("lack-member", args.with("label", self.code(label)).with("why", self.lack(lack)))
-            }
+            _ => self.phrase(&format!("lack-{kind}"), args),
         }
     }
 
@@ -354,7 +332,7 @@ impl Reasons<'_> {
                     None => self.code(&of.pattern),
                 };
                 let all = patterns.iter().map(one).collect::<Vec<_>>().join(", ");
-                let args = Args::new().with("several", yes(patterns.len() > 1)).with("patterns", all);
+                let args = Args::new().flag("several", patterns.len() > 1).with("patterns", all);
                 self.phrase("metrics-none-matches", args)
             }
             _ => self.message("metrics", problem, &["file"]),
@@ -364,14 +342,10 @@ impl Reasons<'_> {
     fn refusal(&self, refusal: &Refusal) -> String {
         let (kind, args) = self.fields(refusal, &[]);
         let newer = matches!(refusal, Refusal::OtherProtocol { theirs, ours, .. } if theirs > ours);
-        self.phrase(&format!("refusal-{kind}"), args.with("newer", yes(newer)))
+        self.phrase(&format!("refusal-{kind}"), args.flag("newer", newer))
     }
 
     /// An outcome without further details.
-    fn outcome(&self, outcome: flow_core::Outcome) -> String {
-        self.named_outcome(&outcome.to_string())
-    }
-
     fn named_outcome(&self, name: &str) -> String {
         self.phrase(&format!("outcome-{name}"), Args::new().with("gpu", "no"))
     }
@@ -402,10 +376,6 @@ impl Reasons<'_> {
     fn prose(&self, text: &str) -> String {
         if self.markdown { safe::prose(text) } else { text.to_owned() }
     }
-}
-
-fn yes(holds: bool) -> &'static str {
-    if holds { "yes" } else { "no" }
 }
 
 /// `64.0 GiB`.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::columns::{self, Datum, datum};
+use crate::words::kind;
 
 pub(crate) use flow_core::verdict::{FOREIGN_CPU, Refusal, TOLERANCE, UNREPEATED, USUAL, Verdict};
 
@@ -63,7 +64,7 @@ pub(crate) struct GroupVerdict {
 }
 
 /// A member of a group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Member {
     pub(crate) label: String,
     pub(crate) axes: IndexMap<String, Value>,
@@ -71,10 +72,8 @@ pub(crate) struct Member {
     pub(crate) alone: Option<f64>,
     pub(crate) together: Option<f64>,
     /// The shortest and the longest of several runs alone.
-    #[serde(default)]
     pub(crate) alone_ends: Option<(f64, f64)>,
     /// The shortest and the longest of several runs together.
-    #[serde(default)]
     pub(crate) together_ends: Option<(f64, f64)>,
     /// Half the interval of its slowdown, relative to it: from runs, or from its epochs if nothing was repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,10 +102,8 @@ pub(crate) struct ResourceUse {
     pub(crate) cpu_peak: Option<f64>,
     pub(crate) gpu_load: Option<f64>,
     pub(crate) gpu_load_peak: Option<f64>,
-    #[serde(default)]
     pub(crate) gpu_memory_load: Option<f64>,
     pub(crate) gpu_memory: Option<f64>,
-    #[serde(default)]
     pub(crate) memory: Option<f64>,
 }
 
@@ -187,15 +184,8 @@ impl Resource {
     ];
 
     /// Suffix of its message keys.
-    pub(crate) fn key(self) -> &'static str {
-        match self {
-            Resource::Cpu => "cpu",
-            Resource::Memory => "memory",
-            Resource::Gpu => "gpu",
-            Resource::GpuMemory => "gpu_memory",
-            Resource::GpuMemoryTraffic => "gpu_memory_traffic",
-            Resource::Data => "data",
-        }
+    pub(crate) fn key(self) -> String {
+        kind(&self)
     }
 }
 
@@ -337,16 +327,12 @@ impl GroupVerdict {
             true => Verdict::SlowerThanOneAfterAnother,
         };
         let members = self.members.iter().zip(known).map(|(member, (alone, together))| Member {
+            label: member.label.clone(),
+            axes: member.axes.clone(),
+            gpus: member.gpus,
             alone: Some(alone),
             together: Some(together),
-            alone_ends: None,
-            together_ends: None,
-            sure: None,
-            predicted: None,
-            cpu: None,
-            used: ResourceUse::default(),
-            foreign: (None, None),
-            ..member.clone()
+            ..Member::default()
         });
         Some(GroupVerdict {
             members: members.collect(),

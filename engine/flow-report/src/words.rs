@@ -154,6 +154,11 @@ impl Args {
         self
     }
 
+    /// Adds whether something holds, by which a message selects its variant.
+    pub(crate) fn flag(self, name: impl Into<Cow<'static, str>>, holds: bool) -> Self {
+        self.with(name, if holds { "yes" } else { "no" })
+    }
+
     /// Adds a count, on which the plural form of a language may depend.
     pub fn count(self, name: &'static str, value: usize) -> Self {
         self.with_number(name, value as f64)
@@ -163,6 +168,11 @@ impl Args {
         self.0.set(name, FluentValue::from(value));
         self
     }
+}
+
+/// The name of a variant without fields, as it is stored and as keys of the catalogue have it.
+pub(crate) fn kind(variant: &impl Serialize) -> String {
+    serde_json::to_value(variant).ok().and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
 }
 
 /// A value as a message: its kind, as keys of the catalogue have it, and its fields as variables. `worded` says what a
@@ -175,7 +185,7 @@ pub(crate) fn fields(
     let Ok(Value::Object(fields)) = serde_json::to_value(value) else { return Default::default() };
     let kind = fields.get(tag).and_then(Value::as_str).unwrap_or_default().replace('_', "-");
     let args = fields.into_iter().fold(Args::new(), |args, (name, value)| match &value {
-        Value::Bool(holds) => args.with(name, if *holds { "yes" } else { "no" }),
+        Value::Bool(holds) => args.flag(name, *holds),
         Value::Number(number) => args.with_number(name, number.as_f64().unwrap_or_default()),
         other => match worded(&name, other) {
             Some(text) => args.with(name, text),

@@ -12,13 +12,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{TextTable, metric};
 use crate::bounds::SIGNIFICANT;
-use crate::columns::point;
 use crate::findings::Lead;
 use crate::format::Format;
 use crate::safe;
 use crate::significance::{more_in_words, repeats_itself, test, tied_with};
-use crate::table::{Cell, Center, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column, with_spread};
-use crate::words::{Args, Words};
+use crate::table::{
+    Cell, Center, Content, Grid, Names, Reading, Spread, Table, enough, unit_of, unknown_column, with_spread,
+};
+use crate::words::{Args, Words, kind};
 
 /// Maximum points shown.
 const SHOWN: usize = 12;
@@ -100,19 +101,14 @@ pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFau
         for row in &table.body {
             let cell = &row.cells[column];
             let Content::Number { .. } = cell.content else { continue };
-            let mut axes = BTreeMap::new();
-            let mut name = Vec::new();
-            for (axis, key) in table.rows.iter().zip(&row.cells) {
-                if let Content::Text { text, number } = &key.content {
-                    name.push(point(axis, text));
-                    axes.extend(number.map(|number| (axis.clone(), number)));
-                }
-            }
+            let keys = table.rows.iter().zip(&row.cells);
+            let mut axes: BTreeMap<String, f64> =
+                keys.filter_map(|(axis, key)| Some((axis.clone(), key.number()?))).collect();
             if let (Some(part), Some((split, _))) = (part, &table.split) {
-                name.push(point(split, part));
                 axes.extend(part.parse().ok().map(|number| (split.clone(), number)));
             }
-            points.push(Point { name: name.join(", "), axes, cell: cell.clone(), p: None, paired: false, more: None });
+            let name = table.place(row, part);
+            points.push(Point { name, axes, cell: cell.clone(), p: None, paired: false, more: None });
         }
     }
     let value = |point: &Point| point.cell.number().unwrap_or(f64::NAN);
@@ -171,7 +167,7 @@ impl Ranking {
         let about = || Args::new().with("column", names.inline(&self.column, lang));
         let Some(best) = self.points.first() else { return vec![say("best-nothing", about())] };
         let goal = if self.goal == Goal::Min { "min" } else { "max" };
-        let args = about().with("point", safe::text(&best.name)).with("goal", goal).with("center", self.center.key());
+        let args = about().with("point", safe::text(&best.name)).with("goal", goal).with("center", kind(&self.center));
         let told = say("best-point", self.ahead(args, names.words, lang));
         let tied: Vec<&Point> = self.tied().collect();
         let tested = self.points.iter().skip(1).filter(|point| point.p.is_some()).count();
@@ -189,7 +185,9 @@ impl Ranking {
                     _ => "unknown",
                 };
                 let tied_next = self.points.get(1).filter(|_| next == "tied");
-                let p = tied_next.and_then(|next| next.p).map_or_else(|| "none".to_owned(), p_in_words);
+                let p = tied_next
+                    .and_then(|next| next.p)
+                    .map_or_else(|| "none".to_owned(), |p| Format::p_value(p).relation(p));
                 let tied: Vec<String> = tied.iter().map(|point| point.name.clone()).collect();
                 let worse = self.points.iter().skip(1).filter(|point| is_worse(point) == "yes");
                 let worse: Vec<String> = worse.map(|point| point.name.clone()).collect();
@@ -252,7 +250,7 @@ impl Ranking {
     pub(super) fn tables(&self, names: &Names<'_>, lang: &str) -> Vec<TextTable> {
         let words = names.words;
         let Some(best) = self.points.first().and_then(|best| best.cell.number()) else { return Vec::new() };
-        let unit = self.show.head().map_or_else(String::new, |unit| format!(" ({})", safe::text(unit)));
+        let unit = unit_of(&self.show, words, lang);
         let column = names.head(&self.column, lang);
         let difference = self.show.difference();
         let show = self.refined();
@@ -260,10 +258,7 @@ impl Ranking {
         let of_best = |value: f64| difference.cell(show.as_read(value) - show.as_read(best));
         let heads = [("best-place", false), ("best-difference", true), ("best-p", true), ("best-distinguished", false)];
         let [place, apart, p, told] = heads.map(|(key, right)| (words.word(lang, key), right));
-        let points = match difference.head() {
-            Some("points") => format!(" ({})", words.word(lang, "unit-points")),
-            _ => unit.clone(),
-        };
+        let points = unit_of(&difference, words, lang);
         let mut grid = Grid {
             heads: vec![place, (column.clone() + &unit, true), (apart.0 + &points, true), p, told],
             rows: vec![],
@@ -289,8 +284,7 @@ impl Ranking {
             let args = Args::new().count("comparisons", self.points.len() - 1);
             notes.push(words.text(lang, "best-note", &args.with("paired", self.pairing())));
         }
-        let is_median =
-            |point: &Point| matches!(point.cell.content, Content::Number { spread: Some(Spread::Range(..)), .. });
+        let is_median = |point: &Point| matches!(point.cell.spread(), Some(Spread::Range(..)));
         if tested && self.points.iter().any(is_median) {
             notes.push(words.word(lang, "best-note-medians"));
         }
@@ -304,12 +298,6 @@ impl Ranking {
         }
         vec![TextTable { title, grid, notes }]
     }
-}
-
-/// `= 0.37`, `< 0.0001`.
-fn p_in_words(p: f64) -> String {
-    let number = Format::p_value(p).number(p);
-    if number.starts_with('<') { number } else { format!("= {number}") }
 }
 
 /// Whether a point is shown to be worse than the best, as a word for messages.

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{BestWith, FitWith, JumpsWith};
-use crate::table::is_wrong;
+use crate::table::{is_wrong, not_a_table};
 
 pub(crate) fn check_fit(planned: &PlannedWith) -> Vec<WrongWith> {
     let Some(FitWith { table, y, x }) = with(planned) else { return Vec::new() };
@@ -37,9 +37,8 @@ fn with<T: DeserializeOwned>(planned: &PlannedWith) -> Option<T> {
 fn check(planned: &PlannedWith, name: &str, columns: &[(&str, Option<&String>)]) -> Vec<WrongWith> {
     let Some(table) = planned.steps.get(name) else { return Vec::new() };
     if table.uses.as_deref() != Some("flow/table") {
-        let what = Diagnostic::new(format!("`{name}` is not a table")).label("expected a `flow/table` step");
         let help = format!("`{{uses: flow/table, with: {{from: {name}, columns: […]}}}}` makes one");
-        return vec![WrongWith { at: "/table".into(), what: what.help(help) }];
+        return vec![WrongWith { at: "/table".into(), what: not_a_table(name).help(help) }];
     }
     // Columns given by an expression are known only when the table is made.
     let Some(listed) = table.with.get("columns").and_then(Value::as_array) else { return Vec::new() };

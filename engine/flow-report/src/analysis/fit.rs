@@ -16,7 +16,7 @@ use crate::chart::Cloud;
 use crate::format::{Format, term};
 use crate::safe;
 use crate::table::{Grid, Names, Table};
-use crate::words::{Args, Words};
+use crate::words::{Args, Words, kind};
 
 /// An intercept below this share of the smallest measured value does not matter.
 const NEGLIGIBLE: f64 = 0.05;
@@ -147,7 +147,7 @@ impl Fits {
     fn sentence_without_jumps(&self, curve: &Fit, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Option<String> {
         let (choice, _) = self.without_jumps(curve, jumps)?;
         let args = Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
-        Some(names.words.text(lang, "fit-without-jumps", &args.with("curve", key(choice.best().model))))
+        Some(names.words.text(lang, "fit-without-jumps", &args.with("curve", kind(&choice.best().model))))
     }
 
     /// The curve through its points without its jumps, if that is another one than with them.
@@ -192,11 +192,11 @@ impl Fits {
         // If values span decades, R² depends only on the largest points.
         let furthest = furthest(best, &curve.points);
         if furthest.is_finite() && furthest > FIT_OFF && !flat {
-            let curve_name = names.words.word(lang, &format!("fit-curve-{}", key(best.model)));
+            let curve_name = names.words.word(lang, &format!("fit-curve-{}", kind(&best.model)));
             let off = off(best, &curve.points, |show, off| names.words.figure(lang, show, off)).unwrap_or_default();
             return vec![say("fit-far", about().with("curve", curve_name).with("off", off))];
         }
-        let up = |at: usize| if best.coefficients[at].value >= 0.0 { "yes" } else { "no" };
+        let up = |at: usize| best.coefficients[at].value >= 0.0;
         let mut told = vec![match best.model {
             _ if flat => {
                 let slope = line.map_or_else(String::new, |line| figure(line.coefficients[1], &unit));
@@ -214,17 +214,17 @@ impl Fits {
                 }
             }
             Model::Affine => {
-                let args = about().with("slope", slope(1)).with("rises", up(1)).with("intercept", level(0));
+                let args = about().with("slope", slope(1)).flag("rises", up(1)).with("intercept", level(0));
                 say("fit-affine", args)
             }
             Model::Inverse => {
                 let (sign, shared) = term(change(1));
                 let stays = best.coefficients[0].value.abs() > best.coefficients[0].half;
                 let args = about().with("fixed", level(0)).with("sign", sign).with("shared", shared);
-                say("fit-inverse", args.with("constant", if stays { "yes" } else { "no" }))
+                say("fit-inverse", args.flag("constant", stays))
             }
             Model::Saturating => {
-                let args = about().with("from", level(0)).with("rises", up(1)).with("by", slope(1));
+                let args = about().with("from", level(0)).flag("rises", up(1)).with("by", slope(1));
                 say("fit-saturating", args.with("knot", knot(best)))
             }
             Model::Broken => {
@@ -288,14 +288,14 @@ impl Fits {
                     Model::Proportional => choice.adds(Model::Proportional, Model::Affine),
                     model => choice.adds(Model::Affine, model),
                 };
-                let title = words.word(lang, &format!("fit-curve-{}", key(fit.model)));
+                let title = words.word(lang, &format!("fit-curve-{}", kind(&fit.model)));
                 let chosen = if at == choice.chosen && !curve.is_flat() { "✓".into() } else { String::new() };
                 let compared = [more(fit, choice).unwrap_or_else(|| "—".into()), p.map_or_else(|| "—".into(), p_value)];
                 grid.rows.push(cells(fit, &curve.points, title).chain(compared).chain([chosen]).collect());
             }
             if let Some((choice, points)) = self.without_jumps(curve, jumps) {
                 let fit = choice.best();
-                let curve = words.word(lang, &format!("fit-curve-{}", key(fit.model)));
+                let curve = words.word(lang, &format!("fit-curve-{}", kind(&fit.model)));
                 let title = words.text(lang, "fit-curve-without-jumps", &Args::new().with("curve", curve));
                 // This curve describes other points than the rows above, so its probability cannot be compared with
                 // theirs.
@@ -323,8 +323,8 @@ impl Fits {
         let relative = |curve: &&Fit| curve.choice.as_ref().is_some_and(|choice| choice.relative);
         let scopes = self.curves.iter().filter(relative).filter_map(|curve| curve.scope.as_deref().map(safe::text));
         let scopes: Vec<String> = scopes.collect();
-        let all = if scopes.is_empty() { "yes" } else { "no" };
-        words.text(lang, "fit-relative", &Args::new().with("all", all).with("curves", words.points(lang, &scopes)))
+        let args = Args::new().flag("all", scopes.is_empty()).with("curves", words.points(lang, &scopes));
+        words.text(lang, "fit-relative", &args)
     }
 
     pub(super) fn clouds(&self) -> (Vec<Cloud>, &str, &str) {
@@ -357,18 +357,6 @@ fn possible_intercept<'a>(choice: &'a Choice, points: &[(f64, f64)]) -> Option<&
     let intercept = choice.of(Model::Affine)?.coefficients.first()?;
     let least = points.iter().map(|(_, y)| y.abs()).filter(|y| *y > 0.0).fold(f64::INFINITY, f64::min);
     Some(intercept).filter(|intercept| intercept.value.abs() + intercept.half > NEGLIGIBLE * least)
-}
-
-fn key(model: Model) -> &'static str {
-    match model {
-        Model::Proportional => "proportional",
-        Model::Affine => "affine",
-        Model::Inverse => "inverse",
-        Model::Saturating => "saturating",
-        Model::Broken => "broken",
-        Model::Quadratic => "quadratic",
-        Model::Cubic => "cubic",
-    }
 }
 
 /// Whether each point is above the one before, or each below it.

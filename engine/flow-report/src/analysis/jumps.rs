@@ -309,7 +309,7 @@ impl Sweeps {
         let multiple = self.expected.unwrap_or_default().to_string();
         let say = |found: AtMultiples| {
             let p = found.p();
-            let args = Args::new().with("what", found.what).with("more", if p < SIGNIFICANT { "yes" } else { "no" });
+            let args = Args::new().with("what", found.what).flag("more", p < SIGNIFICANT);
             let args = args.with("there", found.there.to_string()).with("of", found.chances.len().to_string());
             let args = args.with("chance", found.by_chance()).with("p", Format::p_value(p).relation(p));
             names.words.text(lang, "jumps-at-multiples", &args.with("multiple", multiple.clone()))

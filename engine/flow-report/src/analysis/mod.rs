@@ -54,24 +54,15 @@ pub(crate) struct TextTable {
 }
 
 pub(crate) fn fit(with: &FitWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, BuiltinFault> {
-    let (table, _) = table(&with.table, input)?;
-    let fits = fit::fits(with, &table)?;
-    let metrics = fits.metrics();
-    written(Analysis { table: with.table.clone(), found: AnalysisResult::Fit(fits) }, &table, metrics, words)
+    analysed(&with.table, input, words, |table| Ok(AnalysisResult::Fit(fit::fits(with, table)?)))
 }
 
 pub(crate) fn jumps(with: &JumpsWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, BuiltinFault> {
-    let (table, _) = table(&with.table, input)?;
-    let sweeps = jumps::sweeps(with, &table)?;
-    let metrics = sweeps.metrics();
-    written(Analysis { table: with.table.clone(), found: AnalysisResult::Jumps(sweeps) }, &table, metrics, words)
+    analysed(&with.table, input, words, |table| Ok(AnalysisResult::Jumps(jumps::sweeps(with, table)?)))
 }
 
 pub(crate) fn best(with: &BestWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, BuiltinFault> {
-    let (table, source) = table(&with.table, input)?;
-    let ranking = best::rank(with, &table)?;
-    let metrics = ranking.metrics(source);
-    written(Analysis { table: with.table.clone(), found: AnalysisResult::Best(ranking) }, &table, metrics, words)
+    analysed(&with.table, input, words, |table| Ok(AnalysisResult::Best(best::rank(with, table)?)))
 }
 
 /// The table of a step, and the step whose results it shows.
@@ -82,26 +73,32 @@ fn table<'a>(name: &str, input: &'a BuiltinInput) -> Result<(Table, &'a StepView
     if view.uses.as_deref() != Some("flow/table") {
         return Err(BuiltinFault::NotATable { step: name.to_owned() });
     }
-    let json = view.files.iter().find_map(|files| files.get("table.json"));
-    let json = json.ok_or_else(|| BuiltinFault::NoTable { step: name.to_owned() })?;
-    let table: Table = serde_json::from_slice(json)
-        .map_err(|e| BuiltinFault::TableUnread { step: name.to_owned(), message: e.to_string() })?;
+    let table = Table::of(name, view)?.ok_or_else(|| BuiltinFault::NoTable { step: name.to_owned() })?;
     let source = step(&table.from)?;
     Ok((table, source))
 }
 
-fn written(
-    analysis: Analysis,
-    table: &Table,
-    metrics: BTreeMap<String, Metric>,
+/// The files and metrics of an analysis of a step's table.
+fn analysed(
+    name: &str,
+    input: &BuiltinInput,
     words: &Words,
+    analyse: impl FnOnce(&Table) -> Result<AnalysisResult, BuiltinFault>,
 ) -> Result<BuiltinOutput, BuiltinFault> {
+    let (table, source) = table(name, input)?;
+    let analysis = Analysis { table: name.to_owned(), found: analyse(&table)? };
+    let metrics = match &analysis.found {
+        AnalysisResult::Fit(fits) => fits.metrics(),
+        AnalysisResult::Jumps(sweeps) => sweeps.metrics(),
+        AnalysisResult::Best(ranking) => ranking.metrics(source),
+    };
+    let names = Names { table: &table, words };
     let json =
         serde_json::to_string_pretty(&analysis).map_err(|e| BuiltinFault::NotWritten { message: e.to_string() })?;
     let mut files = BTreeMap::from([(FILE.to_owned(), (json + "\n").into_bytes())]);
     for (lang, _) in LANGUAGES {
-        let tables = analysis.tables(&[], table, words, lang).into_iter().map(|shown| shown.markdown(words, lang));
-        let sentences = analysis.sentences(&[], table, words, lang).into_iter().map(|text| format!("- {text}\n"));
+        let tables = analysis.tables(&[], &names, lang).into_iter().map(|shown| shown.markdown(words, lang));
+        let sentences = analysis.sentences(&[], &names, lang).into_iter().map(|text| format!("- {text}\n"));
         let text = tables.chain([sentences.collect::<String>()]).collect::<Vec<_>>().join("\n");
         files.insert(format!("analysis.{lang}.md"), text.into_bytes());
     }
@@ -125,50 +122,29 @@ impl Analysis {
     }
 
     /// Its findings, one sentence each. `beside` holds all analyses of the table.
-    pub(crate) fn sentences(
-        &self,
-        others: &[(String, Analysis)],
-        table: &Table,
-        words: &Words,
-        lang: &str,
-    ) -> Vec<String> {
-        let names = Names { table, words };
+    pub(crate) fn sentences(&self, others: &[(String, Analysis)], names: &Names<'_>, lang: &str) -> Vec<String> {
         match &self.found {
-            AnalysisResult::Fit(fits) => fits.sentences(&jumps_of(others), &names, lang),
-            AnalysisResult::Jumps(sweeps) => sweeps.sentences(&names, lang),
-            AnalysisResult::Best(ranking) => ranking.sentences(&names, lang),
+            AnalysisResult::Fit(fits) => fits.sentences(&jumps_of(others), names, lang),
+            AnalysisResult::Jumps(sweeps) => sweeps.sentences(names, lang),
+            AnalysisResult::Best(ranking) => ranking.sentences(names, lang),
         }
     }
 
     /// Its findings in short: the shape or the jumps, without the quality of the fit or the deviations.
-    pub(crate) fn in_short(
-        &self,
-        others: &[(String, Analysis)],
-        table: &Table,
-        words: &Words,
-        lang: &str,
-    ) -> Vec<String> {
-        let names = Names { table, words };
+    pub(crate) fn in_short(&self, others: &[(String, Analysis)], names: &Names<'_>, lang: &str) -> Vec<String> {
         match &self.found {
-            AnalysisResult::Fit(fits) => fits.in_short(&jumps_of(others), &names, lang),
-            AnalysisResult::Jumps(sweeps) => sweeps.in_short(&names, lang),
-            AnalysisResult::Best(ranking) => ranking.sentences(&names, lang),
+            AnalysisResult::Fit(fits) => fits.in_short(&jumps_of(others), names, lang),
+            AnalysisResult::Jumps(sweeps) => sweeps.in_short(names, lang),
+            AnalysisResult::Best(ranking) => ranking.sentences(names, lang),
         }
     }
 
     /// Its tables. `beside` holds all analyses of the table.
-    pub(crate) fn tables(
-        &self,
-        others: &[(String, Analysis)],
-        table: &Table,
-        words: &Words,
-        lang: &str,
-    ) -> Vec<TextTable> {
-        let names = Names { table, words };
+    pub(crate) fn tables(&self, others: &[(String, Analysis)], names: &Names<'_>, lang: &str) -> Vec<TextTable> {
         match &self.found {
-            AnalysisResult::Fit(fits) => fits.tables(&jumps_of(others), &names, lang),
-            AnalysisResult::Jumps(sweeps) => sweeps.tables(&names, lang),
-            AnalysisResult::Best(ranking) => ranking.tables(&names, lang),
+            AnalysisResult::Fit(fits) => fits.tables(&jumps_of(others), names, lang),
+            AnalysisResult::Jumps(sweeps) => sweeps.tables(names, lang),
+            AnalysisResult::Best(ranking) => ranking.tables(names, lang),
         }
     }
 
@@ -251,7 +227,7 @@ impl TextTable {
 
     pub(crate) fn body(&self, words: &Words, lang: &str) -> String {
         let notes = if self.notes.is_empty() { String::new() } else { format!("\n{}\n", self.notes.join("  \n")) };
-        self.grid.clone().typeset(words, lang).markdown() + &notes
+        self.grid.markdown(words, lang) + &notes
     }
 }
 
@@ -289,10 +265,7 @@ fn curves(table: &Table, y: &str, x: &str) -> Result<Vec<(Option<String>, Points
             let cells = &row.cells;
             let Content::Number { value, .. } = cells[up].content else { return None };
             let at = cells[along].number()?;
-            let name = match &cells[along].content {
-                Content::Text { text, .. } => text.clone(),
-                _ => table.columns[along].show.number(at),
-            };
+            let name = cells[along].text().map_or_else(|| table.columns[along].show.number(at), str::to_owned);
             Some(((at * factor(along), value * factor(up)), (name, row_of(row))))
         };
         let rows: Vec<&Row> = curve.rows.iter().map(|row| &table.body[*row]).collect();

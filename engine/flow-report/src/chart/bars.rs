@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::labels::SMALL_LETTER;
 use super::palette::{DARK, LIGHT, LIGHTEST};
-use super::{HEIGHT, LETTER, Labels, SMALL, WIDTH, drawn, layout, top};
+use super::{HEIGHT, LETTER, Labels, SMALL, WIDTH, drawn, layout, text, top};
 use crate::safe;
 
 /// Share of a group's width that its bars take.
@@ -133,15 +133,7 @@ fn outline(scene: &mut Scene, (left, right): (f64, f64), (top, foot): (f64, f64)
 /// The value above a bar, or the reason in its place.
 fn written(scene: &mut Scene, bar: &Bar, middle: f64, vertical: bool, computed: &ComputedLayout) {
     let vertical = vertical || bar.value.is_none();
-    let above = computed.map_y(bar.highest()) - 4.0;
-    scene.add(Primitive::Text {
-        x: if vertical { middle + 0.35 * f64::from(SMALL) } else { middle },
-        y: above,
-        content: safe::picture(&bar.text),
-        size: SMALL,
-        anchor: if vertical { TextAnchor::Start } else { TextAnchor::Middle },
-        rotate: vertical.then_some(-90.0),
-        bold: false,
-        color: None,
-    });
+    let x = if vertical { middle + 0.35 * f64::from(SMALL) } else { middle };
+    let (anchor, rotate) = if vertical { (TextAnchor::Start, Some(-90.0)) } else { (TextAnchor::Middle, None) };
+    scene.add(text((x, computed.map_y(bar.highest()) - 4.0), &bar.text, SMALL, anchor, rotate));
 }

@@ -1,5 +1,7 @@
 //! Scatter plots, with the curves through their points.
 
+use std::collections::BTreeSet;
+
 use kuva::plot::legend::LegendShape;
 use kuva::plot::line::LineStyle;
 use kuva::plot::{LinePlot, ScatterPlot};
@@ -36,9 +38,7 @@ impl Cloud {
 
     /// Whether each point has a different name, and there is room for all names.
     fn is_named(&self) -> bool {
-        let mut names: Vec<&String> = self.of.iter().collect();
-        names.sort();
-        names.dedup();
+        let names: BTreeSet<&String> = self.of.iter().collect();
         let all = names.len() == self.points.len() && names.iter().all(|name| !name.is_empty());
         all && (2..=NAMED).contains(&names.len())
     }

@@ -4,14 +4,13 @@
 use minijinja::HtmlEscape;
 use unicode_width::UnicodeWidthChar;
 
-use super::FONTS;
+use super::{FONTS, WIDTH};
 use crate::safe;
 
 /// For a title and a caption: the line height, and the terminal columns that fit into the width of a chart. A wider
 /// chart has room for more.
 const TITLE: (f64, f64) = (20.0, 68.0);
 const CAPTION: (f64, f64) = (16.0, 92.0);
-const WIDTH: f64 = 640.0;
 const MARGIN: f64 = 12.0;
 
 /// The drawing with a title and a caption; unchanged if its size is unknown.

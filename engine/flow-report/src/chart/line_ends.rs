@@ -1,12 +1,11 @@
 //! Names of lines at their ends, instead of a legend.
 
 use kuva::render::layout::ComputedLayout;
-use kuva::render::render::{Primitive, Scene, TextAnchor};
+use kuva::render::render::{Scene, TextAnchor};
 use unicode_width::UnicodeWidthStr;
 
 use super::labels::SMALL_LETTER;
-use super::{HEIGHT, Line, SMALL, WIDTH};
-use crate::safe;
+use super::{HEIGHT, Line, SMALL, WIDTH, line, text};
 
 /// Maximum lines of a legend.
 const LEGEND: usize = 3;
@@ -52,25 +51,10 @@ impl<'a> LineEnds<'a> {
         let foot = computed.height - computed.margin_bottom;
         let right = computed.width - computed.margin_right;
         for ((name, colour, (x, y)), at) in self.ends.iter().zip(apart(&heights, computed.margin_top, foot)) {
-            scene.add(Primitive::Line {
-                x1: computed.map_x(*x) + 5.0,
-                y1: computed.map_y(*y),
-                x2: right + LEADER - 4.0,
-                y2: at,
-                stroke: (*colour).into(),
-                stroke_width: 1.0,
-                stroke_dasharray: None,
-            });
-            scene.add(Primitive::Text {
-                x: right + LEADER,
-                y: at + 0.35 * f64::from(SMALL),
-                content: safe::picture(name),
-                size: SMALL,
-                anchor: TextAnchor::Start,
-                rotate: None,
-                bold: false,
-                color: None,
-            });
+            let end = (computed.map_x(*x) + 5.0, computed.map_y(*y));
+            scene.add(line(end, (right + LEADER - 4.0, at), colour, 1.0));
+            let place = (right + LEADER, at + 0.35 * f64::from(SMALL));
+            scene.add(text(place, name, SMALL, TextAnchor::Start, None));
         }
     }
 }

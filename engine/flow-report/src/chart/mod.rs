@@ -21,7 +21,7 @@ use kuva::plot::scatter::MarkerShape;
 use kuva::plot::{LinePlot, ScatterPlot};
 use kuva::render::layout::{ComputedLayout, Layout};
 use kuva::render::plots::Plot;
-use kuva::render::render::{Scene, render_multiple};
+use kuva::render::render::{Primitive, Scene, TextAnchor, render_multiple};
 
 use crate::safe;
 pub(crate) use bars::{Bar, Kind, Series, bars};
@@ -116,10 +116,7 @@ impl Scale {
         sorted.sort_by(f64::total_cmp);
         let (least, middle, most) = (*sorted.first()?, sorted[sorted.len() / 2], *sorted.last()?);
         let crowded = sorted.len() > 3 && least > 0.0 && most.is_finite() && middle < 0.1 * most;
-        if crowded {
-            return Some(Scale { logarithmic: true, from: round_below(least), to: round_above(most) });
-        }
-        Scale::from_zero(values)
+        if crowded { Scale::logarithmic(values) } else { Scale::from_zero(values) }
     }
 
     /// A logarithmic axis. `None` if some values are not above zero.
@@ -397,8 +394,14 @@ fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
     if legend.is_empty() { layout } else { layout.with_legend_entries(legend) }
 }
 
-fn render(plots: Vec<Plot>, layout: Layout) -> String {
-    drawn(plots, layout, |_, _| ())
+/// Text that flow adds to a drawing of the library.
+fn text((x, y): (f64, f64), content: &str, size: u32, anchor: TextAnchor, rotate: Option<f64>) -> Primitive {
+    Primitive::Text { x, y, content: safe::picture(content), size, anchor, rotate, bold: false, color: None }
+}
+
+/// A line that flow adds to it.
+fn line((x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str, stroke_width: f64) -> Primitive {
+    Primitive::Line { x1, y1, x2, y2, stroke: colour.into(), stroke_width, stroke_dasharray: None }
 }
 
 /// Draws a chart high enough that the legend takes no room from the drawing. `add` draws what the library cannot.

@@ -1,5 +1,7 @@
 //! The colours of charts, and how series are distinguished without colours.
 
+use std::collections::BTreeSet;
+
 use kuva::plot::line::LineStyle;
 use kuva::plot::scatter::MarkerShape;
 
@@ -84,14 +86,9 @@ pub(super) fn by_two(names: &[&str]) -> Option<Vec<(usize, usize)>> {
         return None;
     }
     let parts: Vec<(&str, &str)> = names.iter().map(|name| name.rsplit_once(", ")).collect::<Option<_>>()?;
-    let distinct = |part: fn(&(&str, &str)) -> String| {
-        let mut all: Vec<String> = parts.iter().map(part).collect();
-        all.sort();
-        all.dedup();
-        all
-    };
-    let (first, last) = (distinct(|part| part.0.to_owned()), distinct(|part| part.1.to_owned()));
-    let place = |all: &[String], name: &str| all.iter().position(|known| known == name).unwrap_or_default();
+    let [first, last]: [BTreeSet<&str>; 2] =
+        [parts.iter().map(|part| part.0).collect(), parts.iter().map(|part| part.1).collect()];
+    let place = |all: &BTreeSet<&str>, name: &str| all.iter().position(|known| *known == name).unwrap_or_default();
     let fit = first.len() <= COLOURS.len() && last.len() <= MARKERS.len();
     fit.then(|| parts.iter().map(|(a, b)| (place(&first, a), place(&last, b))).collect())
 }

@@ -6,7 +6,7 @@ use kuva::plot::legend::{LegendEntry, LegendShape};
 use kuva::render::plots::Plot;
 
 use super::palette::{COLOURS, SHADE, SHADED, Style, dashes};
-use super::{HEIGHT, Labels, Line, frame, layout, legend, render};
+use super::{HEIGHT, Labels, Line, drawn, frame, layout, legend};
 use crate::safe;
 
 /// Height of a panel among others.
@@ -25,7 +25,7 @@ pub(crate) fn panels(panels: &[Panel], epochs: &[(f64, f64)], shaded: &str, x: &
     let points = panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points).map(|(x, _)| *x);
     let (from, to) = points.fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), x| (from.min(x), to.max(x)));
     let last = panels.len().saturating_sub(1);
-    let drawn = panels.iter().enumerate().map(|(n, panel)| {
+    let all = panels.iter().enumerate().map(|(n, panel)| {
         let x = if n == last { x } else { "" };
         let labels = Labels { x: x.to_owned(), y: panel.y.clone(), ..Labels::default() };
         let high = if panels.len() > 1 { PANEL } else { HEIGHT };
@@ -33,7 +33,7 @@ pub(crate) fn panels(panels: &[Panel], epochs: &[(f64, f64)], shaded: &str, x: &
         let shaded = if n == last { shaded } else { "" };
         load(&panel.lines, epochs, shaded, &labels, high, (from, to))
     });
-    frame::stacked(&drawn.collect::<Vec<String>>())
+    frame::stacked(&all.collect::<Vec<String>>())
 }
 
 fn load(
@@ -68,5 +68,5 @@ fn load(
         let region = ShadedRegion::vertical(*begin, *end).with_color(SHADE.0).with_opacity(SHADE.1);
         layout = layout.with_shaded_region(region);
     }
-    render(plots, layout)
+    drawn(plots, layout, |_, _| ())
 }

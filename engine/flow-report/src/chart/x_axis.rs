@@ -5,10 +5,10 @@ use std::sync::Arc;
 use kuva::AxisLabelOverlap;
 use kuva::TickFormat;
 use kuva::render::layout::{ComputedLayout, Layout};
-use kuva::render::render::{Primitive, Scene, TextAnchor};
+use kuva::render::render::{Scene, TextAnchor};
 use unicode_width::UnicodeWidthStr;
 
-use super::{LETTER, Scale};
+use super::{LETTER, Scale, line, text};
 use crate::safe;
 
 /// Up to this many values, each has a tick.
@@ -106,33 +106,17 @@ impl XAxis {
         let mut right = f64::NEG_INFINITY;
         for (value, name) in &self.values {
             let x = computed.map_x(self.place(*value));
-            let line = |y1, y2, stroke: &str, stroke_width| Primitive::Line {
-                x1: x,
-                y1,
-                x2: x,
-                y2,
-                stroke: stroke.into(),
-                stroke_width,
-                stroke_dasharray: None,
-            };
             // Grid lines are below everything else.
-            scene.elements.insert(0, line(top, foot, &computed.theme.grid_color, computed.grid_stroke_width));
-            scene.add(line(foot, mark, &computed.theme.tick_color, computed.tick_stroke_width));
+            let grid = line((x, top), (x, foot), &computed.theme.grid_color, computed.grid_stroke_width);
+            scene.elements.insert(0, grid);
+            scene.add(line((x, foot), (x, mark), &computed.theme.tick_color, computed.tick_stroke_width));
             let half = 0.5 * LETTER * name.width() as f64;
             if x - half < right {
                 continue;
             }
             right = x + half + GAP;
-            scene.add(Primitive::Text {
-                x,
-                y: mark + f64::from(computed.tick_size),
-                content: safe::picture(name),
-                size: computed.tick_size,
-                anchor: TextAnchor::Middle,
-                rotate: None,
-                bold: false,
-                color: None,
-            });
+            let size = computed.tick_size;
+            scene.add(text((x, mark + f64::from(size)), name, size, TextAnchor::Middle, None));
         }
     }
 }

@@ -36,10 +36,8 @@ pub(crate) fn agrees(ledger: &mut SectionFigures<'_>, now: &Table, then: &Refere
     let figure = |(column, (off, as_given, of)): (String, (f64, usize, usize))| {
         let show = Format::for_unit("ratio", [off].into_iter());
         let most = ledger.computed(None, FigureMeaning::of("off", &column), off, show);
-        let mut count =
-            |what, n: usize| ledger.computed(None, FigureMeaning::of(what, &column), n as f64, Format::count());
-        let as_given = count("as_given", as_given);
-        let of = count("given", of);
+        let as_given = ledger.count(FigureMeaning::of("as_given", &column), as_given);
+        let of = ledger.count(FigureMeaning::of("given", &column), of);
         ScopedFinding { scope: None, finding: Finding::Agrees { column, most, as_given, of } }
     };
     found.into_iter().map(figure).collect()

@@ -42,11 +42,8 @@ pub(crate) fn depends(ledger: &mut SectionFigures<'_>, column: &str, least: bool
         show.get_or_insert_with(|| table.columns[at].show.clone());
         for row in &table.body {
             let Content::Number { value, .. } = row.cells[at].content else { return None };
-            let key = |cell: &crate::table::Cell| match &cell.content {
-                Content::Text { text, .. } => Some(text.clone()),
-                _ => None,
-            };
-            let keys: Option<Vec<String>> = row.cells.iter().take(table.rows.len()).map(key).collect();
+            let keys = row.cells.iter().take(table.rows.len()).map(|cell| cell.text().map(str::to_owned));
+            let keys: Option<Vec<String>> = keys.collect();
             points.push((keys?.into_iter().chain(part.map(str::to_owned)).collect(), value));
         }
     }

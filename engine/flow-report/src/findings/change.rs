@@ -1,7 +1,7 @@
 //! Changes of numbers from one version to another: ratios if possible, otherwise differences.
 
 use crate::format::Format;
-use crate::table::{Content, Row, Table};
+use crate::table::{Row, Table};
 
 /// If no relative change exceeds this, all are shown with one more digit.
 const FINE: f64 = 0.015;
@@ -21,11 +21,7 @@ pub(super) struct Change {
 /// The change between two columns of a table, given by their positions.
 pub(super) fn change_of(table: &Table, at_a: usize, at_b: usize) -> Change {
     let show = &table.columns[at_a].show;
-    let measured = |row: &Row, at: usize| match row.cells[at].content {
-        Content::Number { value, .. } => Some(value),
-        _ => None,
-    };
-    let pair = |row: &Row| measured(row, at_a).zip(measured(row, at_b));
+    let pair = |row: &Row| row.cells[at_a].measured().zip(row.cells[at_b].measured());
     let pairs: Vec<Option<(f64, f64)>> = table.body.iter().map(pair).collect();
     let difference = |show, scale, pairs| Change { show, of: |a, b| b - a, relative: false, scale, pairs };
     // With all digits of both values, the last digit of their difference could look wrong.

@@ -15,7 +15,7 @@ use crate::bounds::SIGNIFICANT;
 use crate::columns::point;
 use crate::format::Format;
 use crate::significance::{TestResult, repeats_itself};
-use crate::table::{Content, EPOCH, MACHINE, Note, Reading, Row, Table, refine};
+use crate::table::{EPOCH, MACHINE, Note, Reading, Row, Table, refine};
 
 /// From this many rows on, changes of the same sign are not chance: 2 · 0.5⁶ is 3%.
 const ROWS: usize = 6;
@@ -315,9 +315,6 @@ fn changed(
     let p = sign_test(up, down);
     let significant = p <= SIGNIFICANT && (up > down) == rises;
     let of = |what| FigureMeaning::of(what, &column.name);
-    let count = |ledger: &mut SectionFigures<'_>, what: FigureMeaning, n: usize| {
-        ledger.computed(None, what, n as f64, Format::count())
-    };
     let test = |ledger: &mut SectionFigures<'_>| ledger.computed(None, of("sign_test"), p, Format::p_value(p));
     // Epochs do not show how runs differ.
     let one_run = ledger.table.rows.iter().any(|axis| axis == EPOCH);
@@ -340,24 +337,23 @@ fn changed(
             let half = change.abs() * tested.half();
             let ends = of_ratio.filter(|[low, high]| *low > 0.0 || *high < 0.0);
             let [low, high] = ends.unwrap_or([change - half, change + half]);
-            let mut bear = |what, end| ledger.computed(None, of(what), end, column.show.clone());
-            let (low, high) = (bear("low_change", low), bear("high_change", high));
+            let (low, high) = (column.figure(ledger, "low_change", low), column.figure(ledger, "high_change", high));
             let is_time = ledger.table.columns.iter().any(|of| of.name == column.name && of.is_time());
             let speed = (is_time && change <= MUCH_LESS).then(|| 1.0 / (1.0 + change));
             TrendEvidence::Pair {
                 paired: tested.paired,
                 p: ledger.computed(None, of("pair_test"), tested.p, Format::p_value(tested.p)),
-                ends: Some((low, high)),
+                ends: (low, high),
                 speed: speed.map(|times| ledger.computed(None, of("speed"), times, Format::times())),
             }
         }
         (true, _, None) if pairs.len() == 1 && !column.once => TrendEvidence::OneRow,
         (true, _, _) | (_, true, _) if one_run || column.once && !significant => TrendEvidence::OneRun {
-            some: count(ledger, of("rows_changed"), some),
-            rows: count(ledger, of("rows"), rows.len()),
-            median: ledger.computed(None, of("median_change"), median, column.show.clone()),
+            some: ledger.count(of("rows_changed"), some),
+            rows: ledger.count(of("rows"), rows.len()),
+            median: column.figure(ledger, "median_change", median),
         },
-        (true, true, _) => TrendEvidence::Tested { pairs: count(ledger, of("pairs"), up + down), p: test(ledger) },
+        (true, true, _) => TrendEvidence::Tested { pairs: ledger.count(of("pairs"), up + down), p: test(ledger) },
         // These are enough pairs for a test, and it finds no change.
         (true, false, _) if pairs.len() >= ROWS => return None,
         // Two points are not a sample of a sweep.
@@ -373,9 +369,9 @@ fn changed(
             TrendEvidence::Few
         }
         (false, true, _) if !repeated => TrendEvidence::Most {
-            some: count(ledger, of("rows_changed"), some),
-            rows: count(ledger, of("rows"), rows.len()),
-            median: ledger.computed(None, of("median_change"), median, column.show.clone()),
+            some: ledger.count(of("rows_changed"), some),
+            rows: ledger.count(of("rows"), rows.len()),
+            median: column.figure(ledger, "median_change", median),
             p: test(ledger),
         },
         (false, _, _) => return None,
@@ -406,10 +402,7 @@ fn changed_at(
     if told.iter().any(|(_, change)| (*change > 0.0) != rises) {
         return None;
     }
-    let place = |row: usize| match &table.body[row].cells.first()?.content {
-        Content::Text { text, .. } => Some(text.clone()),
-        _ => None,
-    };
+    let place = |row: usize| Some(table.body[row].cells.first()?.text()?.to_owned());
     let places = told.iter().map(|change| Some((place(change.0)?, figure(column, at, *change))));
     let places = places.collect::<Option<Vec<_>>>()?;
     Some(Finding::ChangedAt { column: column.name.clone(), a, b, rises, axis: axis.clone(), places })

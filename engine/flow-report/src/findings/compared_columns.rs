@@ -3,7 +3,7 @@
 use flow_core::Interval;
 use flow_core::stats::t_quantile;
 
-use super::{FigureMeaning, Finding, SectionFigures, Trainings};
+use super::{Figure, FigureMeaning, Finding, SectionFigures, Trainings};
 use crate::bounds::{SAME, SAME_SHARE, SIGNIFICANT};
 use crate::format::Format;
 use crate::significance::{TestResult, more_runs, test};
@@ -41,6 +41,11 @@ impl ComparedColumn {
     pub(super) fn none_up_to(&self) -> f64 {
         if self.show.unit == "points" { SAME_SHARE } else { SAME * self.scale }
     }
+
+    /// A figure of its change, shown below the findings.
+    pub(super) fn figure(&self, ledger: &mut SectionFigures<'_>, what: &str, value: f64) -> Figure {
+        ledger.computed(None, FigureMeaning::of(what, &self.name), value, self.show.clone())
+    }
 }
 
 /// The two cells of the only row, tested; nothing if there are more rows, or one of the cells was not repeated.
@@ -70,13 +75,10 @@ pub(super) fn untold_pair(
         return Some(same);
     }
     let half = mean.abs() * tested.half();
-    let name = column.name.clone();
-    let mut bear =
-        |what, value| ledger.computed(None, FigureMeaning::of(what, &column.name), value, column.show.clone());
-    let low = bear("low_change", mean - half);
-    let high = bear("high_change", mean + half);
-    let mean = bear("mean_change", mean);
-    Some(Finding::Undecided { column: name, a, b, mean, low, high, more: tested.more(1) })
+    let low = column.figure(ledger, "low_change", mean - half);
+    let high = column.figure(ledger, "high_change", mean + half);
+    let mean = column.figure(ledger, "mean_change", mean);
+    Some(Finding::Undecided { column: column.name.clone(), a, b, mean, low, high, more: tested.more(1) })
 }
 
 /// A mean change that the repetitions do not distinguish from none.
@@ -99,13 +101,10 @@ pub(super) fn undecided(
     if let Some(same) = same_within(ledger, column, (a.clone(), b.clone())) {
         return Some(same);
     }
-    let name = column.name.clone();
-    let mut bear =
-        |what, value| ledger.computed(None, FigureMeaning::of(what, &column.name), value, column.show.clone());
-    let mean = bear("mean_change", mean);
-    let low = bear("low_change", low);
-    let high = bear("high_change", high);
-    Some(Finding::Undecided { column: name, a, b, mean, low, high, more })
+    let mean = column.figure(ledger, "mean_change", mean);
+    let low = column.figure(ledger, "low_change", low);
+    let high = column.figure(ledger, "high_change", high);
+    Some(Finding::Undecided { column: column.name.clone(), a, b, mean, low, high, more })
 }
 
 /// Whether a column is the same in both versions, judged by its repetitions.
@@ -120,12 +119,9 @@ pub(super) fn same_within(
     if low < -bound || high > bound {
         return None;
     }
-    let name = column.name.clone();
-    let mut bear =
-        |what, value| ledger.computed(None, FigureMeaning::of(what, &column.name), value, column.show.clone());
-    let low = bear("low_change", low);
-    let high = bear("high_change", high);
-    Some(Finding::SameLearned { column: name, a, b, low, high })
+    let low = column.figure(ledger, "low_change", low);
+    let high = column.figure(ledger, "high_change", high);
+    Some(Finding::SameLearned { column: column.name.clone(), a, b, low, high })
 }
 
 /// The change of a learned column with one training per row, judged by trainings that were repeated for another
@@ -142,16 +138,13 @@ pub(super) fn by_others(
     let mean = rows.iter().map(|(_, change)| change).sum::<f64>() / n;
     let half = t_quantile(0.05, f64::from(freedom)) * sd * (2.0 / n).sqrt();
     let same = mean.abs() + half <= column.none_up_to();
-    let name = column.name.clone();
-    let mut bear =
-        |what, value| ledger.computed(None, FigureMeaning::of(what, &column.name), value, column.show.clone());
-    let low = bear("low_change", mean - half);
-    let high = bear("high_change", mean + half);
+    let low = column.figure(ledger, "low_change", mean - half);
+    let high = column.figure(ledger, "high_change", mean + half);
     if same {
-        return Some(Finding::SameLearned { column: name, a, b, low, high });
+        return Some(Finding::SameLearned { column: column.name.clone(), a, b, low, high });
     }
-    let mean = bear("mean_change", mean);
-    Some(Finding::LearnedChange { column: name, a, b, mean, low, high })
+    let mean = column.figure(ledger, "mean_change", mean);
+    Some(Finding::LearnedChange { column: column.name.clone(), a, b, mean, low, high })
 }
 
 /// How many more runs of each version would confirm this mean change.

@@ -17,12 +17,12 @@ const SMALL: f64 = 4.0;
 
 /// A point of a curve.
 #[derive(Clone)]
-struct Point {
-    row: usize,
-    column: usize,
-    x: f64,
-    text: String,
-    y: f64,
+pub(super) struct Point {
+    pub(super) row: usize,
+    pub(super) column: usize,
+    pub(super) x: f64,
+    pub(super) text: String,
+    pub(super) y: f64,
     gpus: Option<u32>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn curves(ledger: &mut SectionFigures<'_>, besides: &RowFacts<'_>) ->
         let time = time.map(|(name, points)| (name, points.into_iter().filter(alone).collect::<Vec<_>>()));
         let memory = ["gpu_memory", "memory"].into_iter().find_map(|name| points(table, &curve, name));
         if let Some((name, points)) = &time {
-            flattens(ledger, &axis, name, points, &mut findings);
+            findings.extend(flattens(ledger, &axis, name, points));
         }
         if let (Some((time, t)), Some((memory, m))) = (&time, &memory) {
             findings.extend(memory_faster(ledger, &curve, &axis, (memory, m), (time, t)));
@@ -90,6 +90,11 @@ pub(crate) fn curves(ledger: &mut SectionFigures<'_>, besides: &RowFacts<'_>) ->
 /// The points of a measured column over a numeric axis; `None` if the table has no such column.
 fn points(table: &Table, curve: &Curve, name: &str) -> Option<(String, Vec<Point>)> {
     let column = table.find(name, None, curve.part.as_deref())?;
+    Some((name.to_owned(), points_of(table, curve, column)))
+}
+
+/// The points of a column over a numeric axis, in the order of the rows.
+pub(super) fn points_of(table: &Table, curve: &Curve, column: usize) -> Vec<Point> {
     let key = table.rows.len() - 1;
     let points = curve.rows.iter().filter_map(|row| {
         let cells = &table.body[*row].cells;
@@ -97,7 +102,7 @@ fn points(table: &Table, curve: &Curve, name: &str) -> Option<(String, Vec<Point
         let Content::Number { value, .. } = cells[column].content else { return None };
         Some(Point { row: *row, column, x: *x, text: text.clone(), y: value, gpus: cells[column].gpus })
     });
-    Some((name.to_owned(), points.collect()))
+    points.collect()
 }
 
 /// The first points in a row that had the same number of GPUs, because only those can be compared along the axis.
@@ -106,62 +111,46 @@ fn comparable(points: &[Point]) -> &[Point] {
     &points[..(rising + 1).min(points.len())]
 }
 
-fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point], found: &mut Vec<Finding>) {
+fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point]) -> Option<Finding> {
     let points = comparable(points);
-    if points.len() < 3 {
-        return;
-    }
+    let [first, _, .., last] = points else { return None };
     let figure = |p: &Point| ledger.cell(p.row, p.column);
     let (axis, time) = (axis.to_owned(), time.to_owned());
-    let least = points.iter().min_by(|a, b| a.y.total_cmp(&b.y));
-    let most = points.iter().max_by(|a, b| a.y.total_cmp(&b.y));
-    if let (Some(low), Some(high)) = (least, most)
-        && is_same(low.y, high.y)
-    {
-        if let (Some(min), Some(max)) = (figure(low), figure(high)) {
-            found.push(Finding::TimeFlat { time, axis, min, max });
-        }
-        return;
+    let by = |a: &&Point, b: &&Point| a.y.total_cmp(&b.y);
+    let (low, high) = (points.iter().min_by(by)?, points.iter().max_by(by)?);
+    if is_same(low.y, high.y) {
+        return Some(Finding::TimeFlat { time, axis, min: figure(low)?, max: figure(high)? });
     }
     let rises = |w: &[Point]| w[1].y > (1.0 + SAME) * w[0].y;
     let falls = |w: &[Point]| w[1].y < (1.0 - SAME) * w[0].y;
     // The first point after which nothing is faster by more than that share.
     let rest_least = |at: usize| points[at..].iter().map(|p| p.y).fold(f64::INFINITY, f64::min);
-    let Some(at) = (0..points.len()).find(|at| rest_least(*at) >= (1.0 - SAME) * points[*at].y) else { return };
-    let Some(value) = figure(&points[at]) else { return };
+    let at = (0..points.len()).find(|at| rest_least(*at) >= (1.0 - SAME) * points[*at].y)?;
+    let value = figure(&points[at])?;
     let text = points[at].text.clone();
-    let (first, last) = (&points[0], &points[points.len() - 1]);
     // The curve turns back on its way to this point, or goes both up and down without a trend.
     let (up, down) = (points.windows(2).any(rises), points.windows(2).any(falls));
     if points[..=at].windows(2).any(rises) || at == 0 && up && down {
-        if let (Some(low), Some(high)) = (least, most)
-            && let (Some(min), Some(max)) = (figure(low), figure(high))
-        {
-            let nowhere = (last.y - first.y).abs() < 0.5 * (high.y - low.y);
-            let (low, high) = (low.text.clone(), high.text.clone());
-            match nowhere {
-                true => found.push(Finding::NoTrend { time, axis, min, max }),
-                // An iteration of a larger batch is expected to take longer.
-                false if time == "iteration_time" => {}
-                false => found.push(Finding::Uneven { time, axis, min: (low, min), max: (high, max) }),
-            }
-        }
-        return;
+        let (min, max) = (figure(low)?, figure(high)?);
+        let nowhere = (last.y - first.y).abs() < 0.5 * (high.y - low.y);
+        return match nowhere {
+            true => Some(Finding::NoTrend { time, axis, min, max }),
+            // An iteration of a larger batch is expected to take longer.
+            false if time == "iteration_time" => None,
+            false => Some(Finding::Uneven { time, axis, min: (low.text.clone(), min), max: (high.text.clone(), max) }),
+        };
     }
-    match points.len() - 1 - at {
-        0 => found.push(Finding::StillFalling { time, axis, at: text, value }),
+    if at == points.len() - 1 {
+        return Some(Finding::StillFalling { time, axis, at: text, value });
+    }
+    let rises = (last.y > (1.0 + SAME) * points[at].y).then(|| Some((last.text.clone(), figure(last)?))).flatten();
+    match at {
+        // An iteration of a larger batch is expected to take longer.
+        0 if time == "iteration_time" => None,
+        0 => Some(Finding::NoFall { time, axis, at: text, value, rises }),
         _ => {
-            let rises =
-                (last.y > (1.0 + SAME) * points[at].y).then(|| Some((last.text.clone(), figure(last)?))).flatten();
-            match at {
-                // An iteration of a larger batch is expected to take longer.
-                0 if time == "iteration_time" => {}
-                0 => found.push(Finding::NoFall { time, axis, at: text, value, rises }),
-                _ => {
-                    let stops = last.y >= points[at].y || points[at + 1..].iter().all(|p| p.y >= points[at].y);
-                    found.push(Finding::Flattens { time, axis, at: text, value, rises, stops });
-                }
-            }
+            let stops = last.y >= points[at].y || points[at + 1..].iter().all(|p| p.y >= points[at].y);
+            Some(Finding::Flattens { time, axis, at: text, value, rises, stops })
         }
     }
 }
@@ -283,10 +272,7 @@ fn frontier(
     if !curve.rows[at..].iter().all(|row| ended(*row).is_some()) {
         return None;
     }
-    let text = |row: usize| match &table.body[row].cells[key].content {
-        Content::Text { text, .. } => text.clone(),
-        _ => String::new(),
-    };
+    let text = |row: usize| table.body[row].cells[key].text().unwrap_or_default().to_owned();
     let (outcome, gpu) = ended(curve.rows[at])?;
     // The last point before it that ran. A point that failed says nothing about memory.
     let ran = |row: &&usize| {

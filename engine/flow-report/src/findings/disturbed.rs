@@ -62,15 +62,13 @@ impl ForeignCpu {
 
     fn sentence(&self, key: &str, words: &Words, lang: &str) -> String {
         let args = Args::new().with("label", safe::code(&self.label)).with("used", self.used.text(words, lang));
-        if let Some((disturbed, all)) = self.few {
-            let args = args.count("disturbed", disturbed).count("all", all);
-            return words.text(
-                lang,
-                "finding-foreign-few",
-                &args.with("several", if self.several { "yes" } else { "no" }),
-            );
+        let args = args.flag("several", self.several);
+        match self.few {
+            Some((disturbed, all)) => {
+                words.text(lang, "finding-foreign-few", &args.count("disturbed", disturbed).count("all", all))
+            }
+            None => words.text(lang, key, &args),
         }
-        words.text(lang, key, &args.with("several", if self.several { "yes" } else { "no" }))
     }
 }
 

@@ -11,14 +11,10 @@ use crate::format::Format;
 /// such share.
 pub(crate) fn estimates(ledger: &mut SectionFigures<'_>, of: &IndexMap<String, String>) -> Vec<ScopedFinding> {
     let table = ledger.table;
-    let parts: Vec<Option<&str>> = match &table.split {
-        Some((_, parts)) => parts.iter().map(|part| Some(part.as_str())).collect(),
-        None => vec![None],
-    };
     let mut found = Vec::new();
     for (column, of) in of {
-        for part in &parts {
-            let (Some(told), Some(came)) = (table.find(column, None, *part), table.find(of, None, *part)) else {
+        for part in table.parts() {
+            let (Some(told), Some(came)) = (table.find(column, None, part), table.find(of, None, part)) else {
                 continue;
             };
             let pairs = table.body.iter().filter_map(|row| row.cells[came].number().zip(row.cells[told].number()));
@@ -34,12 +30,8 @@ pub(crate) fn estimates(ledger: &mut SectionFigures<'_>, of: &IndexMap<String, S
             };
             let signed = Format { signed: true, ..size.clone() };
             let mut figure = |what, value, show: &Format| {
-                ledger.computed(
-                    *part,
-                    FigureMeaning::new(what, [("column", &**column), ("of", &**of)]),
-                    value,
-                    show.clone(),
-                )
+                let what = FigureMeaning::new(what, [("column", &**column), ("of", &**of)]);
+                ledger.computed(part, what, value, show.clone())
             };
             let most = figure("max_off", most, &signed);
             let more = (off.len() > 1).then(|| {

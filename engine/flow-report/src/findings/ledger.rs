@@ -100,6 +100,11 @@ impl<'a> SectionFigures<'a> {
         Figure { value, show, from: Source::Computed { entry: at } }
     }
 
+    /// Adds a computed count.
+    pub(crate) fn count(&mut self, what: FigureMeaning, n: usize) -> Figure {
+        self.computed(None, what, n as f64, Format::count())
+    }
+
     /// Adds a mean with its 95% confidence interval, shown below the findings. Returns the mean, the lower and the
     /// upper end.
     pub(crate) fn interval(

@@ -2,10 +2,11 @@
 
 use flow_core::{Outcome, Series, StepResult};
 
-use super::{Figure, FigureMeaning, Finding, ResultCount, ScopedFinding, SectionFigures, SpeedLimit};
+use super::{Figure, FigureMeaning, Finding, ResultCount, ScopedFinding, SectionFigures};
 use crate::bounds::{FULL, WAITING};
 use crate::columns::{Datum, datum, gpu_shared};
 use crate::format::Format;
+use crate::verdict::Resource;
 
 /// A program that uses more than this share of the CPUs that it was given was not confined to them, and they do not
 /// limit it.
@@ -20,19 +21,19 @@ const SAMPLES: usize = 3;
 
 /// Findings about the load of the results that a table shows, with their series.
 pub(crate) fn load(ledger: &mut SectionFigures<'_>, results: &[(&StepResult, Option<&Series>)]) -> Vec<ScopedFinding> {
-    let parts: Vec<Option<String>> = ledger.table.parts().into_iter().map(|p| p.map(str::to_owned)).collect();
-    let axis = ledger.table.split.as_ref().map(|(axis, _)| axis.clone());
+    let table = ledger.table;
+    let axis = table.split.as_ref().map(|(axis, _)| axis);
     let mut found = Vec::new();
-    for part in parts {
-        let of_part = results.iter().filter(|(r, _)| match (&axis, &part) {
-            (Some(axis), Some(part)) => r.axes.get(axis).is_some_and(|v| crate::columns::written(v) == *part),
+    for part in table.parts() {
+        let of_part = results.iter().filter(|(r, _)| match (axis, part) {
+            (Some(axis), Some(part)) => r.axes.get(axis).is_some_and(|v| crate::columns::written(v) == part),
             _ => true,
         });
         let sound: Vec<_> =
             of_part.filter(|(r, _)| r.outcome == Outcome::Ok && r.disturbances.is_empty()).copied().collect();
-        let scope = part.as_ref().and_then(|part| ledger.table.point(part));
+        let scope = part.and_then(|part| table.point(part));
         let scoped = |finding| ScopedFinding { scope: scope.clone(), finding };
-        found.extend(bound(ledger, scope.as_deref(), &sound).into_iter().map(scoped));
+        found.extend(bound(ledger, scope.as_deref(), &sound).map(scoped));
         found.extend(ends(ledger, scope.as_deref(), &sound).map(scoped));
     }
     found
@@ -42,7 +43,7 @@ fn bound(
     ledger: &mut SectionFigures<'_>,
     scope: Option<&str>,
     results: &[(&StepResult, Option<&Series>)],
-) -> Vec<Finding> {
+) -> Option<Finding> {
     let all = |of: &dyn Fn(&StepResult) -> Option<f64>| {
         let values = results.iter().map(|(r, _)| of(r)).collect::<Option<Vec<f64>>>()?;
         (!values.is_empty()).then_some(values)
@@ -65,39 +66,36 @@ fn bound(
     };
     let cpu = all(&own).filter(full);
     // A step has one bottleneck. If it waits for data while the CPUs are full, the CPUs are the limit.
-    let limits = [
-        (SpeedLimit::Gpu, "gpu_load", gpu),
-        (SpeedLimit::Cpu, "own_cpu_util", cpu),
-        (SpeedLimit::Data, "waiting_share", data),
+    let (limit, column, values) = [
+        (Resource::Gpu, "gpu_load", gpu),
+        (Resource::Cpu, "own_cpu_util", cpu),
+        (Resource::Data, "waiting_share", data),
     ]
     .into_iter()
-    .find_map(|(by, column, values)| Some((by, column, values?)));
+    .find_map(|(by, column, values)| Some((by, column, values?)))?;
     let had = |r: &StepResult| (r.circumstances.cpus, r.circumstances.host_cpus);
     let cpus = results.first().map(|(r, _)| had(r)).filter(|(own, host)| own < host);
     let cpus = cpus.filter(|cpus| results.iter().all(|(r, _)| had(r) == *cpus));
-    let told = limits.and_then(|(limit, column, values)| {
-        // The CPU and wall clocks differ a little, but use cannot exceed 100%.
-        let values: Vec<f64> = values.into_iter().map(|value| value.min(1.0)).collect();
-        let show = Format::for_unit("ratio", values.iter().copied());
-        // Each result has its number in the table or below the findings, unless there are too many.
-        let labels = results.iter().map(|(result, _)| &result.label);
-        let mut each: Vec<Figure> = Vec::new();
-        if values.len() <= LISTED && ledger.table.columns.iter().all(|shown| shown.name != column) {
-            for (label, value) in labels.zip(&values) {
-                let what = FigureMeaning::new("of", [("column", column), ("label", &**label)]);
-                each.push(ledger.computed(scope, what, *value, show.clone()));
-            }
-        } else {
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = values.iter().copied().fold(0.0, f64::max);
-            each.push(ledger.computed(scope, FigureMeaning::of("min", column), least, show.clone()));
-            each.push(ledger.computed(scope, FigureMeaning::of("max", column), most, show));
+    // The CPU and wall clocks differ a little, but use cannot exceed 100%.
+    let values: Vec<f64> = values.into_iter().map(|value| value.min(1.0)).collect();
+    let show = Format::for_unit("ratio", values.iter().copied());
+    // Each result has its number in the table or below the findings, unless there are too many.
+    let labels = results.iter().map(|(result, _)| &result.label);
+    let mut each: Vec<Figure> = Vec::new();
+    if values.len() <= LISTED && ledger.table.columns.iter().all(|shown| shown.name != column) {
+        for (label, value) in labels.zip(&values) {
+            let what = FigureMeaning::new("of", [("column", column), ("label", &**label)]);
+            each.push(ledger.computed(scope, what, *value, show.clone()));
         }
-        let by = |a: &&Figure, b: &&Figure| a.value.total_cmp(&b.value);
-        let (min, max) = (each.iter().min_by(by)?.clone(), each.iter().max_by(by)?.clone());
-        Some(Finding::Bound { by: limit, min, max, cpus: cpus.filter(|_| limit == SpeedLimit::Cpu) })
-    });
-    told.into_iter().collect()
+    } else {
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(0.0, f64::max);
+        each.push(ledger.computed(scope, FigureMeaning::of("min", column), least, show.clone()));
+        each.push(ledger.computed(scope, FigureMeaning::of("max", column), most, show));
+    }
+    let by = |a: &&Figure, b: &&Figure| a.value.total_cmp(&b.value);
+    let (min, max) = (each.iter().min_by(by)?.clone(), each.iter().max_by(by)?.clone());
+    Some(Finding::Bound { by: limit, min, max, cpus: cpus.filter(|_| limit == Resource::Cpu) })
 }
 
 fn ends(

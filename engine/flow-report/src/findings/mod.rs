@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Format;
 use crate::table::Center;
+use crate::verdict::Resource;
 
 pub(crate) use agrees::agrees;
 pub(crate) use axes::depends;
@@ -90,7 +91,6 @@ pub(crate) enum Finding {
         value: Figure,
         rises: Option<(String, Figure)>,
         /// It does not fall at all after that point.
-        #[serde(default)]
         stops: bool,
     },
     /// No point is faster than the first.
@@ -117,7 +117,7 @@ pub(crate) enum Finding {
     Linear { column: String, axis: String, intercept: Figure, slope: Figure, r2: Figure },
     /// The limit of the speed.
     Bound {
-        by: SpeedLimit,
+        by: Resource,
         min: Figure,
         max: Figure,
         /// The CPUs of each result and of the host, if they differ and are the same for all results.
@@ -126,21 +126,13 @@ pub(crate) enum Finding {
     },
     /// CPU use at the ends of epochs and in their middle, for the result where they differ most. `among` says how many
     /// results have such bursts.
-    Ends {
-        label: String,
-        bursts: bool,
-        #[serde(default)]
-        among: ResultCount,
-        middle: Figure,
-        ends: Figure,
-    },
+    Ends { label: String, bursts: bool, among: ResultCount, middle: Figure, ends: Figure },
     /// Two versions do not differ noticeably. With `one_way`, all small differences have the same direction.
     Unchanged {
         column: String,
         a: String,
         b: String,
         most: Figure,
-        #[serde(default)]
         one_way: bool,
         /// The largest change in the other direction, if one of the two exceeds the bound.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,7 +165,6 @@ pub(crate) enum Finding {
         a: String,
         b: String,
         /// There are repetitions, but they gave exactly the same numbers.
-        #[serde(default)]
         identical: bool,
     },
     /// At the end of the axis, the best and the worst part of the split.
@@ -227,7 +218,6 @@ pub(crate) enum Finding {
         max: Figure,
         p: Figure,
         /// Whether the test was paired.
-        #[serde(default)]
         paired: bool,
     },
     /// Current figures agree with the earlier ones to within `most`. Of all `of` figures, `as_given` read the same with
@@ -253,33 +243,22 @@ pub(crate) enum Finding {
         /// Points that are not distinguished from the best.
         tied: Vec<String>,
         /// All others.
-        #[serde(default)]
         worse: Vec<String>,
         /// The test of the second best point, if every point was repeated.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         test: Option<WinnerTest>,
         /// Whether all repetitions of a point gave the same number.
-        #[serde(default)]
         identical: bool,
         /// What the numbers are, if points were repeated.
-        #[serde(default)]
         center: Center,
         /// The step is a command, which has to read the seed of its repetition.
-        #[serde(default)]
         command: bool,
     },
     /// The axis of a sweep on which a column depends most: its means at the best and the worst value of the axis, and
     /// the distance between the means of the next axis.
     Depends { column: String, axis: String, best: (String, Figure), worst: (String, Figure), next: (String, Figure) },
     /// The same accuracy at lower cost, or a slightly better one with `better`.
-    CostFree {
-        accuracy: String,
-        a: String,
-        b: String,
-        cheaper: Vec<String>,
-        #[serde(default)]
-        better: bool,
-    },
+    CostFree { accuracy: String, a: String, b: String, cheaper: Vec<String>, better: bool },
 }
 
 /// The test of the best point against the second best.
@@ -305,8 +284,7 @@ pub(crate) enum TrendEvidence {
         paired: bool,
         p: Figure,
         /// The 95% confidence interval of the change.
-        #[serde(default)]
-        ends: Option<(Figure, Figure)>,
+        ends: (Figure, Figure),
         /// How many times as fast, for a time that falls much.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         speed: Option<Figure>,
@@ -354,18 +332,6 @@ pub(crate) struct Crossover {
     pub(crate) after: (Figure, Figure),
 }
 
-/// The limit of the speed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum SpeedLimit {
-    /// GPU load is near its maximum.
-    Gpu,
-    /// CPU use is near its maximum.
-    Cpu,
-    /// A large share of the epoch is spent waiting for data.
-    Data,
-}
-
 /// The course of a column along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -377,11 +343,10 @@ pub(crate) enum Course {
 }
 
 /// How many of the results have a property.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ResultCount {
     All,
     Some,
-    #[default]
     One,
 }

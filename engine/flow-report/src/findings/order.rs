@@ -6,17 +6,14 @@ use serde_json::Value;
 use super::schedule::{Part, direction, ordered, pairs, parts};
 use super::{Figure, Finding, SectionFigures};
 use crate::columns::written;
-use crate::table::{Content, Row, Table};
+use crate::table::{Row, Table};
 
 /// Compares the orders of a table with one row per policy with a row of another table that is split by policy.
 pub(crate) fn order_of(own: &Table, name: &str, other: &Table, at: &IndexMap<String, Value>) -> Vec<Finding> {
     let ([axis], Some((split, _))) = (own.rows.as_slice(), &other.split) else { return Vec::new() };
     let key = |row: &Row| -> Vec<(String, String)> {
-        let text = |(axis, content): (&String, &Content)| match content {
-            Content::Text { text, .. } => Some((axis.clone(), text.clone())),
-            _ => None,
-        };
-        other.rows.iter().zip(row.cells.iter().map(|cell| &cell.content)).filter_map(text).collect()
+        let cells = other.rows.iter().zip(&row.cells);
+        cells.filter_map(|(axis, cell)| Some((axis.clone(), cell.text()?.to_owned()))).collect()
     };
     let is_meant = |place: &[(String, String)]| {
         at.iter().all(|(axis, value)| place.iter().all(|(of, text)| of != axis || *text == written(value)))

@@ -13,22 +13,22 @@ pub(crate) struct FindingMatch {
     pub(crate) holds: Reproduction,
 }
 
-/// The result of the comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The result of the comparison; those come first that a reader should know first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reproduction {
-    /// The same finding at the same place.
-    Yes,
-    /// Another finding, or another place.
-    Differs,
     /// An earlier rise is a fall now, or the reverse.
     Opposite,
+    /// Another finding, or another place.
+    Differs,
+    /// The same finding at the same place.
+    Yes,
+    /// The current measurements do not decide it.
+    Open,
     /// There is no finding now.
     Gone,
     /// There was no finding then.
     New,
-    /// The current measurements do not decide it.
-    Open,
 }
 
 /// Pairs earlier and current findings. If a limit forced memory to run out (`forced`), that end decides nothing.
@@ -46,9 +46,8 @@ pub(crate) fn held(then: Vec<ScopedFinding>, now: &[ScopedFinding], forced: bool
             Some(now) if forced && matches!(now.finding, Finding::Frontier { .. }) => Reproduction::Open,
             Some(now) if matches!(now.finding, Finding::Undecided { .. }) => Reproduction::Open,
             Some(now) if opposite(&then.finding, &now.finding) => Reproduction::Opposite,
-            Some(now) if claim(&then.finding) == claim(&now.finding) && alike(&then.finding, &now.finding) => {
-                Reproduction::Yes
-            }
+            Some(now) if statement(&then.finding) != statement(&now.finding) => Reproduction::Differs,
+            Some(now) if alike(&then.finding, &now.finding) => Reproduction::Yes,
             Some(_) => Reproduction::Differs,
         };
         all.push(FindingMatch { then: Some(then), now, holds });
@@ -88,103 +87,83 @@ fn alike(a: &Finding, b: &Finding) -> bool {
     size(a).zip(size(b)).is_none_or(|(a, b)| a.max(b) <= AS_LARGE * a.min(b))
 }
 
-/// The topic of a finding. Loads over time, repetitions and runs at once have no topic, because there are no earlier
-/// figures for them.
-pub(crate) fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
-    Some(match finding {
-        Finding::Flattens { time, .. }
-        | Finding::NoFall { time, .. }
-        | Finding::StillFalling { time, .. }
-        | Finding::NoTrend { time, .. }
-        | Finding::Uneven { time, .. }
-        | Finding::TimeFlat { time, .. } => ("time", time),
-        Finding::MemoryFaster { memory, .. } => ("memory against time", memory),
-        Finding::MemoryFlat { memory, .. } | Finding::MemoryNotFlat { memory, .. } => ("memory", memory),
-        Finding::LoadTrend { load, .. } => ("load", load),
-        Finding::Frontier { axis, .. } => ("frontier", axis),
-        Finding::Linear { column, .. } => ("line", column),
-        Finding::Unchanged { column, .. }
-        | Finding::SameLearned { column, .. }
-        | Finding::LearnedChange { column, .. }
-        | Finding::Undecided { column, .. }
-        | Finding::Changed { column, .. }
-        | Finding::ChangedAt { column, .. } => ("change", column),
-        Finding::CostFree { accuracy, .. } => ("cost", accuracy),
-        Finding::Best { column, .. }
-        | Finding::NoneDistinguished { column, .. }
-        | Finding::Alike { column, .. }
-        | Finding::Order { column, .. } => ("best", column),
-        Finding::AtMost { column, .. } => ("most", column),
-        Finding::Turns { column, .. } => ("turns", column),
-        Finding::Trend { column, .. } => ("course", column),
-        Finding::Winner { column, .. } => ("winner", column),
-        Finding::Agrees { .. }
-        | Finding::Bound { .. }
-        | Finding::Depends { .. }
-        | Finding::Ends { .. }
-        | Finding::Estimate { .. }
-        | Finding::OneTraining { .. }
-        | Finding::OrderOf { .. }
-        | Finding::Repeated { .. }
-        | Finding::Packed { .. } => {
-            return None;
-        }
-    })
+/// What a finding says, without its figures.
+#[derive(PartialEq)]
+struct Statement<'f> {
+    topic: &'static str,
+    column: &'f str,
+    claim: &'static str,
+    /// The places and names in the claim.
+    names: Vec<&'f str>,
 }
 
-/// The claim of a finding, without its figures.
-fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
-    match finding {
-        Finding::Flattens { at, rises, .. } => {
-            ("flattens", [Some(at.as_str()), rises.as_ref().map(|(at, _)| at.as_str())].into_iter().flatten().collect())
+/// The topic of a finding and its column.
+pub(crate) fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
+    statement(finding).map(|said| (said.topic, said.column))
+}
+
+/// The statement of a finding. Loads over time, repetitions and runs at once have none, because there are no earlier
+/// figures for them.
+fn statement(finding: &Finding) -> Option<Statement<'_>> {
+    let (topic, column, claim, names) = match finding {
+        Finding::Flattens { time, at, rises, .. } | Finding::NoFall { time, at, rises, .. } => {
+            let claim = if matches!(finding, Finding::NoFall { .. }) { "never falls" } else { "flattens" };
+            ("time", time, claim, listed([at].into_iter().chain(rises.iter().map(|(at, _)| at))))
         }
-        Finding::NoFall { at, rises, .. } => (
-            "never falls",
-            [Some(at.as_str()), rises.as_ref().map(|(at, _)| at.as_str())].into_iter().flatten().collect(),
-        ),
-        Finding::StillFalling { at, .. } => ("still falls", vec![at]),
-        Finding::TimeFlat { .. } => ("flat", vec![]),
-        Finding::NoTrend { .. } => ("no trend", vec![]),
-        Finding::Uneven { min, .. } => ("uneven", vec![&min.0]),
-        Finding::MemoryFaster { from, to, .. } => ("faster", vec![from, to]),
-        Finding::MemoryFlat { at, .. } => ("flat", vec![at]),
-        Finding::MemoryNotFlat { .. } => ("not flat", vec![]),
-        Finding::LoadTrend { rises, .. } => (if *rises { "rises" } else { "falls" }, vec![]),
-        Finding::Frontier { at, gpu, .. } => (if *gpu { "of a GPU" } else { "of the host" }, vec![at]),
-        Finding::Linear { .. } => ("linear", vec![]),
-        Finding::Unchanged { opposite: Some(_), .. } => ("mixed", vec![]),
-        Finding::Unchanged { .. } | Finding::SameLearned { .. } => ("same", vec![]),
-        Finding::Undecided { .. } => ("undecided", vec![]),
-        Finding::LearnedChange { .. } => ("on average", vec![]),
-        Finding::Changed { rises: true, .. } => ("rises", vec![]),
-        Finding::Changed { .. } => ("falls", vec![]),
-        Finding::ChangedAt { rises, places, .. } => {
-            (if *rises { "rises at" } else { "falls at" }, places.iter().map(|(at, _)| at.as_str()).collect())
+        Finding::StillFalling { time, at, .. } => ("time", time, "still falls", listed([at])),
+        Finding::TimeFlat { time, .. } => ("time", time, "flat", vec![]),
+        Finding::NoTrend { time, .. } => ("time", time, "no trend", vec![]),
+        Finding::Uneven { time, min, .. } => ("time", time, "uneven", listed([&min.0])),
+        Finding::MemoryFaster { memory, from, to, .. } => ("memory against time", memory, "faster", listed([from, to])),
+        Finding::MemoryFlat { memory, at, .. } => ("memory", memory, "flat", listed([at])),
+        Finding::MemoryNotFlat { memory, .. } => ("memory", memory, "not flat", vec![]),
+        Finding::LoadTrend { load, rises, .. } => ("load", load, if *rises { "rises" } else { "falls" }, vec![]),
+        Finding::Frontier { axis, at, gpu, .. } => {
+            ("frontier", axis, if *gpu { "of a GPU" } else { "of the host" }, listed([at]))
         }
-        Finding::Order { order, .. } => ("order", order.iter().map(|(name, _)| name.as_str()).collect()),
-        Finding::CostFree { cheaper, .. } => ("free", cheaper.iter().map(String::as_str).collect()),
-        Finding::Best { best, .. } => ("best", vec![&best.name]),
-        Finding::Alike { .. } => ("alike", vec![]),
-        Finding::NoneDistinguished { .. } => ("none told", vec![]),
-        Finding::AtMost { parts, .. } => ("most", parts.iter().map(String::as_str).collect()),
-        Finding::Turns { turns, .. } => {
-            ("turns", turns.iter().flat_map(|turn| [&*turn.first, &*turn.second, &*turn.from, &*turn.to]).collect())
+        Finding::Linear { column, .. } => ("line", column, "linear", vec![]),
+        Finding::Unchanged { column, opposite: Some(_), .. } => ("change", column, "mixed", vec![]),
+        Finding::Unchanged { column, .. } | Finding::SameLearned { column, .. } => ("change", column, "same", vec![]),
+        Finding::Undecided { column, .. } => ("change", column, "undecided", vec![]),
+        Finding::LearnedChange { column, .. } => ("change", column, "on average", vec![]),
+        Finding::Changed { column, rises, .. } => ("change", column, if *rises { "rises" } else { "falls" }, vec![]),
+        Finding::ChangedAt { column, rises, places, .. } => {
+            let claim = if *rises { "rises at" } else { "falls at" };
+            ("change", column, claim, listed(places.iter().map(|(at, _)| at)))
         }
-        Finding::Trend { course, .. } => match course {
-            Course::Rises => ("rises", vec![]),
-            Course::Falls => ("falls", vec![]),
-            Course::Varies => ("varies", vec![]),
-            Course::Constant => ("same", vec![]),
-        },
-        Finding::Winner { point, .. } => ("winner", vec![point]),
+        Finding::CostFree { accuracy, cheaper, .. } => ("cost", accuracy, "free", listed(cheaper)),
+        Finding::Best { column, best, .. } => ("best", column, "best", listed([&best.name])),
+        Finding::NoneDistinguished { column, .. } => ("best", column, "none told", vec![]),
+        Finding::Alike { column, .. } => ("best", column, "alike", vec![]),
+        Finding::Order { column, order } => ("best", column, "order", listed(order.iter().map(|(name, _)| name))),
+        Finding::AtMost { column, parts, .. } => ("most", column, "most", listed(parts)),
+        Finding::Turns { column, turns, .. } => {
+            let names = turns.iter().flat_map(|turn| [&turn.first, &turn.second, &turn.from, &turn.to]);
+            ("turns", column, "turns", listed(names))
+        }
+        Finding::Trend { column, course, .. } => {
+            let claim = match course {
+                Course::Rises => "rises",
+                Course::Falls => "falls",
+                Course::Varies => "varies",
+                Course::Constant => "same",
+            };
+            ("course", column, claim, vec![])
+        }
+        Finding::Winner { column, point, .. } => ("winner", column, "winner", listed([point])),
         Finding::Agrees { .. }
         | Finding::Bound { .. }
         | Finding::Depends { .. }
         | Finding::Ends { .. }
         | Finding::Estimate { .. }
         | Finding::OneTraining { .. }
-        | Finding::Repeated { .. }
         | Finding::OrderOf { .. }
-        | Finding::Packed { .. } => ("", vec![]),
-    }
+        | Finding::Repeated { .. }
+        | Finding::Packed { .. } => return None,
+    };
+    Some(Statement { topic, column, claim, names })
+}
+
+fn listed<'f>(names: impl IntoIterator<Item = &'f String>) -> Vec<&'f str> {
+    names.into_iter().map(String::as_str).collect()
 }

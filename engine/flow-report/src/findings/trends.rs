@@ -1,11 +1,11 @@
 //! The course of measured columns along the rows: rises, falls, varies or stays. Only for columns that no other finding
 //! is about.
 
-use super::curve::RowFacts;
+use super::curve::{Point, RowFacts, points_of};
 use super::reproduction::topic;
 use super::{Course, Finding, ScopedFinding, SectionFigures};
 use crate::bounds::{BACK, SAME, SAME_SHARE};
-use crate::table::{Column, Content, Curve};
+use crate::table::{Column, Curve};
 
 /// Columns that describe the measuring itself or the machine.
 const SIDE_COLUMNS: [&str; 6] = ["foreign_cpu", "sampler_cpu", "cpu_saturated", "gpu_shared", "gpus", "cpus"];
@@ -47,35 +47,28 @@ pub(crate) fn trends(
 
 fn along(ledger: &SectionFigures<'_>, curve: &Curve, axis: &str, column: usize) -> Option<Finding> {
     let table = ledger.table;
-    let key = table.rows.len() - 1;
-    let points = curve.rows.iter().filter_map(|row| {
-        let cells = &table.body[*row].cells;
-        let Content::Text { text, number: Some(x) } = &cells[key].content else { return None };
-        let Content::Number { value, .. } = cells[column].content else { return None };
-        Some((*x, text, value, ledger.cell(*row, column)?))
-    });
-    let mut points: Vec<_> = points.collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut points = points_of(table, curve, column);
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
     let gpus = curve.rows.iter().filter_map(|row| table.body[*row].cells[column].gpus);
     if points.len() < 3 || gpus.collect::<std::collections::BTreeSet<_>>().len() > 1 {
         return None;
     }
-    let by = |a: &&(f64, &String, f64, super::Figure), b: &&(f64, &String, f64, super::Figure)| a.2.total_cmp(&b.2);
+    let by = |a: &&Point, b: &&Point| a.y.total_cmp(&b.y);
     let (low, high) = (points.iter().min_by(by)?, points.iter().max_by(by)?);
     let (first, last) = (points.first()?, points.last()?);
-    let way = high.2 - low.2;
+    let way = high.y - low.y;
     let share = table.columns[column].show.unit == "%";
-    let stays = if share { way < SAME_SHARE } else { way <= SAME * high.2.abs().min(low.2.abs()) };
-    let sign = (last.2 - first.2).signum();
-    let back = points.windows(2).map(|w| -sign * (w[1].2 - w[0].2)).fold(0.0, f64::max);
-    let one_way = back <= BACK * way && (last.2 - first.2).abs() >= (1.0 - BACK) * way;
+    let stays = if share { way < SAME_SHARE } else { way <= SAME * high.y.abs().min(low.y.abs()) };
+    let sign = (last.y - first.y).signum();
+    let back = points.windows(2).map(|w| -sign * (w[1].y - w[0].y)).fold(0.0, f64::max);
+    let one_way = back <= BACK * way && (last.y - first.y).abs() >= (1.0 - BACK) * way;
     let (course, from, to) = match (stays, one_way) {
         (true, _) => (Course::Constant, low, high),
         (false, true) if sign > 0.0 => (Course::Rises, first, last),
         (false, true) => (Course::Falls, first, last),
         (false, false) => (Course::Varies, low, high),
     };
-    let end = |(_, text, _, figure): &(f64, &String, f64, super::Figure)| ((*text).clone(), figure.clone());
+    let end = |point: &Point| Some((point.text.clone(), ledger.cell(point.row, point.column)?));
     let (column, axis) = (table.columns[column].name.clone(), axis.to_owned());
-    Some(Finding::Trend { column, axis, course, from: end(from), to: end(to) })
+    Some(Finding::Trend { column, axis, course, from: end(from)?, to: end(to)? })
 }

@@ -5,7 +5,7 @@ use flow_core::Best;
 
 use super::reproduction::topic;
 use super::{FigureMeaning, Finding, Lead, ScopedFinding, SectionFigures, WinnerTest};
-use crate::columns::{is_usage, point};
+use crate::columns::is_usage;
 use crate::format::Format;
 use crate::significance::{TestResult, repeats_itself, test};
 use crate::table::{Cell, Column, Content};
@@ -45,13 +45,7 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
         let at = table.find(&column.name, None, part)?;
         for (row, of) in table.body.iter().enumerate() {
             let Content::Number { value, .. } = of.cells[at].content else { continue };
-            let axes = table.rows.iter().zip(&of.cells).filter_map(|(axis, key)| match &key.content {
-                Content::Text { text, .. } => Some(point(axis, text)),
-                _ => None,
-            });
-            let part = part.and_then(|part| table.point(part));
-            let name = axes.chain(part).collect::<Vec<_>>().join(", ");
-            points.push(Point { row, column: at, name, value, cell: &of.cells[at] });
+            points.push(Point { row, column: at, name: table.place(of, part), value, cell: &of.cells[at] });
         }
     }
     points.sort_by(|a, b| match goal {

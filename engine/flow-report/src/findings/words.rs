@@ -6,8 +6,7 @@ use serde_json::Value;
 use super::compare::is_significant;
 use super::phrases::{Lead, few, named, ratios, sides, span, texts};
 use super::{
-    AllPacked, Course, Figure, Finding, PackedPart, ResultCount, ScopedFinding, Side, SpeedLimit, TiedPart,
-    TrendEvidence,
+    AllPacked, Course, Figure, Finding, PackedPart, ResultCount, ScopedFinding, Side, TiedPart, TrendEvidence,
 };
 use crate::bounds::SAME;
 use crate::format::term;
@@ -15,7 +14,7 @@ use crate::safe;
 use crate::significance::MOST_RUNS;
 use crate::significance::{more_in_words, tied_with};
 use crate::table::Names;
-use crate::words::{Args, Words, fields};
+use crate::words::{Args, Words, fields, kind};
 
 impl ScopedFinding {
     pub(crate) fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
@@ -34,7 +33,7 @@ impl Finding {
         let pair = |args: Args, place: &'static str, figure: &'static str, of: &(String, Figure)| {
             args.with(place, safe::text(&of.0)).with(figure, text(&of.1))
         };
-        let (kind, args) = fields(self, "finding", |name, value| match (name, value) {
+        let (of, args) = fields(self, "finding", |name, value| match (name, value) {
             ("column" | "time" | "axis" | "memory" | "load" | "accuracy" | "of" | "split", Value::String(name)) => {
                 Some(inline(name))
             }
@@ -42,7 +41,7 @@ impl Finding {
             (_, Value::String(name)) => Some(safe::text(name)),
             (_, figure) => serde_json::from_value(figure.clone()).ok().map(|figure: Figure| text(&figure)),
         });
-        let key = &*format!("finding-{kind}");
+        let key = &*format!("finding-{of}");
         match self {
             Finding::Flattens { rises: Some(later), .. } | Finding::NoFall { rises: Some(later), .. } => {
                 say(&format!("{key}-rises"), pair(args, "later", "to", later))
@@ -81,14 +80,12 @@ impl Finding {
             }
             Finding::Bound { by, min, max, cpus } => {
                 let args = args.with("range", range(min, max));
-                match (by, cpus) {
-                    (SpeedLimit::Gpu, _) => say("finding-bound-gpu", args),
-                    (SpeedLimit::Cpu, None) => say("finding-bound-cpu", args),
-                    (SpeedLimit::Cpu, Some((own, host))) => {
+                match cpus {
+                    None => say(&format!("finding-bound-{}", by.key()), args),
+                    Some((own, host)) => {
                         let args = args.count("own", *own as usize).count("host", *host as usize);
                         say("finding-bound-cpu-of", args)
                     }
-                    (SpeedLimit::Data, _) => say("finding-bound-data", args),
                 }
             }
             Finding::Ends { bursts: false, .. } => say("finding-no-bursts", args),
@@ -124,7 +121,7 @@ impl Finding {
                 say(key, args.with("range", range(least, most)).with("typical", text(typical)))
             }
             Finding::SameLearned { low, high, .. } => {
-                let args = args.with("told", if is_significant(low, high) { "yes" } else { "no" });
+                let args = args.flag("told", is_significant(low, high));
                 say(key, args.with("interval", range(low, high)))
             }
             Finding::Undecided { low, high, more, .. } => {
@@ -135,7 +132,7 @@ impl Finding {
                 words.sentences(lang, &[say(key, args.with("interval", range(low, high))), runs])
             }
             Finding::LearnedChange { mean, low, high, .. } => {
-                let args = args.with("told", if is_significant(low, high) { "yes" } else { "no" });
+                let args = args.flag("told", is_significant(low, high));
                 let (how, mean) = match mean.show.ratio {
                     true => ("times", ratios([mean, mean], false, words, lang)),
                     false => ("change", text(mean)),
@@ -165,16 +162,14 @@ impl Finding {
                 match borne {
                     TrendEvidence::OneRow => say("finding-changed", args),
                     TrendEvidence::Pair { paired, p, ends, speed } => {
-                        let interval = match ends {
-                            None => "none".to_owned(),
-                            Some((low, high)) if min.show.ratio => {
-                                ratios([low, high], names.is_time(column), words, lang)
-                            }
-                            Some((low, high)) => span(low, high, true, words, lang),
+                        let (low, high) = ends;
+                        let interval = match min.show.ratio {
+                            true => ratios([low, high], names.is_time(column), words, lang),
+                            false => span(low, high, true, words, lang),
                         };
                         let speed =
                             speed.as_ref().map_or_else(|| "none".to_owned(), |speed| speed.show.number(speed.value));
-                        let args = args.with("paired", if *paired { "yes" } else { "no" }).with("interval", interval);
+                        let args = args.flag("paired", *paired).with("interval", interval);
                         let args = args.with("speed", speed);
                         say("finding-changed-pair", args.with("p", p.relation()))
                     }
@@ -185,9 +180,8 @@ impl Finding {
                         say("finding-changed-tested", args.with("p", p.relation()))
                     }
                     TrendEvidence::OneRun { some: n, rows, median } => {
-                        let all = if n.value == rows.value { "yes" } else { "no" };
-                        let args = args.with("where", some(n, rows)).with("median", text(median)).with("all", all);
-                        say("finding-changed-once", args)
+                        let args = args.with("where", some(n, rows)).with("median", text(median));
+                        say("finding-changed-once", args.flag("all", n.value == rows.value))
                     }
                     TrendEvidence::Most { some: n, rows, median, p } => {
                         let args = args.with("where", some(n, rows)).with("median", text(median));
@@ -268,8 +262,8 @@ impl Finding {
                     }
                     (None, Some(AllPacked { at_once, one_by_one, gain })) => {
                         let [packed, alone] = [at_once, one_by_one].map(|figure| figure.text(words, lang));
-                        let pays = if gain.value > 1.0 + SAME { "yes" } else { "no" };
-                        let args = args.with("packed", packed).with("alone", alone).with("pays", pays);
+                        let args = args.with("packed", packed).with("alone", alone);
+                        let args = args.flag("pays", gain.value > 1.0 + SAME);
                         say("finding-packed", args.with("gain", gain.show.number(gain.value)))
                     }
                     (None, None) => say("finding-packed-in-runs", args),
@@ -320,7 +314,7 @@ impl Finding {
                 };
                 let args = || Args::new().with("column", inline(column)).with("point", safe::text(point));
                 let args = || args().with("value", &*best).with("next", safe::text(&next.0)).with("by", &*by);
-                let args = || args().with("second", &*second).with("order", order).with("center", center.key());
+                let args = || args().with("second", &*second).with("order", order).with("center", kind(center));
                 let args = || args().count("tied", tied.len());
                 let mut told = vec![match worst {
                     Some((worst, value)) => {
@@ -337,12 +331,12 @@ impl Finding {
                     };
                     // The first sentence has named a single point with the same value.
                     if key != "finding-winner-same" || tied.len() > 1 {
-                        told.push(say(key, args().with("command", if *command { "yes" } else { "no" })));
+                        told.push(say(key, args().flag("command", *command)));
                     }
                     return words.sentences(lang, &told);
                 };
                 let tested = || {
-                    let of = args().with("paired", if test.paired { "yes" } else { "no" }).with("p", test.p.relation());
+                    let of = args().flag("paired", test.paired).with("p", test.p.relation());
                     let tied = tied_with(tied, others, words, lang);
                     of.count("runs", test.runs as usize).with("tied_with", tied)
                 };

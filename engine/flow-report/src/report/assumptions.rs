@@ -9,7 +9,7 @@ use crate::assumptions::{AssumedKind, AssumedLoad, Assumptions};
 use crate::format::Format;
 use crate::safe;
 use crate::table::Grid;
-use crate::words::{Args, Words};
+use crate::words::{Args, Words, fields};
 
 /// The file with the assumptions.
 const FILE: &str = "assumed.json";
@@ -32,7 +32,7 @@ pub(super) fn assumed(view: &StepView) -> Vec<Assumptions> {
 pub(super) fn worded(all: &[Assumptions], words: &Words, lang: &str, said: &mut BTreeSet<String>) -> Option<String> {
     let mut out = Vec::new();
     for grid in kinds(all, words, lang) {
-        let text = grid.typeset(words, lang).markdown();
+        let text = grid.markdown(words, lang);
         if said.insert(text.clone()) {
             out.push(text);
         }
@@ -87,7 +87,7 @@ fn grid(kinds: &[AssumedKind], words: &Words, lang: &str) -> Grid {
 
 fn lines(all: &[Assumptions], words: &Words, lang: &str) -> Vec<String> {
     let Some(first) = all.first() else { return Vec::new() };
-    let say = |key: &str, args: &dyn Fn() -> Args| words.text(lang, key, &args());
+    let say = |key: &str, args: Args| words.text(lang, key, &args);
     let list = |values: Vec<String>| {
         let mut values = values;
         values.dedup();
@@ -97,56 +97,43 @@ fn lines(all: &[Assumptions], words: &Words, lang: &str) -> Vec<String> {
     };
     let each = |value: &dyn Fn(&Assumptions) -> Option<String>| list(all.iter().filter_map(value).collect());
     let mut out = Vec::new();
-    out.push(say("assumed-cluster", &|| {
-        let cores = first.cores.map_or(String::new(), |cores| Format::count().number(cores));
-        let counts = if first.cores.is_some() { "yes" } else { "no" };
-        Args::new().with("cluster", safe::text(&first.cluster)).with("cores", cores).with("counts", counts)
-    }));
-    let jobs = || Args::new().with("jobs", first.jobs.to_string());
-    match &first.load {
-        AssumedLoad::Mix(_) => out.push(say("assumed-arrivals", &jobs)),
-        AssumedLoad::Trace(file) => out.push(say("assumed-trace", &|| jobs().with("file", safe::code(file)))),
-    }
+    let cores = first.cores.map_or(String::new(), |cores| Format::count().number(cores));
+    let args = Args::new().with("cluster", safe::text(&first.cluster)).with("cores", cores);
+    out.push(say("assumed-cluster", args.flag("counts", first.cores.is_some())));
+    let jobs = Args::new().with("jobs", first.jobs.to_string());
+    out.push(match &first.load {
+        AssumedLoad::Mix(_) => say("assumed-arrivals", jobs),
+        AssumedLoad::Trace(file) => say("assumed-trace", jobs.with("file", safe::code(file))),
+    });
     out.push(match first.seeds {
-        1 => say("assumed-once", &Args::new),
-        n => say("assumed-seeds", &|| Args::new().with("seeds", n.to_string()).with("last", (n - 1).to_string())),
+        1 => say("assumed-once", Args::new()),
+        n => say("assumed-seeds", Args::new().with("seeds", n.to_string()).with("last", (n - 1).to_string())),
     });
     if all.iter().any(|assumed| assumed.estimate_error > 0.0) {
         let errors = each(&|assumed| Some(assumed.estimate_error.to_string()));
-        out.push(say("assumed-errors", &|| Args::new().with("errors", errors.clone())));
+        out.push(say("assumed-errors", Args::new().with("errors", errors)));
     } else {
-        out.push(say("assumed-known", &Args::new));
+        out.push(say("assumed-known", Args::new()));
     }
     if all.iter().any(|assumed| assumed.one_gpu) {
-        out.push(say("assumed-one-gpu", &Args::new));
+        out.push(say("assumed-one-gpu", Args::new()));
     }
     let levels = each(&|assumed| assumed.priorities.filter(|_| assumed.policy == "priority").map(|n| n.to_string()));
     if !levels.is_empty() {
-        out.push(say("assumed-priorities", &|| Args::new().with("levels", levels.clone())));
+        out.push(say("assumed-priorities", Args::new().with("levels", levels)));
     }
     let v = each(&|assumed| assumed.v.map(|v| v.to_string()));
     if !v.is_empty() {
-        out.push(say("assumed-v", &|| Args::new().with("v", v.clone())));
+        out.push(say("assumed-v", Args::new().with("v", v)));
     }
     for slurm in all.iter().filter_map(|assumed| assumed.slurm.as_ref()) {
-        let line = say("assumed-slurm", &|| {
-            Args::new()
-                .with("queue", slurm.queue.to_string())
-                .with("array", slurm.array.to_string())
-                .with("jobs", slurm.jobs.to_string())
-                .with("remembered", slurm.remembered_s.to_string())
-                .with("delay", slurm.delay_s.to_string())
-                .with("tick", slurm.tick_s.to_string())
-                .with("rate", slurm.rate.to_string())
-                .with("submit", slurm.submit_s.to_string())
-                .with("notice", slurm.notice_s.to_string())
-        });
+        let line = words.text(lang, "assumed-slurm", &fields(slurm, "", |_, _| None).1);
         if !out.contains(&line) {
             out.push(line);
         }
     }
     if all.iter().any(|assumed| assumed.share) {
-        out.push(say("assumed-sharing", &Args::new));
+        out.push(say("assumed-sharing", Args::new()));
     }
     out
 }

@@ -7,11 +7,11 @@ use flow_core::{Outcome, Point, Series, StepResult};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::with::{ChartWith, MetricAxis, OverWith};
+use super::with::{ChartWith, OverWith};
 use crate::chart;
 use crate::columns::{point, written};
 use crate::format::Format;
-use crate::table::{Content, Curve, Note, PART, Row, Spread, Table, by_gpus, unknown_column};
+use crate::table::{Content, Curve, Note, PART, Row, SeriesUnit, Spread, Table, by_gpus, unknown_column};
 
 /// A chart, in the units shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -118,14 +118,14 @@ fn of_table(name: &str, table: &Table) -> Result<ChartData, BuiltinFault> {
 /// repetitions become their mean. Each part of a series is a separate line.
 fn over_series(
     name: &str,
-    along: MetricAxis,
+    along: SeriesUnit,
     table: &Table,
     results: &[(&StepResult, Option<&Series>)],
 ) -> Result<ChartData, BuiltinFault> {
     let ended = || results.iter().filter(|(result, _)| result.outcome == Outcome::Ok);
     let place = |point: &Point| match along {
-        MetricAxis::Epoch => point.key.epoch,
-        MetricAxis::Step => point.key.step,
+        SeriesUnit::Epoch => point.key.epoch,
+        SeriesUnit::Step => point.key.step,
     };
     let points_of = |series: &Series| -> Vec<(u32, f64, f64)> {
         let points = series.metrics.get(name).into_iter().flatten();
@@ -134,7 +134,7 @@ fn over_series(
     let has_place = |(_, points): &(&String, &Vec<Point>)| points.iter().any(|point| place(point).is_some());
     let all = ended().filter_map(|(_, series)| *series).flat_map(|series| &series.metrics);
     let known: BTreeSet<&str> = all.filter(has_place).map(|(name, _)| name.as_str()).collect();
-    let axis = along.axis().to_owned();
+    let axis = along.name().to_owned();
     if !known.is_empty() && !known.contains(name) {
         let known = known.into_iter().collect();
         return Err(BuiltinFault::ChartNotBySeries { column: name.to_owned(), axis, known });

@@ -92,13 +92,8 @@ fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
         let mut body = body;
         let along = |row: &Row| row.cells[key].number().unwrap_or(f64::NAN);
         body.sort_by(|a, b| along(a).total_cmp(&along(b)));
-        let ticks: Vec<(f64, String)> = body
-            .iter()
-            .filter_map(|row| match &row.cells[key].content {
-                Content::Text { text, number } => Some(((*number)?, text.clone())),
-                _ => None,
-            })
-            .collect();
+        let tick = |row: &&Row| Some((row.cells[key].number()?, row.cells[key].text()?.to_owned()));
+        let ticks: Vec<(f64, String)> = body.iter().filter_map(tick).collect();
         let then = table.reference.as_ref().map(|reference| &reference.table);
         let then = then.and_then(|then| Some((then, sweeps(then).into_iter().find(|(of, _)| *of == point)?.1)));
         for column in &columns {
@@ -135,14 +130,8 @@ fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
                     && let Some(at) = then.find(column, None, part)
                 {
                     let at = |row: &&Row| Some((row.cells[key].number()?, row.cells[at].number()? * show.factor));
-                    of_part.extend(draw_earlier(
-                        section,
-                        &name,
-                        place,
-                        rows.iter().filter_map(at).collect(),
-                        words,
-                        lang,
-                    ));
+                    let points = rows.iter().filter_map(at).collect();
+                    of_part.extend(draw_earlier(section, &name, place, points, words, lang));
                 }
                 if of_part.iter().map(|line| line.points.len()).sum::<usize>() >= 2 {
                     lines.extend(of_part);
@@ -167,7 +156,7 @@ fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
                         None => text,
                     }
                 },
-                caption: caption(&spreads, bands(&lines), merged, words, lang),
+                caption: caption(&spreads, &lines, merged, words, lang),
                 svg: chart::curve(&lines, &gaps, &ticks, &labels),
                 picture: None,
             });
@@ -241,7 +230,7 @@ fn requested_chart(section: &Section, n: usize, drawn: &ChartData, words: &Words
         shows: ChartContent::Declared,
         file: format!("{}-chart-{}.svg", section.name, n + 1),
         alt: words.text(lang, "chart-over", &args.with("axis", names.inline(&drawn.axis, lang))),
-        caption: caption(&drawn.spreads, bands(&lines), merged, words, lang),
+        caption: caption(&drawn.spreads, &lines, merged, words, lang),
         svg: chart::curve(&lines, &[], &drawn.ticks, &labels),
         picture: None,
     })
@@ -312,18 +301,14 @@ fn merged(lines: Vec<chart::Line>, free: bool) -> (Vec<chart::Line>, bool) {
 }
 
 /// The caption: the meaning of error bars, and the rule by which lines were merged.
-fn caption(spreads: &BTreeSet<String>, bands: bool, merged: bool, words: &Words, lang: &str) -> String {
+fn caption(spreads: &BTreeSet<String>, lines: &[chart::Line], merged: bool, words: &Words, lang: &str) -> String {
+    let bands = lines.iter().any(|line| line.ends.len() > chart::BARS);
     let rule = || {
         let share = words.figure(lang, &Format::for_unit("ratio", [chart::COVERED].into_iter()), chart::COVERED);
         words.text(lang, "chart-merged", &Args::new().with("share", share))
     };
     let said = spreading(spreads, bands, words, lang).into_iter().chain(merged.then(rule));
     said.collect::<Vec<_>>().join("\\\n")
-}
-
-/// Whether spreads are drawn as bands.
-fn bands(lines: &[chart::Line]) -> bool {
-    lines.iter().any(|line| line.ends.len() > chart::BARS)
 }
 
 /// The meaning of error bars or bands.
@@ -455,13 +440,12 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, lang: &st
         [("chart-load-gpu", gpu), ("chart-load-host", host)].into_iter().filter(|(_, lines)| !lines.is_empty());
     let panels: Vec<chart::Panel> = panels.map(|(key, lines)| panel(key, lines)).collect();
     let x = format!("{} (s)", words.word(lang, if load.of_epochs { "chart-time-epochs" } else { "chart-time" }));
-    let args = || Args::new().with("label", safe::text(&load.label));
-    let shaded = if load.odd_epochs.is_empty() { "no" } else { "yes" };
+    let args = Args::new().with("label", safe::text(&load.label)).flag("shaded", !load.odd_epochs.is_empty());
     let number = if n == 0 { String::new() } else { format!("-{}", n + 1) };
     Chart {
         shows: ChartContent::Load,
         file: format!("{}-load{number}.svg", section.name),
-        alt: words.text(lang, "chart-load-alt", &args().with("shaded", shaded)),
+        alt: words.text(lang, "chart-load-alt", &args),
         caption: String::new(),
         svg: chart::panels(&panels, &load.odd_epochs, &words.word(lang, "chart-odd-epochs"), &x),
         picture: None,
@@ -474,8 +458,8 @@ fn schedule_charts(schedules: &[InstanceSchedule], words: &Words, lang: &str) ->
     let chart = |(n, InstanceSchedule { file, label, of, gantt }): (usize, &InstanceSchedule)| {
         let args = |label: String| {
             let part = gantt.part(words, lang, frame);
-            let whole = if part.is_empty() { "yes" } else { "no" };
-            Args::new().with("label", label).with("part", part).with("whole", whole).count("of", *of as usize)
+            let args = Args::new().with("label", label).flag("whole", part.is_empty());
+            args.with("part", part).count("of", *of as usize)
         };
         let what = words.text(lang, "chart-schedule-caption", &args(safe::code(label)));
         // The explanation of the chart appears once.

@@ -8,7 +8,7 @@ use super::model::date;
 use super::schedule;
 use super::with::{ChartWith, LoadWith, ReportWith, StepName};
 use crate::safe;
-use crate::table::is_wrong;
+use crate::table::{is_wrong, not_a_table};
 use crate::verdict::TOLERANCE;
 
 /// The co-run steps that get a verdict, each with its tolerance.
@@ -50,8 +50,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         let tables = || planned.steps.iter().filter(|(_, step)| step.uses.as_deref() == Some("flow/table"));
         let Some(table) = planned.steps.get(&section.table) else { continue };
         if table.uses.as_deref() != Some("flow/table") {
-            let what =
-                Diagnostic::new(format!("`{}` is not a table", section.table)).label("expected a `flow/table` step");
+            let what = not_a_table(&section.table);
             // The table of this step was probably meant.
             let shows = tables().find(|(_, t)| t.with.get("from").and_then(Value::as_str) == Some(&section.table));
             say(

@@ -11,9 +11,9 @@ use crate::columns::written;
 use crate::findings::{Finding, ForeignCpu, Reproduction, topic};
 use crate::format::Format;
 use crate::safe;
-use crate::table::{Content, Grid, Names, Note, Row, Table, narrow, plain, worded};
+use crate::table::{Content, Grid, Names, Note, Row, Table, narrow, plain, unit_of, worded};
 use crate::verdict::{GroupVerdict, Resource};
-use crate::words::{Args, Words};
+use crate::words::{Args, Words, kind};
 
 /// Maximum groups that are columns in the table of an answer. With more, each group is a row.
 const MAX_COLUMNS: usize = 4;
@@ -43,7 +43,7 @@ fn sentence<'s>(
         SentencePosition::Group(at) => (judged::answer(&section.together[at], words, lang), None),
         SentencePosition::Analysis(at, sentence) => {
             let (_, found) = &section.analyses[at];
-            let all = found.in_short(&section.analyses, &section.table, words, lang);
+            let all = found.in_short(&section.analyses, &names, lang);
             (all.into_iter().nth(sentence).unwrap_or_default(), section.disturbed.of_sentence(at, sentence))
         }
         SentencePosition::Finding(at) => {
@@ -197,17 +197,18 @@ pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &st
     }
     let names = Names { table: &section.table, words };
     if let Some(packed) = &section.packed {
-        return together::packed(packed, words, lang, &names).without_empty().typeset(words, lang).markdown();
+        return together::packed(packed, words, lang, &names).without_empty().markdown(words, lang);
     }
     // The places of jumps say more than the shape of a curve.
     let (first, others): (Vec<_>, Vec<_>) = section.analyses.iter().partition(|(_, found)| found.searches().is_some());
-    let mut shown = first.into_iter().chain(others).flat_map(|(_, found)| {
-        found.tables(&section.analyses, &section.table, words, lang).into_iter().map(move |of| (found, of))
-    });
+    let mut shown = first
+        .into_iter()
+        .chain(others)
+        .flat_map(|(_, found)| found.tables(&section.analyses, &names, lang).into_iter().map(move |of| (found, of)));
     let fits = |grid: &Grid| grid.heads.len() <= COLUMNS && grid.rows.len() <= ROWS;
     let shown = shown.next().map(|(found, of)| (found, of.grid.without_empty(), of.notes));
     if let Some((found, grid, of_tests)) = shown.filter(|(_, grid, _)| fits(grid)) {
-        let grid = grid.typeset(words, lang).markdown();
+        let grid = grid.markdown(words, lang);
         if found.ranks().is_none() {
             return grid;
         }
@@ -263,7 +264,7 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
         let cells = group.members.iter().map(|m| of(m).map_or_else(|| "—".into(), |v| time.cell(v)));
         cells.collect::<Vec<_>>().join(" / ")
     };
-    let unit = time.head().map(|unit| format!(" ({unit})")).unwrap_or_default();
+    let unit = unit_of(&time, words, lang);
     let label = |key: &str| words.text(lang, key, &Args::new().with("column", names.head(measure, lang)));
     row(format!("{}{of}{unit}", label("together-alone")), &|group| joined(group, |m| m.alone));
     let all = match all_alike {
@@ -286,7 +287,7 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
         }
     }
     row(format!("**{}**", text("together-verdict")), &|group| format!("**{}**", text(verdict_key(&group.verdict))));
-    grid.typeset(words, lang).markdown()
+    grid.markdown(words, lang)
 }
 
 /// `v7 (3 at once)`.
@@ -335,7 +336,7 @@ fn rows_of_groups(groups: &[GroupVerdict], words: &Words, lang: &str) -> String 
         ]
     };
     let grid = Grid { heads, rows: groups.iter().take(ROWS).map(row).collect() };
-    grid.without_empty().typeset(words, lang).markdown()
+    grid.without_empty().markdown(words, lang)
 }
 
 /// The position of the chart that supports the answer. Charts of co-runs come first, then those under `charts:`,
@@ -376,17 +377,9 @@ pub(super) fn compared(section: &Section, words: &Words, lang: &str) -> Option<T
         };
         rows.push((found.holds, vec![label, says(&found.then), says(&found.now)]));
     }
-    let order = |holds: &Reproduction| match holds {
-        Reproduction::Opposite => 0,
-        Reproduction::Differs => 1,
-        Reproduction::Yes => 2,
-        Reproduction::Open => 3,
-        Reproduction::Gone => 4,
-        Reproduction::New => 5,
-    };
     rows.retain(|(holds, _)| *holds != Reproduction::New);
     let groups = section.together.iter().filter(|group| group.earlier.is_some()).count();
-    rows[groups..].sort_by_key(|(holds, _)| order(holds));
+    rows[groups..].sort_by_key(|(holds, _)| *holds);
     rows.truncate(COMPARED);
     if rows.is_empty() {
         return None;
@@ -394,10 +387,10 @@ pub(super) fn compared(section: &Section, words: &Words, lang: &str) -> Option<T
     let heads = ["front-finding", "front-then", "front-now", "held-holds"];
     let heads = heads.map(|key| (words.word(lang, key), false)).into();
     let cells = |(holds, mut cells): (Reproduction, Vec<String>)| {
-        cells.push(words.word(lang, super::reproduction::holds_key(holds)));
+        cells.push(words.word(lang, &format!("held-{}", kind(&holds))));
         cells
     };
     let grid = Grid { heads, rows: rows.into_iter().map(cells).collect() };
     let title = words.text(lang, "front-compared", &Args::new().with("file", safe::code(&reference.file)));
-    Some(TitledTable { title, text: grid.typeset(words, lang).markdown() })
+    Some(TitledTable { title, text: grid.markdown(words, lang) })
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::findings::{Finding, ScopedFinding, SpeedLimit};
+use crate::findings::{Finding, ScopedFinding};
 use crate::verdict::{GroupVerdict, Resource, ResourceVerdict, Verdict};
 
 /// The verdict on a guess.
@@ -24,17 +24,7 @@ pub(super) fn judge_guess(resource: Resource, together: &[GroupVerdict], finding
     let slower: Vec<&GroupVerdict> = together.iter().filter(|g| g.slower).collect();
     let names = |groups: Vec<&GroupVerdict>| groups.iter().map(|g| g.group.clone()).collect::<Vec<_>>();
     if slower.is_empty() {
-        let bound = findings.iter().any(|f| match &f.finding {
-            Finding::Bound { by, .. } => {
-                matches!(
-                    (by, resource),
-                    (SpeedLimit::Cpu, Resource::Cpu)
-                        | (SpeedLimit::Gpu, Resource::Gpu)
-                        | (SpeedLimit::Data, Resource::Data)
-                )
-            }
-            _ => false,
-        });
+        let bound = findings.iter().any(|f| matches!(&f.finding, Finding::Bound { by, .. } if *by == resource));
         return if bound && together.is_empty() {
             GuessVerdict::ConfirmedAlone { resource }
         } else {

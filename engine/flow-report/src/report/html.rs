@@ -33,7 +33,7 @@ pub(super) fn page(articles: &[Article]) -> String {
     }
     for article in articles {
         let lang = &article.lang;
-        let TypesetArticle { html, mut headings } = typeset(article);
+        let (html, mut headings) = typeset(article);
         // The main heading is at the top; the sections are listed below it.
         let first = headings.iter().position(|heading| heading.level == HeadingLevel::H1).map(|at| headings.remove(at));
         title = title.or(first.map(|heading| heading.text));
@@ -66,12 +66,8 @@ struct Heading {
     text: String,
 }
 
-struct TypesetArticle {
-    html: String,
-    headings: Vec<Heading>,
-}
-
-fn typeset(article: &Article) -> TypesetArticle {
+/// An article as HTML, with its headings.
+fn typeset(article: &Article) -> (String, Vec<Heading>) {
     let raw = |html: String| Event::InlineHtml(CowStr::from(html));
     let mut headings: Vec<Heading> = Vec::new();
     let mut heading = false;
@@ -148,7 +144,7 @@ fn typeset(article: &Article) -> TypesetArticle {
     out.push(raw("</details>".repeat(open)));
     let mut html = String::new();
     push_html(&mut html, out.into_iter());
-    TypesetArticle { html, headings }
+    (html, headings)
 }
 
 /// The text of an element, up to its end.

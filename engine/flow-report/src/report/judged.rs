@@ -46,8 +46,8 @@ fn more_cpus(group: &GroupVerdict, words: &Words, lang: &str) -> Option<String> 
     let (gain, times) = group.gain.filter(|_| group.verdict == Verdict::OnlyConcurrent).zip(group.more_cpus)?;
     group.rulings.iter().find(|r| r.resource == Resource::Cpu && r.ruled == ResourceVerdict::In)?;
     // The part of a gain that exceeds these CPUs may be noise.
-    let more = if gain.0 - gain.1.unwrap_or(0.0) > times { "yes" } else { "no" };
-    Some(words.text(lang, "together-more-cpus", &Args::new().with("more", more)))
+    let more = gain.0 - gain.1.unwrap_or(0.0) > times;
+    Some(words.text(lang, "together-more-cpus", &Args::new().flag("more", more)))
 }
 
 /// The largest gain that the CPUs allow, if the measured one exceeds it and either the group is decided or not even the
@@ -82,14 +82,11 @@ fn left_out(group: &GroupVerdict, words: &Words, lang: &str) -> Vec<String> {
         let used = words.figure(lang, &Format::for_unit("ratio", std::iter::once(used)), used);
         words.text(lang, "left-out-foreign", &Args::new().with("label", safe::code(label)).with("used", used))
     }));
+    let of_one = |key: &str, label: &str| words.text(lang, key, &Args::new().with("label", safe::code(label)));
     let others = reasons.iter().filter_map(|why| match why {
         None => Some(words.word(lang, "left-out-incomplete")),
-        Some(Verdict::NotEnoughOverlap { label }) => {
-            Some(words.text(lang, "left-out-overlap", &Args::new().with("label", safe::code(label))))
-        }
-        Some(Verdict::OutOfMemory { label }) => {
-            Some(words.text(lang, "left-out-out-of-memory", &Args::new().with("label", safe::code(label))))
-        }
+        Some(Verdict::NotEnoughOverlap { label }) => Some(of_one("left-out-overlap", label)),
+        Some(Verdict::OutOfMemory { label }) => Some(of_one("left-out-out-of-memory", label)),
         Some(Verdict::Refused { refusal }) => Some(refused(refusal, words, lang)),
         Some(_) => None,
     });
@@ -242,11 +239,10 @@ pub(super) fn judged(group: &GroupVerdict, show: &Format, words: &Words, lang: &
             words.text(lang, key, &Args::new().with("range", range.clone()))
         }
     };
-    let times = if show.ratio { "yes" } else { "no" };
     let none_slower = !slow.is_empty() && (most.0 <= 0.0 || figure(show, most) == figure(show, (0.0, most.1)));
     let most = figure(&unsigned, most);
     let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
-    let args = args().with("longer", longer).with("gain", gain).with("range", range).with("times", times);
+    let args = args().with("longer", longer).with("gain", gain).with("range", range).flag("times", show.ratio);
     let (key, args) = match &group.verdict {
         Verdict::Parallel if none_slower => ("no-slower", args),
         Verdict::Parallel => {

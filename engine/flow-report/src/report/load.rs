@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::with::LoadWith;
 use crate::chart::thinned;
 use crate::columns::{same, written};
-use crate::table::{Content, Table};
+use crate::table::Table;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Load {
@@ -104,10 +104,7 @@ fn earlier(result: &StepResult, table: &Table) -> Vec<(String, f64)> {
     let Some(of) = table.reference.as_ref().map(|reference| &reference.table) else { return Vec::new() };
     let is_at = |axis: &String, text: &str| result.axes.get(axis).is_some_and(|own| written(own) == text);
     let row = of.body.iter().find(|row| {
-        of.rows.iter().zip(&row.cells).all(|(axis, cell)| match &cell.content {
-            Content::Text { text, .. } => is_at(axis, text),
-            _ => false,
-        })
+        of.rows.iter().zip(&row.cells).all(|(axis, cell)| cell.text().is_some_and(|text| is_at(axis, text)))
     });
     let part = of.split.as_ref().and_then(|(axis, _)| result.axes.get(axis)).map(written);
     let share = |name: &str| {

@@ -30,7 +30,7 @@ use crate::findings::{
     SectionFigures, common, compare, curves, held, readable, repeated, schedules,
 };
 use crate::safe;
-use crate::table::{Cell, Content, Reference, Row, Table};
+use crate::table::{Cell, Reference, Row, Table};
 use crate::verdict::{GroupVerdict, Member, TOLERANCE, judge};
 
 /// The version of `report.json`.
@@ -292,12 +292,10 @@ fn section<'a>(
     for to in &with.see {
         safe::link(to).map_err(|why| BuiltinFault::BadLink { error: Box::new(why) })?;
     }
-    let Some(table) = Table::of(view) else {
+    let Some(mut table) = Table::of(&with.table, view)? else {
         left_out.push((with.table.clone(), missing(view)));
         return Ok(None);
     };
-    let mut table =
-        table.map_err(|e| BuiltinFault::TableUnread { step: with.table.clone(), message: e.to_string() })?;
     units.apply(&mut table);
     if let Some(why) = &table.absent {
         left_out.push((with.table.clone(), why.clone()));
@@ -523,9 +521,8 @@ fn in_group(table: &Table, reference: &Reference, measure: &str, member: &Member
     let together = reference.together.iter().find(|of| of.name == measure && has(&of.axes))?;
     let part = table.split.as_ref().and_then(|(axis, _)| member.axes.get(axis)).map(written);
     let column = reference.table.find(measure, None, part.as_deref())?;
-    let is = |cell: &Cell, axis: &String| match (&cell.content, member.axes.get(axis)) {
-        (Content::Text { text, .. }, Some(value)) => *text == written(value),
-        _ => false,
+    let is = |cell: &Cell, axis: &String| {
+        cell.text().zip(member.axes.get(axis)).is_some_and(|(text, value)| text == written(value))
     };
     let at = |row: &&Row| reference.table.rows.iter().zip(&row.cells).all(|(axis, cell)| is(cell, axis));
     let alone = reference.table.body.iter().find(at)?.cells[column].number()?;

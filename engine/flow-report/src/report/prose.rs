@@ -1,5 +1,7 @@
 //! The sentences of a report in one language: findings, notes of the author, remarks.
 
+use serde_json::Value;
+
 use super::guess::GuessVerdict;
 use super::judged;
 use super::model::{Report, Section};
@@ -9,7 +11,7 @@ use crate::findings::ForeignCpu;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{ByLanguage, Names, Note, worded};
-use crate::words::{Args, Words};
+use crate::words::{Args, Words, fields};
 
 /// The title of a section.
 pub(super) fn title(section: &Section, words: &Words, lang: &str) -> String {
@@ -51,7 +53,7 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
         out.push(caveat(finding.worded(words, lang, &names), section.disturbed.of_finding(at)));
     }
     for (at, (_, found)) in section.analyses.iter().enumerate() {
-        let sentences = found.sentences(&section.analyses, &section.table, words, lang);
+        let sentences = found.sentences(&section.analyses, &names, lang);
         let of_each = sentences.into_iter().enumerate();
         out.extend(of_each.map(|(sentence, said)| caveat(said, section.disturbed.of_sentence(at, sentence))));
     }
@@ -83,28 +85,20 @@ fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
         }
     };
     let said = words.text(lang, "note-guess", &Args::new().with("text", text));
-    let list = |groups: &[String]| words.list(lang, &groups.iter().map(|group| safe::text(group)).collect::<Vec<_>>());
-    let resource = |r: &crate::verdict::Resource| words.word(lang, &format!("resource-{}", r.key()));
-    let judged = match section.guess.as_ref() {
-        None => return Some(said),
-        Some(GuessVerdict::Confirmed { resource: r, groups, relieved }) => {
-            let args = Args::new().with("what", resource(r)).with("groups", list(groups));
-            let args = args.with("kind", r.key());
-            match relieved.is_empty() {
-                true => words.text(lang, "guess-confirmed", &args),
-                false => words.text(lang, "guess-confirmed-relieved", &args.with("relieved", list(relieved))),
-            }
+    let Some(verdict) = &section.guess else { return Some(said) };
+    let (kind, args) = fields(verdict, "guess", |name, value| match (name, value) {
+        ("resource", Value::String(of)) => Some(words.word(lang, &format!("resource-{of}"))),
+        (_, Value::Array(groups)) => {
+            let groups = groups.iter().filter_map(Value::as_str).map(safe::text);
+            Some(words.list(lang, &groups.collect::<Vec<_>>()))
         }
-        Some(GuessVerdict::Refuted { resource: r, groups }) => {
-            let args = Args::new().with("what", resource(r)).with("groups", list(groups));
-            words.text(lang, "guess-refuted", &args)
+        _ => None,
+    });
+    let judged = match verdict {
+        GuessVerdict::Confirmed { resource, relieved, .. } if !relieved.is_empty() => {
+            words.text(lang, "guess-confirmed-relieved", &args.with("kind", resource.key()))
         }
-        Some(GuessVerdict::ConfirmedAlone { resource: r }) => {
-            words.text(lang, "guess-confirmed-alone", &Args::new().with("what", resource(r)))
-        }
-        Some(GuessVerdict::Open { resource: r }) => {
-            words.text(lang, "guess-open", &Args::new().with("what", resource(r)))
-        }
+        _ => words.text(lang, &format!("guess-{kind}"), &args),
     };
     let ended = said.ends_with(['.', '?', '!', '。', '？', '！']);
     let stop = words.word(lang, if ended { "mark-between-sentences" } else { "mark-stop" });

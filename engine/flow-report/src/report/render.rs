@@ -16,16 +16,15 @@ use super::picture::Picture;
 use super::reproduction::{self, TitledTable};
 use super::with::{ReportWith, Value};
 use super::{assumptions, front, html, prose, together};
+use crate::analysis::TextTable;
 use crate::format::Format;
 use crate::safe;
-use crate::table::{Content, Grid, Names, csv, markdown};
+use crate::table::{Content, Grid, Names, csv, markdown, unit_of};
 use crate::words::{Args, Words};
 
-/// The built-in templates by name: the whole report, and the What's New entry.
-const TEMPLATES: [(&str, &str); 2] = [
-    ("report.md", include_str!("../../templates/report.md.j2")),
-    ("entry.md", include_str!("../../templates/entry.md.j2")),
-];
+/// The built-in templates, each with the file that it makes: the whole report, and the What's New entry.
+const REPORT: (&str, &str) = ("report.md", include_str!("../../templates/report.md.j2"));
+const ENTRY: (&str, &str) = ("entry.md", include_str!("../../templates/entry.md.j2"));
 
 /// The variables of a template, in one language.
 #[derive(Serialize)]
@@ -94,7 +93,7 @@ pub(crate) fn render(
     let mut files = BTreeMap::new();
     let mut whole = String::new();
     for (at, lang) in langs.iter().enumerate() {
-        let text = page_of(TEMPLATES[0].0, report, words, lang, &langs)?;
+        let text = page_of(REPORT, report, words, lang, &langs)?;
         match at {
             0 => whole = text,
             _ if report.split => {
@@ -106,9 +105,9 @@ pub(crate) fn render(
             }
         }
     }
-    files.insert(TEMPLATES[0].0.into(), whole.into_bytes());
-    let entry = page_of(TEMPLATES[1].0, report, words, langs.first().copied().unwrap_or("en"), &langs)?;
-    files.insert(TEMPLATES[1].0.into(), entry.into_bytes());
+    files.insert(REPORT.0.into(), whole.into_bytes());
+    let entry = page_of(ENTRY, report, words, langs.first().copied().unwrap_or("en"), &langs)?;
+    files.insert(ENTRY.0.into(), entry.into_bytes());
     for lang in &langs {
         let caption = caption(report, words, lang);
         for chart in named(report, lang).sections.iter().flat_map(|of| charts(of, words, lang, several, &caption)) {
@@ -142,7 +141,7 @@ fn below(text: &str) -> String {
 
 /// The text of a report in one language, from its `report.json`.
 pub(crate) fn in_language(json: &[u8], words: &Words, lang: &str) -> Result<String, String> {
-    page_of(TEMPLATES[0].0, &read(json)?, words, lang, &[lang]).map_err(|fault| fault.to_string())
+    page_of(REPORT, &read(json)?, words, lang, &[lang]).map_err(|fault| fault.to_string())
 }
 
 /// The answer of each section, from `report.json`: in this language, or in the first one of the report.
@@ -194,7 +193,7 @@ pub(crate) fn page(json: &[u8], words: &Words, lang: Option<&str>) -> Result<Str
     let report = read(json)?;
     let langs = lang.map_or_else(|| report.languages.iter().map(|lang| lang.code()).collect(), |lang| vec![lang]);
     let article = |lang: &&str| {
-        let text = page_of(TEMPLATES[0].0, &report, words, lang, &[lang]).map_err(|fault| fault.to_string())?;
+        let text = page_of(REPORT, &report, words, lang, &[lang]).map_err(|fault| fault.to_string())?;
         let named = named(&report, lang);
         let charts = named
             .sections
@@ -236,10 +235,15 @@ fn read(json: &[u8]) -> Result<Report, String> {
     serde_json::from_slice(json).map_err(|e| format!("the report cannot be read: {e}"))
 }
 
-/// A file of the report in one language. `langs` are the languages that the report has.
-fn page_of(file: &str, report: &Report, words: &Words, lang: &str, langs: &[&str]) -> Result<String, BuiltinFault> {
-    let built_in = TEMPLATES.iter().find(|(name, _)| *name == file).map_or("", |(_, text)| text);
-    let own = report.template.as_deref().filter(|_| file == TEMPLATES[0].0);
+/// The file of a template in one language. `langs` are the languages that the report has.
+fn page_of(
+    (file, built_in): (&str, &str),
+    report: &Report,
+    words: &Words,
+    lang: &str,
+    langs: &[&str],
+) -> Result<String, BuiltinFault> {
+    let own = report.template.as_deref().filter(|_| file == REPORT.0);
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_fuel(Some(1_000_000));
@@ -249,7 +253,7 @@ fn page_of(file: &str, report: &Report, words: &Words, lang: &str, langs: &[&str
     let syntax =
         SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| fails(e.to_string()))?;
     env.set_syntax(syntax);
-    let page = content(report, words, lang, langs, file == TEMPLATES[1].0);
+    let page = content(report, words, lang, langs, file == ENTRY.0);
     let name = if own.is_some() { "template" } else { file };
     let page = context! { ..minijinja::Value::from(minijinja::value::Serde(&page)) };
     let rendered = flow_core::render_template(env, name, own.unwrap_or(built_in), page);
@@ -344,13 +348,13 @@ fn content(report: &Report, words: &Words, lang: &str, langs: &[&str], entry: bo
 }
 
 /// Maximum lines of an entry, and its lines for title and head with the blank lines between.
-const ENTRY: usize = 25;
+const LINES: usize = 25;
 const HEAD: usize = 8;
 
 /// The bullets of an entry: an answer per section in each language, for as many sections as there is room for.
 fn entry_bullets(report: &Report, sections: &mut [PageSection], words: &Words, langs: &[&str]) {
     let table = sections.first().map_or(0, |page| page.table.lines().count());
-    let room = (ENTRY.saturating_sub(HEAD + table) / langs.len().max(1)).max(1);
+    let room = (LINES.saturating_sub(HEAD + table) / langs.len().max(1)).max(1);
     // The last line gives the number of sections without room.
     let reports: Vec<_> = langs.iter().map(|lang| named(report, lang)).collect();
     let shown = if sections.len() > room { (room - 1).max(1) } else { sections.len() };
@@ -451,18 +455,12 @@ fn changes(section: &Section, words: &Words, lang: &str) -> Option<TitledTable> 
         grid.heads.push((names.head(axis, lang), right));
     }
     for (column, show) in &changes.columns {
-        let unit = match show.head() {
-            None => String::new(),
-            Some("points") => format!(" ({})", words.word(lang, "unit-points")),
-            Some(unit) => format!(" ({})", safe::text(unit)),
-        };
+        let unit = unit_of(show, words, lang);
         grid.heads.push((names.head(column, lang) + &unit, true));
     }
     for (row, cells) in section.table.body.iter().zip(&changes.rows) {
-        let keys = row.cells.iter().take(section.table.rows.len()).map(|cell| match &cell.content {
-            Content::Text { text, .. } => safe::text(text),
-            _ => "—".into(),
-        });
+        let keys = row.cells.iter().take(section.table.rows.len());
+        let keys = keys.map(|cell| cell.text().map_or_else(|| "—".into(), safe::text));
         let cells = cells.iter().zip(&changes.columns);
         let cells = cells.map(|(v, (_, show))| v.map_or_else(|| "—".into(), |v| show.cell(v)));
         grid.rows.push(keys.chain(cells).collect());
@@ -477,7 +475,7 @@ fn changes(section: &Section, words: &Words, lang: &str) -> Option<TitledTable> 
             format!("\n{}\n", words.text(lang, "changes-differences", &args))
         }
     };
-    let text = grid.typeset(words, lang).markdown() + &note;
+    let text = grid.markdown(words, lang) + &note;
     Some(TitledTable { title: safe::line(&title), text })
 }
 
@@ -493,31 +491,27 @@ fn section(
     let mut more = Vec::new();
     more.extend(changes(section, words, lang));
     more.extend(reproduction::held(section, words, lang));
-    let analyses = &section.analyses;
-    for shown in analyses.iter().flat_map(|(_, found)| found.tables(analyses, &section.table, words, lang)) {
-        let text = shown.body(words, lang);
-        more.push(TitledTable { title: safe::line(&shown.title), text });
-    }
-    let mut add = |key: &str, grid: Grid, notes: &[String]| {
-        let notes = if notes.is_empty() { String::new() } else { format!("\n{}\n", notes.join("  \n")) };
-        more.push(TitledTable { title: words.word(lang, key), text: grid.typeset(words, lang).markdown() + &notes });
+    let titled = |of: TextTable| TitledTable { title: safe::line(&of.title), text: of.body(words, lang) };
+    let analyses = section.analyses.iter();
+    more.extend(analyses.flat_map(|(_, found)| found.tables(&section.analyses, &names, lang)).map(titled));
+    let mut add = |key: &str, grid: Grid, notes: Vec<String>| {
+        more.push(titled(TextTable { title: words.word(lang, key), grid, notes }));
     };
     if !section.together.is_empty() {
         let gains = together::intervals(&section.together, words, lang);
         let repeated = together::repeated(&section.together, words, lang);
         let interference = together::interference(&section.together, words, lang);
         let notes: Vec<String> = repeated.into_iter().chain(interference).chain(gains).collect();
-        add("together-members", together::members(&section.together, words, lang, &names), &notes);
+        add("together-members", together::members(&section.together, words, lang, &names), notes);
         if let Some(used) = together::used(&section.together, words, lang, &names) {
             let windows = together::windows(&section.together, words, lang);
-            add("together-used", used, windows.as_slice());
+            add("together-used", used, windows.into_iter().collect());
         }
         let explained = together::explained(&section.together).into_iter().map(|key| words.word(lang, key));
-        let notes: Vec<String> = explained.collect();
-        add("together-groups", together::groups(section, words, lang), &notes);
+        add("together-groups", together::groups(section, words, lang), explained.collect());
     }
     if let Some(packed) = &section.packed {
-        add("packed-members", together::packed(packed, words, lang, &names), &[]);
+        add("packed-members", together::packed(packed, words, lang, &names), Vec::new());
     }
     more.extend(reproduction::members(section, words, lang));
     let key = if shown.is_empty() { "assumed-heading" } else { "assumed-heading-other" };
@@ -525,13 +519,9 @@ fn section(
     let assumed = assumed.map(|text| TitledTable { title: words.word(lang, key), text });
     let computed = (!section.computed.is_empty()).then(|| {
         let heads = ["computed-figure", "computed-value"].map(|key| (words.word(lang, key), key == "computed-value"));
-        let mut grid = Grid { heads: heads.into(), rows: Vec::new() };
-        for entry in &section.computed {
-            let label = entry.label(lang, &names);
-            let value = entry.text(words, lang);
-            grid.rows.push(vec![label, value]);
-        }
-        TitledTable { title: words.word(lang, "computed-heading"), text: grid.typeset(words, lang).markdown() }
+        let rows = section.computed.iter().map(|entry| vec![entry.label(lang, &names), entry.text(words, lang)]);
+        let grid = Grid { heads: heads.into(), rows: rows.collect() };
+        TitledTable { title: words.word(lang, "computed-heading"), text: grid.markdown(words, lang) }
     });
     let mut charts = charts(section, words, lang, several, "");
     let answer = answer(section);

@@ -13,7 +13,7 @@ use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, enough};
 use crate::verdict::GroupVerdict;
-use crate::words::{Args, Words};
+use crate::words::{Args, Words, kind};
 
 /// A table with a line above it.
 #[derive(Serialize)]
@@ -29,7 +29,7 @@ pub(crate) fn held(section: &Section, words: &Words, lang: &str) -> Option<Title
     let of_file = |key: &str| words.text(lang, key, &Args::new().with("file", safe::code(&reference.file)));
     let heads = [of_file("held-then"), words.word(lang, "held-now"), words.word(lang, "held-holds")];
     let mut grid = Grid { heads: heads.map(|head| (head, false)).into(), rows: Vec::new() };
-    let holds = |holds: Reproduction| words.word(lang, holds_key(holds));
+    let holds = |holds: Reproduction| words.word(lang, &format!("held-{}", kind(&holds)));
     for FindingMatch { then, now, holds: so } in &section.held {
         let said = |found: &Option<ScopedFinding>| match found {
             Some(found) => found.worded(words, lang, &names),
@@ -47,19 +47,8 @@ pub(crate) fn held(section: &Section, words: &Words, lang: &str) -> Option<Title
     }
     let mut notes = vec![words.word(lang, "held-note")];
     notes.extend(section.disturbed.most().map(|beside| beside.of_table(words, lang)));
-    let text = grid.typeset(words, lang).markdown() + &format!("\n{}\n", words.sentences(lang, &notes));
+    let text = grid.markdown(words, lang) + &format!("\n{}\n", words.sentences(lang, &notes));
     Some(TitledTable { title: safe::line(&of_file("held-title")), text })
-}
-
-pub(super) fn holds_key(holds: Reproduction) -> &'static str {
-    match holds {
-        Reproduction::Yes => "held-yes",
-        Reproduction::Differs => "held-differs",
-        Reproduction::Opposite => "held-opposite",
-        Reproduction::Gone => "held-gone",
-        Reproduction::New => "held-new",
-        Reproduction::Open => "held-open",
-    }
 }
 
 /// Whether the current verdict is the earlier one.
@@ -99,5 +88,5 @@ pub(crate) fn members(section: &Section, words: &Words, lang: &str) -> Option<Ti
     });
     let rows: Vec<Vec<String>> = rows.collect();
     let title = head_then(section, words, lang, "together-members");
-    Some(TitledTable { title: safe::line(&title), text: Grid { heads, rows }.typeset(words, lang).markdown() })
+    Some(TitledTable { title: safe::line(&title), text: Grid { heads, rows }.markdown(words, lang) })
 }

@@ -12,7 +12,7 @@ use super::with::{OrderWith, ScheduleWith, SectionWith};
 use crate::columns::{same, written};
 use crate::findings::{ScopedFinding, order_of};
 use crate::gantt::Gantt;
-use crate::table::Table;
+use crate::table::{Table, no_value, not_a_table};
 
 /// The step whose instances have a schedule.
 const SIMULATE: &str = "flow/simulate";
@@ -41,16 +41,13 @@ pub(super) fn check(with: &ScheduleWith, step: &PlannedStep) -> Vec<(String, Dia
     let mut wrong = Vec::new();
     for (axis, value) in &with.at {
         let what = match axes.get(axis) {
-            None => Diagnostic::new(format!("step `{from}` has no axis `{axis}`"))
-                .nearest(axis, axes.keys().map(String::as_str)),
-            Some(values) if values.iter().any(|known| same(known, value)) => continue,
-            Some(values) => {
-                let (value, known) = (written(value), values.iter().map(written).collect::<Vec<_>>());
-                Diagnostic::new(format!("`{axis}` has no value `{value}` in step `{from}`"))
-                    .nearest(&value, known.iter().map(String::as_str))
-            }
+            None => Some(
+                Diagnostic::new(format!("step `{from}` has no axis `{axis}`"))
+                    .nearest(axis, axes.keys().map(String::as_str)),
+            ),
+            Some(values) => no_value(axis, value, values, &format!("step `{from}`")),
         };
-        wrong.push((format!("/where/{axis}"), what));
+        wrong.extend(what.map(|what| (format!("/where/{axis}"), what)));
     }
     // An unknown axis may be meant for the missing one, so it is reported alone.
     let missing = axes.iter().find(|(axis, values)| values.len() > 1 && !with.at.contains_key(*axis));
@@ -71,8 +68,7 @@ pub(super) fn check_order(
     let Some(step) = steps.get(&with.table) else { return Vec::new() };
     let table = &with.table;
     if step.uses.as_deref() != Some("flow/table") {
-        let what = Diagnostic::new(format!("`{table}` is not a table")).label("expected a `flow/table` step");
-        return vec![("/table".into(), what)];
+        return vec![("/table".into(), not_a_table(table))];
     }
     let text = |of: &PlannedStep, key: &str| of.with.get(key).and_then(Value::as_str).map(str::to_owned);
     let (split, rows) = (text(step, "split"), text(own, "rows"));
@@ -82,17 +78,15 @@ pub(super) fn check_order(
     }
     let axes = text(step, "from").and_then(|from| steps.get(&from)?.axes.as_ref());
     let Some(axes) = axes else { return Vec::new() };
-    let wrong = with.at.iter().filter_map(|(axis, value)| match axes.get(axis) {
-        None => {
-            let what = Diagnostic::new(format!("the results of `{table}` have no axis `{axis}`"));
-            Some((format!("/where/{axis}"), what.nearest(axis, axes.keys().map(String::as_str))))
-        }
-        Some(values) if values.iter().any(|known| same(known, value)) => None,
-        Some(values) => {
-            let (value, known) = (written(value), values.iter().map(written).collect::<Vec<_>>());
-            let what = Diagnostic::new(format!("`{axis}` has no value `{value}` in `{table}`"));
-            Some((format!("/where/{axis}"), what.nearest(&value, known.iter().map(String::as_str))))
-        }
+    let wrong = with.at.iter().filter_map(|(axis, value)| {
+        let what = match axes.get(axis) {
+            None => Some(
+                Diagnostic::new(format!("the results of `{table}` have no axis `{axis}`"))
+                    .nearest(axis, axes.keys().map(String::as_str)),
+            ),
+            Some(values) => no_value(axis, value, values, &format!("`{table}`")),
+        };
+        Some((format!("/where/{axis}"), what?))
     });
     wrong.collect()
 }
@@ -101,8 +95,7 @@ pub(super) fn check_order(
 pub(super) fn order(with: &SectionWith, own: &Table, input: &BuiltinInput) -> Result<Vec<ScopedFinding>, BuiltinFault> {
     let Some(OrderWith { table: name, at }) = &with.order_of else { return Ok(Vec::new()) };
     let view = input.steps.get(name).ok_or_else(|| BuiltinFault::NoSuchStep { step: name.clone() })?;
-    let Some(other) = Table::of(view) else { return Ok(Vec::new()) };
-    let other = other.map_err(|e| BuiltinFault::TableUnread { step: name.clone(), message: e.to_string() })?;
+    let Some(other) = Table::of(name, view)? else { return Ok(Vec::new()) };
     let found = order_of(own, name, &other, at);
     Ok(found.into_iter().map(|finding| ScopedFinding { scope: None, finding }).collect())
 }

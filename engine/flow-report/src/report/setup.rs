@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use flow_core::{BuiltinInput, CorunGpus, Environment, FRAMEWORKS, Revision, StepResult, reason::ProfileReason};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::with::{self, ReportWith, SetupWith};
-use crate::columns::{Datum, datum};
+use crate::columns::{Datum, datum, written};
 use crate::safe::value_without_folders;
 use crate::table::{ByLanguage, Table, Text};
 
@@ -113,7 +112,7 @@ pub(super) fn setup(
     others.sort();
     let mut gpus: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     let (mut cpus, mut host_cpus) = (BTreeMap::<String, u32>::new(), BTreeMap::<String, u32>::new());
-    let mut versions: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    let mut versions: IndexMap<&str, Vec<String>> = IndexMap::new();
     let mut drivers = Vec::new();
     let mut software: IndexMap<&str, BTreeSet<String>> = IndexMap::new();
     // Members of a co-run group with separate GPUs used all of these at once.
@@ -136,9 +135,9 @@ pub(super) fn setup(
         *entry = (*entry).max(c.usable_cpus());
         let host = host_cpus.entry(c.cpu_model.clone()).or_default();
         *host = (*host).max(c.host_cpus);
-        for (at, name) in VERSIONS.iter().enumerate() {
-            let known = versions.entry(at).or_default();
-            if let Some(version) = c.facts.get(*name).filter(|v| !known.contains(v)) {
+        for name in VERSIONS {
+            let known = versions.entry(name).or_default();
+            if let Some(version) = c.facts.get(name).filter(|v| !known.contains(v)) {
                 known.push(version.clone());
             }
         }
@@ -175,11 +174,8 @@ pub(super) fn setup(
         }
         cpus.insert(input.machine.cpu_model.clone(), input.machine.cpus);
     }
-    let mut known: Vec<(String, String)> = versions
-        .into_iter()
-        .filter(|(_, v)| !v.is_empty())
-        .map(|(at, values)| (VERSIONS[at].to_owned(), values.join(", ")))
-        .collect();
+    let known = versions.into_iter().filter(|(_, found)| !found.is_empty());
+    let mut known: Vec<(String, String)> = known.map(|(name, found)| (name.to_owned(), found.join(", "))).collect();
     // A program that reports its own version of a framework knows it better.
     software.retain(|name, found| !found.is_empty() && known.iter().all(|(known, _)| known != name));
     let software =
@@ -244,9 +240,4 @@ fn own_line(line: &SetupWith) -> SetupWith {
         number => number.clone(),
     };
     SetupWith { label: line.label.clone(), value }
-}
-
-/// A value as it is written on a command line.
-fn written(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

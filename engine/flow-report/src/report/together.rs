@@ -9,9 +9,9 @@ use crate::columns::written;
 use crate::findings::PackedRuns;
 use crate::format::Format;
 use crate::safe;
-use crate::table::{Grid, Names, Reading, earlier, enough};
+use crate::table::{Grid, Names, Reading, earlier, enough, unit_of};
 use crate::verdict::{FOREIGN_CPU, GroupVerdict, Member, Resource, ResourceUse, Ruling, UNREPEATED, USUAL, Verdict};
-use crate::words::{Args, Words};
+use crate::words::{Args, Words, kind};
 
 /// The members of all groups: times alone and together.
 pub(crate) fn members(groups: &[GroupVerdict], words: &Words, lang: &str, names: &Names<'_>) -> Grid {
@@ -129,10 +129,7 @@ pub(crate) fn used(groups: &[GroupVerdict], words: &Words, lang: &str, names: &N
     let axes: Vec<&String> = members().next().map(|m| m.axes.keys().collect()).unwrap_or_default();
     let head = |name: &str| names.head(name, lang);
     let mut heads: Vec<(String, bool)> = axes.iter().map(|axis| (head(axis), numeric(groups, axis))).collect();
-    heads.extend(columns.iter().map(|(name, show, _)| {
-        let unit = show.head().map_or_else(String::new, |unit| format!(" ({unit})"));
-        (head(name) + &unit, true)
-    }));
+    heads.extend(columns.iter().map(|(name, show, _)| (head(name) + &unit_of(show, words, lang), true)));
     let mut rows = Vec::new();
     for group in groups {
         for member in &group.members {
@@ -184,9 +181,9 @@ pub(crate) fn interference(groups: &[GroupVerdict], words: &Words, lang: &str) -
 pub(crate) fn intervals(groups: &[GroupVerdict], words: &Words, lang: &str) -> Option<String> {
     let mut told = groups.iter().filter(|g| matches!(g.gain, Some((_, Some(_))))).peekable();
     told.peek()?;
-    let once = if told.any(|g| !g.repeated) { "yes" } else { "no" };
+    let once = told.any(|g| !g.repeated);
     let [assumed, usual] = [UNREPEATED, USUAL].map(|sd| words.figure(lang, &share(), sd));
-    let args = Args::new().with("once", once).with("assumed", assumed).with("usual", usual);
+    let args = Args::new().flag("once", once).with("assumed", assumed).with("usual", usual);
     Some(words.text(lang, "note-gain", &args))
 }
 
@@ -257,11 +254,7 @@ pub(crate) fn groups(section: &Section, words: &Words, lang: &str) -> Grid {
     let rows = groups.iter().map(|g| {
         let mut cells = vec![safe::text(&g.group)];
         if on_gpus {
-            let placement = match g.placement {
-                CorunGpus::Own => "placement-own",
-                CorunGpus::Shared => "placement-shared",
-            };
-            cells.push(words.word(lang, placement));
+            cells.push(words.word(lang, &format!("placement-{}", kind(&g.placement))));
         }
         cells.push(match g.verdict {
             Verdict::Parallel => {

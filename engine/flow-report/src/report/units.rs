@@ -16,7 +16,8 @@ impl Units {
     /// Times are stored in seconds and memory in bytes, whatever unit they are shown in.
     pub(super) fn of(sections: &[SectionWith], input: &BuiltinInput) -> Units {
         let mut shown: BTreeMap<String, (BTreeSet<String>, Vec<f64>)> = BTreeMap::new();
-        for table in sections.iter().filter_map(|section| Table::of(input.steps.get(&section.table)?)?.ok()) {
+        let table = |section: &SectionWith| Table::of(&section.table, input.steps.get(&section.table)?).ok()?;
+        for table in sections.iter().filter_map(table) {
             for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| column.derived.is_none()) {
                 let (units, values) = shown.entry(column.name.clone()).or_default();
                 units.insert(column.show.unit.clone());

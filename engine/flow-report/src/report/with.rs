@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::table::{MACHINE, Table, Text};
+use crate::table::{MACHINE, SeriesUnit, Table, Text};
 use crate::verdict::Resource;
 
 /// Parameters (`with:`) of a `flow/report` step.
@@ -173,28 +173,7 @@ pub(crate) struct OverWith {
     /// The metric.
     pub(crate) column: String,
     /// `epoch` or `step`.
-    pub(crate) over: MetricAxis,
-}
-
-/// The x axis of a metric.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(extend("x-flow-help" = "if the program counts with another word, write its placeholder as `{epoch}`: 'pass {epoch}: loss {loss}'"))]
-pub(crate) enum MetricAxis {
-    /// The epochs of each instance.
-    Epoch,
-    /// The steps of each instance.
-    Step,
-}
-
-impl MetricAxis {
-    /// The name of the axis.
-    pub(crate) fn axis(self) -> &'static str {
-        match self {
-            MetricAxis::Epoch => "epoch",
-            MetricAxis::Step => "step",
-        }
-    }
+    pub(crate) over: SeriesUnit,
 }
 
 /// The name of a step.

@@ -21,7 +21,7 @@ use super::machines;
 use super::model::{Cell, Column, Content, Note, OutcomeCount, Reference, Row, Spread, TABLE_FORMAT, Table};
 use super::reference;
 use super::with::{ColumnWith, TableWith, Text, parse_column};
-use crate::columns::{self, Datum, NotFinite, datum, is_declared, likeness, names, same, unlike, written};
+use crate::columns::{self, Datum, NotFinite, datum, likeness, names, same, unlike, written};
 use crate::format::Format;
 
 /// Builds the table that `with` describes.
@@ -325,6 +325,7 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
         return Cell::new(worst(results));
     }
     // A declared value is known whatever the outcome is.
+    let is_declared = |datum: &Datum| matches!(datum, Datum::Declared { .. });
     let told: Vec<Datum> = results.iter().filter_map(|r| datum(r, name)).filter(is_declared).collect();
     if let [Datum::Declared { text, number }, rest @ ..] = told.as_slice() {
         let same = rest.iter().all(|d| matches!(d, Datum::Declared { text: t, .. } if t == text));
@@ -456,10 +457,7 @@ fn worst(results: &[&StepResult]) -> Content {
 }
 
 fn add_plain(table: &mut Table, name: &str, label: Option<Text>, measured: ColumnValues, groups: &Groups<'_>) {
-    let values = measured.cells.iter().flatten().filter_map(|cell| match cell.content {
-        Content::Number { value, .. } => Some(value),
-        _ => None,
-    });
+    let values = measured.cells.iter().flatten().filter_map(Cell::measured);
     let shown = measured.cells.iter().flatten().flat_map(|cell| match cell.content {
         Content::Number { value, spread: None, .. } => vec![value],
         Content::Number { value, spread: Some(Spread::Sd(half, _) | Spread::Interval(half, _)), .. } => {
@@ -519,15 +517,8 @@ fn add_notes(table: &mut Table, results: &[&StepResult]) {
     for (problem, label, more) in missed {
         table.note(Note::NoMetrics { label: label.to_owned(), more, problem: problem.clone() });
     }
-    let spreads: Vec<Spread> = table
-        .body
-        .iter()
-        .flat_map(|r| &r.cells)
-        .filter_map(|c| match c.content {
-            Content::Number { spread, .. } => spread,
-            _ => None,
-        })
-        .collect();
+    let cells = table.body.iter().flat_map(|row| &row.cells);
+    let spreads: Vec<Spread> = cells.filter_map(Cell::spread).collect();
     let ends = |of: fn(&Spread) -> Option<u32>| {
         let counts = || spreads.iter().filter_map(of);
         counts().min().zip(counts().max())

@@ -11,7 +11,7 @@ use super::derive::no_difference;
 use super::epochs::{EPOCH, STEP, SeriesUnit};
 use super::machines::{self, MACHINE};
 use super::with::{ColumnWith, ComputedFunction, TableWith, Text, parse_column};
-use crate::columns::{USAGE, same, written};
+use crate::columns::{USAGE, written};
 use crate::words::LANGUAGES;
 
 /// Whether the parameters of a table are wrong. If so, errors about its columns wait until those are fixed.
@@ -53,17 +53,14 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
             say(format!("/labels/{axis}"), Diagnostic::new(format!("`{one}` and `{other}` have the same name")));
         }
     }
+    let place = format!("step `{}`", with.from);
     for (axis, value) in axes.into_iter().flat_map(|_| &with.only) {
-        let at = format!("/where/{axis}");
-        match axes.and_then(|axes| axes.get(axis)) {
-            None => say(at, none(axis)),
-            Some(values) if open(axis) || values.iter().any(|known| same(known, value)) => {}
-            Some(values) => {
-                let (value, known) = (written(value), values.iter().map(written).collect::<Vec<_>>());
-                let what = Diagnostic::new(format!("`{axis}` has no value `{value}` in step `{}`", with.from));
-                say(at, what.nearest(&value, known.iter().map(String::as_str)));
-            }
-        }
+        let what = match axes.and_then(|axes| axes.get(axis)) {
+            None => Some(none(axis)),
+            Some(_) if open(axis) => None,
+            Some(values) => no_value(axis, value, values, &place),
+        };
+        what.into_iter().for_each(|what| say(format!("/where/{axis}"), what));
     }
     if let (Some(axes), Some(step)) = (axes, source) {
         match rows(&with, &names, step.repeats) {
@@ -84,11 +81,11 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     }
     let split = axes.and_then(|axes| axes.get(with.split.as_ref()?));
     for (n, column) in with.columns.iter().enumerate() {
-        let (at, text) = match column {
-            ColumnWith::Name(name) => (format!("/columns/{n}"), name),
-            ColumnWith::Labelled(labelled) => (format!("/columns/{n}/column"), &labelled.column),
+        let at = match column {
+            ColumnWith::Name(_) => format!("/columns/{n}"),
+            ColumnWith::Labelled(_) => format!("/columns/{n}/column"),
         };
-        match parse_column(text) {
+        match parse_column(column.text()) {
             Err(why) => say(at, Diagnostic::new(why.to_string())),
             Ok((Some(ComputedFunction::Difference), name))
                 if axes.is_some() && !with.split.as_deref().is_some_and(open) && split.is_none_or(|s| s.len() != 2) =>
@@ -113,13 +110,23 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         if with.split.as_ref() != Some(axis) && !in_rows.contains(axis) {
             let what = Diagnostic::new(format!("`{axis}` is neither among the `rows` nor the `split`"));
             say(at, what.nearest(axis, in_rows.iter().chain(&with.split).map(String::as_str)));
-        } else if let Some(values) = values.filter(|values| !open(axis) && !values.iter().any(|v| same(v, value))) {
-            let what = Diagnostic::new(format!("`{axis}` has no value `{}` in step `{}`", written(value), with.from));
-            let known: Vec<String> = values.iter().map(written).collect();
-            say(at, what.nearest(&written(value), known.iter().map(String::as_str)));
+        } else if let Some(what) = values.filter(|_| !open(axis)).and_then(|of| no_value(axis, value, of, &place)) {
+            say(at, what);
         }
     }
     wrong
+}
+
+/// The error for a value that an axis does not have.
+pub(crate) fn no_value(axis: &str, value: &Value, values: &[Value], place: &str) -> Option<Diagnostic> {
+    let (value, known) = (written(value), values.iter().map(written).collect::<Vec<_>>());
+    let what = Diagnostic::new(format!("`{axis}` has no value `{value}` in {place}"));
+    (!known.contains(&value)).then(|| what.nearest(&value, known.iter().map(String::as_str)))
+}
+
+/// The error for a step that is not a table.
+pub(crate) fn not_a_table(step: &str) -> Diagnostic {
+    Diagnostic::new(format!("`{step}` is not a table")).label("expected a `flow/table` step")
 }
 
 /// How a step gets a metric that it does not report.

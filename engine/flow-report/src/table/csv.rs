@@ -1,22 +1,16 @@
 //! Tables as CSV, for programs: units in the header, plain numbers, outcomes by identifier, `NA` for missing values. A
 //! text that a spreadsheet would take for a formula begins with an apostrophe.
 
-use super::model::{Column, Content, Spread, Table};
+use super::model::{Cell, Column, Content, Spread, Table};
 use super::reference::interleave_earlier;
-use super::with::ComputedFunction;
 use crate::safe;
+use crate::words::kind;
 
 pub(crate) fn csv(table: &Table) -> String {
     let table = &interleave_earlier(table);
     // A column whose cells have a spread gets two more columns, or three with a range.
-    let spreads: Vec<Option<Spread>> = (0..table.columns.len())
-        .map(|at| {
-            table.body.iter().filter_map(|row| row.cells.get(at)).find_map(|cell| match cell.content {
-                Content::Number { spread, .. } => spread,
-                _ => None,
-            })
-        })
-        .collect();
+    let spread = |at: usize| table.body.iter().filter_map(|row| row.cells.get(at)).find_map(Cell::spread);
+    let spreads: Vec<Option<Spread>> = (0..table.columns.len()).map(spread).collect();
     let mut lines =
         vec![line(table.columns.iter().zip(&spreads).flat_map(|(column, spread)| heads(table, column, spread)))];
     for row in &table.body {
@@ -29,10 +23,7 @@ pub(crate) fn csv(table: &Table) -> String {
 fn heads(table: &Table, column: &Column, spread: &Option<Spread>) -> Vec<String> {
     let name = match column.derived {
         None => column.name.clone(),
-        Some(ComputedFunction::Growth) => format!("growth({})", column.name),
-        Some(ComputedFunction::Ratio) => format!("ratio({})", column.name),
-        Some(ComputedFunction::Speedup) => format!("speedup({})", column.name),
-        Some(ComputedFunction::Difference) => format!("difference({})", column.name),
+        Some(function) => format!("{}({})", kind(&function), column.name),
     };
     let part = column.part.as_ref().and_then(|part| table.point(part));
     let name = part.map_or(name.clone(), |part| format!("{name} {part}"));

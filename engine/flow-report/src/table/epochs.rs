@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use flow_core::{GPU_LOAD_SPAN, GpuUsage, Metric, Outcome, Point, Series, StepResult, Usage};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::with::{OneOrMany, TableWith, parse_column};
@@ -16,10 +18,14 @@ pub(crate) const PART: &str = "part";
 /// The time of an epoch.
 pub(super) const EPOCH_TIME: &str = "epoch_time";
 
-/// The unit of a series row: an epoch or a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SeriesUnit {
+/// The unit of a series: what its rows in a table are, and the x axis of its chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(extend("x-flow-help" = "if the program counts with another word, write its placeholder as `{epoch}`: 'pass {epoch}: loss {loss}'"))]
+pub(crate) enum SeriesUnit {
+    /// The epochs of each instance.
     Epoch,
+    /// The steps of each instance.
     Step,
 }
 
@@ -30,7 +36,7 @@ impl SeriesUnit {
         if named(EPOCH) { Some(SeriesUnit::Epoch) } else { named(STEP).then_some(SeriesUnit::Step) }
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             SeriesUnit::Epoch => EPOCH,
             SeriesUnit::Step => STEP,
@@ -104,7 +110,9 @@ pub(super) fn each(result: &StepResult, series: Option<&Series>, along: SeriesUn
             usage: usage(result, series, along, (part, row)),
             ..result.clone()
         };
-        forget_whole(&mut of_row);
+        // Figures that are only known for the whole run are a gap.
+        let seen = &mut of_row.circumstances;
+        (seen.foreign_cpu, seen.cpu_saturated, seen.gpu_shared) = (None, None, None);
         with_axes(of_row, part.into(), row.into())
     };
     rows.into_iter().map(one).collect()
@@ -166,12 +174,6 @@ fn used(result: &StepResult, series: &Series, (from, to): (f64, f64)) -> Usage {
         gpus: result.usage.gpus.iter().enumerate().map(of_gpu).collect(),
         ..Usage::default()
     }
-}
-
-/// Figures that are only known for the whole run are a gap in the row of an epoch.
-fn forget_whole(of_epoch: &mut StepResult) {
-    let seen = &mut of_epoch.circumstances;
-    (seen.foreign_cpu, seen.cpu_saturated, seen.gpu_shared) = (None, None, None);
 }
 
 #[cfg(test)]

@@ -19,12 +19,6 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// With numbers formatted for this language.
-    pub(crate) fn typeset(mut self, words: &Words, lang: &str) -> Self {
-        self.rows.iter_mut().flatten().for_each(|cell| *cell = words.typeset(lang, cell));
-        self
-    }
-
     /// Without columns that are empty in every row.
     pub(crate) fn without_empty(mut self) -> Self {
         let says =
@@ -37,12 +31,12 @@ impl Grid {
         self
     }
 
-    /// As Markdown, with numbers aligned right.
-    pub(crate) fn markdown(&self) -> String {
+    /// As Markdown, with numbers formatted for this language and aligned right.
+    pub(crate) fn markdown(&self, words: &Words, lang: &str) -> String {
         let escaped = |text: &str| text.replace('|', "\\|").replace(['\r', '\n'], " ");
         let heads: Vec<String> = self.heads.iter().map(|(head, _)| escaped(head)).collect();
         let rows: Vec<Vec<String>> =
-            self.rows.iter().map(|row| row.iter().map(|cell| escaped(cell)).collect()).collect();
+            self.rows.iter().map(|row| row.iter().map(|cell| escaped(&words.typeset(lang, cell))).collect()).collect();
         let widths: Vec<usize> = (0..heads.len())
             .map(|at| {
                 let cells = rows.iter().filter_map(|row| row.get(at));
@@ -130,15 +124,14 @@ fn one_grid(table: &Table, words: &Words, lang: &str, numbered: &[usize]) -> Str
     });
     let heads = heads(table, words, lang).into_iter().enumerate();
     let grid = Grid { heads: heads.map(|(at, head)| (head, right(table, at))).collect(), rows: rows.collect() };
-    let grid = grid.typeset(words, lang);
     // A column that fills the table is named once.
     let above = match alike(table) {
         Some(column) => {
-            safe::line(&format!("{}{}\n\n", label(column, words, lang, false), unit_of(column, words, lang)))
+            safe::line(&format!("{}{}\n\n", label(column, words, lang, false), unit_of(&column.show, words, lang)))
         }
         None => String::new(),
     };
-    above + &grid.markdown()
+    above + &grid.markdown(words, lang)
 }
 
 /// The column that all measured columns are parts of, if the table shows nothing else.
@@ -177,7 +170,7 @@ fn heads(table: &Table, words: &Words, lang: &str) -> Vec<String> {
         });
         let part = column.part.as_ref().and_then(|part| table.point(part)).map(|part| safe::text(&part));
         let label = label(column, words, lang, follows);
-        let unit = unit_of(column, words, lang);
+        let unit = unit_of(&column.show, words, lang);
         let comma = words.word(lang, "mark-comma");
         let earlier = column.earlier.then(|| earlier(table, words, lang));
         let of: Vec<String> = part.into_iter().chain(earlier).collect();
@@ -196,8 +189,9 @@ pub(crate) fn earlier(table: &Table, words: &Words, lang: &str) -> String {
     own.map_or_else(|| words.word(lang, "reference-earlier"), |label| safe::text(label.of(lang)))
 }
 
-fn unit_of(column: &Column, words: &Words, lang: &str) -> String {
-    match column.show.head() {
+/// The unit of a column, for its header.
+pub(crate) fn unit_of(show: &Format, words: &Words, lang: &str) -> String {
+    match show.head() {
         Some("points") => format!(" ({})", words.word(lang, "unit-points")),
         Some(unit) => format!(" ({})", safe::text(unit)),
         None => String::new(),
@@ -293,7 +287,7 @@ pub(crate) fn with_spread(value: f64, spread: Option<&Spread>, show: &Format) ->
 }
 
 fn ended(outcome: Outcome, gpu: bool, words: &Words, lang: &str) -> String {
-    words.text(lang, &format!("outcome-{outcome}"), &Args::new().with("gpu", if gpu { "yes" } else { "no" }))
+    words.text(lang, &format!("outcome-{outcome}"), &Args::new().flag("gpu", gpu))
 }
 
 /// The notes below a table, one per line.
@@ -353,10 +347,6 @@ fn few(values: &[String], words: &Words, lang: &str) -> String {
     shown.join(&words.word(lang, "list-comma"))
 }
 
-fn yes(is: bool) -> &'static str {
-    if is { "yes" } else { "no" }
-}
-
 pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
     let named = |of: &str| inline(&name(of, words, lang), lang);
     let (kind, args) = fields(note, "note", |name, value| {
@@ -381,9 +371,9 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
             });
             let over: Vec<String> = over.collect();
             let key = if over.is_empty() { "" } else { "-over" };
-            (key, args.with("over", words.list(lang, &over)).with("all", yes(of == most)))
+            (key, args.with("over", words.list(lang, &over)).flag("all", of == most))
         }
-        Note::Median { of, most } => ("", args.with("all", yes(of == most))),
+        Note::Median { of, most } => ("", args.flag("all", of == most)),
         Note::Disturbed { reasons, .. } => ("", args.with("why", words.reasons(lang).all_disturbed(reasons))),
         Note::Caveats { caveats, .. } => {
             let all: Vec<String> = caveats.iter().map(|caveat| words.reasons(lang).caveat(caveat)).collect();

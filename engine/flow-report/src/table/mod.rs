@@ -18,18 +18,17 @@ mod narrow;
 mod reference;
 mod with;
 
-pub use model::{Cell, Column, Content, Note, OutcomeCount, Reference, Row, Spread, Table};
-pub use with::TableWith;
-
 pub(crate) use build::build;
-pub(crate) use check::{check, is_wrong};
+pub(crate) use check::{check, is_wrong, no_value, not_a_table};
 pub(crate) use csv::csv;
 pub(crate) use curve::{Curve, by_gpus, rows_by_others};
 pub(crate) use digits::{Reading, enough, refine};
-pub(crate) use epochs::{EPOCH, PART};
+pub(crate) use epochs::{EPOCH, PART, SeriesUnit};
 pub(crate) use labels::{everywhere, named, number_columns};
 pub(crate) use machines::MACHINE;
-pub(crate) use markdown::{Grid, Names, content, earlier, inline, markdown, name, plain, with_spread, worded};
-pub(crate) use model::{Center, unknown_column, unknown_columns};
+pub(crate) use markdown::{Grid, Names, content, earlier, inline, markdown, name, plain, unit_of, with_spread, worded};
+pub(crate) use model::{
+    Cell, Center, Column, Content, Note, Reference, Row, Spread, Table, unknown_column, unknown_columns,
+};
 pub(crate) use narrow::narrow;
-pub(crate) use with::{ByLanguage, ComputedFunction, Text};
+pub(crate) use with::{ByLanguage, ComputedFunction, TableWith, Text};

@@ -21,85 +21,85 @@ pub(crate) const TABLE_FORMAT: u32 = 2;
 
 /// A table of results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Table {
+pub(crate) struct Table {
     /// Version of this layout.
-    pub format: u32,
+    pub(crate) format: u32,
     /// The step whose results it shows.
-    pub from: String,
+    pub(crate) from: String,
     /// The instances that it shows, by axis values.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
-    pub only: IndexMap<String, Value>,
+    pub(crate) only: IndexMap<String, Value>,
     /// The axes that make the rows. They are the first columns.
-    pub rows: Vec<String>,
+    pub(crate) rows: Vec<String>,
     /// The axis that is split into columns, and its values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub split: Option<(String, Vec<String>)>,
-    pub columns: Vec<Column>,
-    pub body: Vec<Row>,
+    pub(crate) split: Option<(String, Vec<String>)>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) body: Vec<Row>,
     /// Displayed names of axis values, by axis.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub labels: IndexMap<String, IndexMap<String, Text>>,
+    pub(crate) labels: IndexMap<String, IndexMap<String, Text>>,
     /// Notes on cells or on the whole table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<Note>,
+    pub(crate) notes: Vec<Note>,
     /// Caveats of results of other machines, by label. A report knows these results only from the table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) foreign_caveats: BTreeMap<String, Caveats>,
     /// The reason why there is nothing to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub absent: Option<Cause>,
+    pub(crate) absent: Option<Cause>,
     /// Earlier figures next to this table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reference: Option<Box<Reference>>,
+    pub(crate) reference: Option<Box<Reference>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reference {
+pub(crate) struct Reference {
     /// The file with the figures.
-    pub file: String,
+    pub(crate) file: String,
     /// The header of their columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<Text>,
+    pub(crate) label: Option<Text>,
     /// The earlier figures, with rows of the current table in the same order.
-    pub table: Table,
+    pub(crate) table: Table,
     /// Times that were measured in a co-run group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub together: Vec<InGroup>,
+    pub(crate) together: Vec<InGroup>,
 }
 
 /// An earlier time of a member of a co-run group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct InGroup {
-    pub axes: IndexMap<String, Value>,
+pub(crate) struct InGroup {
+    pub(crate) axes: IndexMap<String, Value>,
     /// The measure, such as `epoch_time`.
-    pub name: String,
-    pub value: f64,
+    pub(crate) name: String,
+    pub(crate) value: f64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Column {
+pub(crate) struct Column {
     /// The axis, metric, measured column or parameter that it shows.
-    pub name: String,
+    pub(crate) name: String,
     /// The function that is computed from it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub derived: Option<ComputedFunction>,
+    pub(crate) derived: Option<ComputedFunction>,
     /// The value of the split that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub part: Option<String>,
+    pub(crate) part: Option<String>,
     /// Whether it names the row.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub key: bool,
+    pub(crate) key: bool,
     /// Whether it shows earlier figures.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub earlier: bool,
+    pub(crate) earlier: bool,
     /// The author's label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<Text>,
+    pub(crate) label: Option<Text>,
     /// The author's label of the column that it is computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub of: Option<Text>,
+    pub(crate) of: Option<Text>,
     /// The format of its numbers.
-    pub show: Format,
+    pub(crate) show: Format,
 }
 
 impl Column {
@@ -115,40 +115,40 @@ impl Column {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// One cell per column.
-    pub cells: Vec<Cell>,
+    pub(crate) cells: Vec<Cell>,
 }
 
 /// A cell: its content, the results behind it, and its notes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
+pub(crate) struct Cell {
     #[serde(flatten)]
-    pub content: Content,
+    pub(crate) content: Content,
     /// Labels of the results behind it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub of: Vec<String>,
+    pub(crate) of: Vec<String>,
     /// The number of GPUs of those results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpus: Option<u32>,
+    pub(crate) gpus: Option<u32>,
     /// The values behind its mean, if the same place means the same in other cells, for example the same seed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub values: Vec<f64>,
+    pub(crate) values: Vec<f64>,
     /// The mean of the values behind its median, if they have no such places.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mean: Option<f64>,
+    pub(crate) mean: Option<f64>,
     /// The number of significant digits with which an earlier figure was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digits: Option<u8>,
+    pub(crate) digits: Option<u8>,
     /// Positions in the table's notes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<usize>,
+    pub(crate) notes: Vec<usize>,
 }
 
 /// The content of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Content {
+pub(crate) enum Content {
     /// A number, in the unit of its metric.
     Number {
         /// The number, or the mean or median of several.
@@ -192,18 +192,18 @@ pub enum Content {
 
 /// How many results have the same outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OutcomeCount {
-    pub outcome: Outcome,
+pub(crate) struct OutcomeCount {
+    pub(crate) outcome: Outcome,
     /// Whether it was a GPU that ran out of memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub gpu: bool,
-    pub n: u32,
+    pub(crate) gpu: bool,
+    pub(crate) n: u32,
 }
 
 /// The spread of several numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Spread {
+pub(crate) enum Spread {
     /// Around their mean: the standard deviation and the count.
     Sd(f64, u32),
     /// Around their median: min, max and count.
@@ -223,21 +223,10 @@ pub(crate) enum Center {
     Median,
 }
 
-impl Center {
-    /// The variant of a message.
-    pub(crate) fn key(self) -> &'static str {
-        match self {
-            Center::Single => "single",
-            Center::Mean => "mean",
-            Center::Median => "median",
-        }
-    }
-}
-
 /// A note on cells or on the whole table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
-pub enum Note {
+pub(crate) enum Note {
     /// Numbers are means ± standard deviations.
     Mean {
         /// How many values there are; the min if that varies.
@@ -372,10 +361,10 @@ pub enum Note {
 
 /// A program or package that differs among results, with its versions; a program has none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct VaryingVersion {
-    pub name: String,
+pub(crate) struct VaryingVersion {
+    pub(crate) name: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub values: Vec<String>,
+    pub(crate) values: Vec<String>,
 }
 
 impl Cell {
@@ -393,10 +382,18 @@ impl Cell {
     }
 
     /// Its number, if it has one.
-    pub fn number(&self) -> Option<f64> {
+    pub(crate) fn number(&self) -> Option<f64> {
         match &self.content {
             Content::Number { value, .. } => Some(*value),
             Content::Text { number, .. } => *number,
+            _ => None,
+        }
+    }
+
+    /// Its number, unless that is declared.
+    pub(crate) fn measured(&self) -> Option<f64> {
+        match self.content {
+            Content::Number { value, .. } => Some(value),
             _ => None,
         }
     }
@@ -408,16 +405,22 @@ impl Cell {
     }
 
     /// The standard error of its number, if it is known.
-    pub fn error(&self) -> Option<f64> {
+    pub(crate) fn error(&self) -> Option<f64> {
         match &self.content {
             Content::Number { error, .. } => *error,
             _ => None,
         }
     }
-}
 
-impl Cell {
-    /// Its spread, from low to high; `None` if all numbers were the same.
+    /// The spread of its number.
+    pub(crate) fn spread(&self) -> Option<Spread> {
+        match self.content {
+            Content::Number { spread, .. } => spread,
+            _ => None,
+        }
+    }
+
+    /// The ends of its spread, from low to high; `None` if all numbers were the same.
     pub(crate) fn ends(&self) -> Option<(Spread, f64, f64)> {
         let Content::Number { value, spread: Some(spread), .. } = self.content else { return None };
         let (low, high) = match spread {
@@ -458,9 +461,7 @@ impl Note {
         };
         notes.into_iter().map(note).collect()
     }
-}
 
-impl Note {
     /// Whether it says that results of another machine come from another program.
     pub(crate) fn is_other_program(&self) -> bool {
         matches!(self, Note::OtherParameter { .. } | Note::OtherInput { .. } | Note::OtherProgram { .. })
@@ -468,9 +469,12 @@ impl Note {
 }
 
 impl Table {
-    /// The table that a step made.
-    pub(crate) fn of(view: &StepView) -> Option<Result<Table, serde_json::Error>> {
-        view.files.iter().find_map(|files| files.get("table.json")).map(|json| serde_json::from_slice(json))
+    /// The table that a step made; `None` if it made none.
+    pub(crate) fn of(step: &str, view: &StepView) -> Result<Option<Table>, BuiltinFault> {
+        let json = view.files.iter().find_map(|files| files.get("table.json"));
+        json.map(|json| serde_json::from_slice(json))
+            .transpose()
+            .map_err(|e: serde_json::Error| BuiltinFault::TableUnread { step: step.to_owned(), message: e.to_string() })
     }
 
     /// The position of a note, which is added if it is new.
@@ -502,7 +506,7 @@ impl Table {
     }
 
     /// The position of a column.
-    pub fn find(&self, name: &str, derived: Option<ComputedFunction>, part: Option<&str>) -> Option<usize> {
+    pub(crate) fn find(&self, name: &str, derived: Option<ComputedFunction>, part: Option<&str>) -> Option<usize> {
         let fits = |c: &Column| c.name == name && c.derived == derived;
         // A column that does not vary between the parts appears once, for all of them.
         self.columns
@@ -512,7 +516,7 @@ impl Table {
     }
 
     /// The parts of the split; a single `None` without a split.
-    pub fn parts(&self) -> Vec<Option<&str>> {
+    pub(crate) fn parts(&self) -> Vec<Option<&str>> {
         match &self.split {
             Some((_, values)) => values.iter().map(|v| Some(v.as_str())).collect(),
             None => vec![None],
@@ -522,13 +526,14 @@ impl Table {
     /// A value of the split, or a difference of two, for places that do not show its axis.
     pub(crate) fn point(&self, part: &str) -> Option<String> {
         let (axis, _) = self.split.as_ref()?;
-        let values: Vec<String> = part.split(" − ").map(|value| crate::columns::point(axis, value)).collect();
+        let values: Vec<String> = part.split(" − ").map(|value| columns::point(axis, value)).collect();
         Some(values.join(" − "))
     }
 
-    /// Labels of all results behind the table.
-    pub fn labels(&self) -> std::collections::BTreeSet<&str> {
-        self.body.iter().flat_map(|r| &r.cells).flat_map(|c| &c.of).map(String::as_str).collect()
+    /// The name of a row in a part of the split: `lr=0.1, v7`.
+    pub(crate) fn place(&self, row: &Row, part: Option<&str>) -> String {
+        let keys = self.rows.iter().zip(&row.cells).filter_map(|(axis, key)| Some(columns::point(axis, key.text()?)));
+        keys.chain(part.and_then(|part| self.point(part))).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::model::{Cell, Column, Content, InGroup, Note, Reference, Row, Table};
-use super::with::{ColumnWith, ReferenceWith, TableWith, parse_column};
+use super::with::{ReferenceWith, TableWith, parse_column};
 use crate::columns::{Datum, USAGE, datum, point, same, written};
 
 fn outcome(text: &str) -> Option<Outcome> {
@@ -135,8 +135,7 @@ pub(super) fn results(
     }
     let mut names: Vec<String> = Vec::new();
     for column in &with.columns {
-        let (ColumnWith::Name(text) | ColumnWith::Labelled(super::with::ColumnLabel { column: text, .. })) = column;
-        let (_, own) = parse_column(text)?;
+        let (_, own) = parse_column(column.text())?;
         if !names.contains(&own) && !table.rows.contains(&own) && own != "outcome" {
             names.push(own);
         }

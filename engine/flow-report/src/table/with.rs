@@ -9,62 +9,62 @@ use serde_json::Value;
 /// Parameters (`with:`) of a `flow/table` step.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TableWith {
+pub(crate) struct TableWith {
     /// The step whose results fill the table.
     #[schemars(extend("x-flow" = "step"))]
-    pub from: String,
+    pub(crate) from: String,
     /// Only these instances, chosen by axis values: `{policy: fifo}`. By default all instances.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
-    pub only: IndexMap<String, Value>,
+    pub(crate) only: IndexMap<String, Value>,
     /// The axes that make the rows, in this order. By default every axis that no other key names. `epoch` or `step`
     /// gives a row to each epoch or step.
     #[serde(default)]
-    pub rows: OneOrMany,
+    pub(crate) rows: OneOrMany,
     /// An axis whose values become columns next to each other. Each measured column appears once per value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub split: Option<String>,
+    pub(crate) split: Option<String>,
     /// Axes, metrics, measured columns, parameters, or `growth(x)`, `ratio(x)`, `speedup(x)`, `difference(x)` of one.
     #[schemars(length(min = 1))]
-    pub columns: Vec<ColumnWith>,
+    pub(crate) columns: Vec<ColumnWith>,
     /// The axes over which numbers become mean ± standard deviation.
     #[serde(default)]
-    pub over: OneOrMany,
+    pub(crate) over: OneOrMany,
     /// The row that `ratio` and `speedup` compare with, as axis values: `{version: v7}`. By default the first row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub baseline: Option<IndexMap<String, Value>>,
+    pub(crate) baseline: Option<IndexMap<String, Value>>,
     /// `true` adds results of this workflow from other machines (`flow import`). Each machine is a value of the axis
     /// `machine`. If no key names this axis, each machine gets a column, and a `split` becomes the first rows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub machines: bool,
+    pub(crate) machines: bool,
     /// Displayed names of axis values: `{version: {v7: {en: v7 (folders), zh: v7（文件夹）}}}`.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub labels: IndexMap<String, IndexMap<String, Text>>,
+    pub(crate) labels: IndexMap<String, IndexMap<String, Text>>,
     /// Earlier figures, shown next to the current ones and matched by the axes. Computed columns and findings cover
     /// both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reference: Option<ReferenceWith>,
+    pub(crate) reference: Option<ReferenceWith>,
 }
 
 /// Earlier figures, from a CSV file.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ReferenceWith {
+pub(crate) struct ReferenceWith {
     /// A CSV file, such as a `table.csv`. Its first line names the columns, with units if needed: `epoch_time [s]`.
     #[schemars(extend("x-flow" = "path"))]
-    pub file: String,
+    pub(crate) file: String,
     /// Columns that have another name in the file: `{epoch_time: epoch_s, gpu_memory: "mem_mib [MiB]"}`. `null` leaves
     /// a column out. `epoch_time together` is the time in a co-run group, which a report shows next to the table.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub columns: IndexMap<String, Option<String>>,
+    pub(crate) columns: IndexMap<String, Option<String>>,
     /// Only these lines, chosen by their cells: `{device: gpu}`. By default all lines.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
-    pub only: IndexMap<String, Value>,
+    pub(crate) only: IndexMap<String, Value>,
     /// If false, the table leaves the figures out and says so. Example: `${{ machine.gpus > 0 }}`.
     #[serde(default = "always")]
-    pub when: bool,
+    pub(crate) when: bool,
     /// Header of the columns with earlier figures. By default it says that they are earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<Text>,
+    pub(crate) label: Option<Text>,
 }
 
 fn always() -> bool {
@@ -81,7 +81,7 @@ impl ReferenceWith {
 /// A column: its name, alone or with a label.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged, expecting = "a column is a name, or `{column: NAME, label: {en: …, zh: …}}`")]
-pub enum ColumnWith {
+pub(crate) enum ColumnWith {
     /// `epoch_time`
     Name(String),
     /// `{column: epoch_time, label: {en: Time, zh: 用时}}`
@@ -101,17 +101,17 @@ impl ColumnWith {
 /// A column with a label.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ColumnLabel {
+pub(crate) struct ColumnLabel {
     /// Its name.
-    pub column: String,
+    pub(crate) column: String,
     /// The label in each language. It is plain text, not Markdown, because charts show it too.
-    pub label: Text,
+    pub(crate) label: Text,
 }
 
 /// A text by the author: the same for all languages, or one per language.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged, expecting = "a text is a string, or one for each language, `{en: …, zh: …}`")]
-pub enum Text {
+pub(crate) enum Text {
     /// One text for every language.
     Same(String),
     /// One text per language.
@@ -121,18 +121,18 @@ pub enum Text {
 /// A text in one or more languages.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ByLanguage {
+pub(crate) struct ByLanguage {
     /// In English.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub en: Option<String>,
+    pub(crate) en: Option<String>,
     /// In Chinese.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zh: Option<String>,
+    pub(crate) zh: Option<String>,
 }
 
 impl Text {
     /// The text in a language. If it is missing, the text in another language, so that no text of the author is lost.
-    pub fn of(&self, lang: &str) -> &str {
+    pub(crate) fn of(&self, lang: &str) -> &str {
         match self {
             Text::Same(text) => text,
             Text::By(by) => by.of(lang),
@@ -142,7 +142,7 @@ impl Text {
 
 impl ByLanguage {
     /// The text in a language, or in the other one if it is missing.
-    pub fn of(&self, lang: &str) -> &str {
+    pub(crate) fn of(&self, lang: &str) -> &str {
         let (first, second) = if lang == "zh" { (&self.zh, &self.en) } else { (&self.en, &self.zh) };
         first.as_ref().or(second.as_ref()).map_or("", String::as_str)
     }
@@ -151,7 +151,7 @@ impl ByLanguage {
 /// A name, or a list of names.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged, expecting = "expected a name or a list of names")]
-pub enum OneOrMany {
+pub(crate) enum OneOrMany {
     /// One name.
     One(String),
     /// Several names.
@@ -165,7 +165,7 @@ impl Default for OneOrMany {
 }
 
 impl OneOrMany {
-    pub fn list(&self) -> &[String] {
+    pub(crate) fn list(&self) -> &[String] {
         match self {
             OneOrMany::One(one) => std::slice::from_ref(one),
             OneOrMany::Many(many) => many,
@@ -176,7 +176,7 @@ impl OneOrMany {
 /// The function of a computed column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ComputedFunction {
+pub(crate) enum ComputedFunction {
     /// Relative change from the row above.
     Growth,
     /// Value divided by the baseline.
@@ -193,14 +193,9 @@ pub(crate) fn parse_column(text: &str) -> Result<(Option<ComputedFunction>, Stri
     let Some((function, rest)) = text.split_once('(') else {
         return Ok((None, text.to_owned()));
     };
-    let derived = match function.trim() {
-        "growth" => ComputedFunction::Growth,
-        "ratio" => ComputedFunction::Ratio,
-        "speedup" => ComputedFunction::Speedup,
-        "difference" => ComputedFunction::Difference,
-        other => {
-            return Err(BuiltinFault::NoSuchFunction { column: text.to_owned(), function: other.to_owned() });
-        }
+    let Ok(derived) = serde_json::from_value(Value::from(function.trim())) else {
+        let function = function.trim().to_owned();
+        return Err(BuiltinFault::NoSuchFunction { column: text.to_owned(), function });
     };
     let Some(of) = rest.strip_suffix(')') else {
         return Err(BuiltinFault::ColumnNotClosed { column: text.to_owned() });
