@@ -10,7 +10,7 @@ use flow_core::sched::policy::{self, Lyapunov, Policy};
 use flow_core::{BuiltinInput, BuiltinOutput, Builtins, CatalogueStep, Metric, Publication, PublishJob, Time};
 use flow_report::{AssumedKind, AssumedLoad, AssumedSlurm, Assumptions, Bar, Gantt, LANGUAGES, Reports, Words};
 use flow_sim::arrivals::Kind;
-use flow_sim::{Schedule, SimTask, Study, StudyWith, Summary, Use, cpu_over_time, waiting_over_time};
+use flow_sim::{Schedule, SimTask, Slurm, Study, StudyWith, Summary, Use, cpu_over_time, waiting_over_time};
 use serde_json::Value;
 
 /// The digest of the sources of these steps, from `build.rs`. A flow that computes, words or draws
@@ -25,10 +25,6 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    pub(crate) fn new() -> Self {
-        Steps::default()
-    }
-
     fn simulate(&self, with: StudyWith) -> Result<BuiltinOutput, BuiltinFault> {
         let trace = with.trace.as_deref().map(Path::new).map(trace).transpose()?;
         let study = Study::of(&with, trace.as_deref())?;
@@ -37,13 +33,10 @@ impl Steps {
         let kind = |task: &SimTask| task.kind.clone();
         let gantt = gantt(tasks, schedule, study.cluster.total() as usize, host, kind);
         let summaries: Vec<&Summary> = study.seeds.iter().map(|(summary, _)| summary).collect();
-        let json = serde_json::to_string_pretty(&summaries).map_err(unwritten)?;
-        let assumed = serde_json::to_string_pretty(&assumed(&with, &study)).map_err(unwritten)? + "\n";
-        let picture = serde_json::to_string(&gantt).map_err(unwritten)?;
         let mut files = BTreeMap::from([
-            ("seeds.json".to_owned(), (json + "\n").into_bytes()),
-            ("schedule.json".to_owned(), (picture + "\n").into_bytes()),
-            ("assumed.json".to_owned(), assumed.into_bytes()),
+            file("seeds.json", serde_json::to_string_pretty(&summaries))?,
+            file("schedule.json", serde_json::to_string(&gantt))?,
+            file("assumed.json", serde_json::to_string_pretty(&assumed(&with, &study)))?,
         ]);
         for (lang, _) in LANGUAGES {
             files.insert(format!("schedule.{lang}.svg"), gantt.svg(&self.words, lang).into_bytes());
@@ -94,23 +87,18 @@ fn assumed(with: &StudyWith, study: &Study) -> Assumptions {
         seeds: study.seeds.len(),
         priorities: with.trace.is_none().then_some(with.priorities),
         estimate_error: with.estimate_error,
-        slurm: with.slurm.map(|slurm| AssumedSlurm {
-            queue: slurm.queue,
-            array: slurm.array,
-            jobs: slurm.jobs,
-            remembered_s: slurm.remembered_s,
-            delay_s: slurm.delay_s,
-            tick_s: slurm.tick_s,
-            rate: slurm.rate,
-            submit_s: slurm.submit_s,
-            notice_s: slurm.notice_s,
+        slurm: with.slurm.map(|slurm| {
+            let Slurm { queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s } = slurm;
+            AssumedSlurm { queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s }
         }),
         load: load.unwrap_or_else(|| AssumedLoad::Mix(with.mix.iter().map(kind).collect())),
     }
 }
 
-fn unwritten(error: serde_json::Error) -> BuiltinFault {
-    BuiltinFault::NotWritten { message: error.to_string() }
+/// A file of JSON.
+fn file(name: &str, json: serde_json::Result<String>) -> Result<(String, Vec<u8>), BuiltinFault> {
+    let json = json.map_err(|error| BuiltinFault::NotWritten { message: error.to_string() })?;
+    Ok((name.to_owned(), (json + "\n").into_bytes()))
 }
 
 /// The text of a trace. It is an input of the step, so the fingerprint covers it.
@@ -124,7 +112,8 @@ fn trace(path: &Path) -> Result<String, BuiltinFault> {
 /// A number over seeds: its mean and standard deviation.
 fn metric(study: &Study, unit: &str, value: fn(&Summary, &Use) -> f64) -> Metric {
     let values: Vec<f64> = study.seeds.iter().map(|(summary, used)| value(summary, used)).collect();
-    let (n, mean) = (values.len(), study.over(value).mean);
+    let n = values.len();
+    let mean = values.iter().sum::<f64>() / n as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let sd = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
     Metric { value: mean, unit: unit.to_owned(), epochs: Some(n as u32), sd, values }
@@ -223,7 +212,7 @@ mod tests {
     fn every_step_has_the_digest_of_the_sources_as_they_are() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let now = build::digest(&root).expect("sources");
-        let provided = Steps::new().provided();
+        let provided = Steps::default().provided();
         assert!(provided.len() >= 3);
         for (name, step) in provided {
             assert_eq!(step.version.as_deref(), Some(&*now), "{name}");

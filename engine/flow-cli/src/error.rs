@@ -42,9 +42,14 @@ impl CliError {
     }
 
     /// Adds a hint.
-    pub(crate) fn hint(mut self, text: impl Into<String>) -> Self {
+    pub(crate) fn hint(self, text: impl Into<String>) -> Self {
+        self.hint_if(Some(text))
+    }
+
+    /// Adds a hint, if there is one.
+    pub(crate) fn hint_if(mut self, text: Option<impl Into<String>>) -> Self {
         if let CliError::Usage { hint, .. } | CliError::Failed { hint, .. } = &mut self {
-            *hint = Some(text.into());
+            *hint = text.map(Into::into);
         }
         self
     }
@@ -105,13 +110,7 @@ impl From<ExecError> for CliError {
                 };
                 CliError::usage(error.to_string()).hint(hint)
             }
-            ExecError::SlurmSilent(_) => {
-                let failed = CliError::failed(error.to_string());
-                match no_configuration() {
-                    Some(advice) => failed.hint(advice),
-                    None => failed,
-                }
-            }
+            ExecError::SlurmSilent(_) => CliError::failed(error.to_string()).hint_if(no_configuration()),
             error => CliError::failed(error.to_string()),
         }
     }

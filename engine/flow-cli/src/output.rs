@@ -9,7 +9,7 @@ use anstream::{AutoStream, ColorChoice};
 use crate::args::{Color, Global};
 use crate::{terminal, words};
 
-pub(crate) use crate::terminal::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
+pub(crate) use crate::terminal::{BAD, FAINT, GOOD, NOTE, STRONG, noted, styled};
 
 /// Both streams, with colours where they belong.
 pub(crate) struct Output {
@@ -19,7 +19,6 @@ pub(crate) struct Output {
     pub(crate) quiet: bool,
     /// `-v`: every instance has its line.
     pub(crate) verbose: bool,
-    color: Color,
 }
 
 impl Output {
@@ -35,14 +34,13 @@ impl Output {
             err: AutoStream::new(io::stderr(), choice),
             quiet: global.quiet,
             verbose: global.verbose,
-            color: global.color,
         }
     }
 
     /// Before the arguments are known.
     pub(crate) fn plain() -> Self {
         let (out, err) = (AutoStream::auto(io::stdout()), AutoStream::auto(io::stderr()));
-        Output { out, err, quiet: false, verbose: false, color: Color::Auto }
+        Output { out, err, quiet: false, verbose: false }
     }
 
     /// Whether standard output is a terminal, so that live lists make sense.
@@ -80,11 +78,7 @@ impl Output {
 
     /// Whether standard error has colours.
     pub(crate) fn color_on_err(&self) -> bool {
-        match self.color {
-            Color::Auto => self.err.current_choice() != ColorChoice::Never,
-            Color::Always => true,
-            Color::Never => false,
-        }
+        self.err.current_choice() != ColorChoice::Never
     }
 
     /// A line of the result.
@@ -92,18 +86,28 @@ impl Output {
         writeln!(self.out, "{}", terminal::painted(line.as_ref()))
     }
 
+    /// Lines of the result.
+    pub(crate) fn lines(&mut self, lines: impl IntoIterator<Item = impl AsRef<str>>) -> io::Result<()> {
+        lines.into_iter().try_for_each(|line| self.line(line))
+    }
+
     /// A sentence of the result. On a narrow terminal it wraps, with further lines indented to this
     /// column.
     pub(crate) fn sentence(&mut self, line: &str, further: usize) -> io::Result<()> {
         match self.columns() {
-            Some(columns) => words::wrap(line, columns, further).iter().try_for_each(|line| self.line(line)),
+            Some(columns) => self.lines(words::wrap(line, columns, further)),
             None => self.line(line),
         }
     }
 
+    /// Sentences of the result.
+    pub(crate) fn sentences(&mut self, lines: impl IntoIterator<Item = String>, further: usize) -> io::Result<()> {
+        lines.into_iter().try_for_each(|line| self.sentence(&line, further))
+    }
+
     /// Lines of the result that flow itself wrote: a report, a schema.
     pub(crate) fn text(&mut self, text: impl AsRef<str>) -> io::Result<()> {
-        text.as_ref().split('\n').try_for_each(|line| self.line(line.trim_end_matches('\r')))
+        self.lines(text.as_ref().split('\n').map(|line| line.trim_end_matches('\r')))
     }
 
     /// Output of another flow process, with its colours.

@@ -15,7 +15,7 @@ use crate::{
     args::{Global, OfRun, Selection, WorkflowArg},
     at_hand,
     error::{self, CliError},
-    output::{self, NOTE, Output, styled},
+    output::{self, NOTE, Output, noted, styled},
     screen::{InstanceView, View},
     words,
 };
@@ -156,10 +156,8 @@ impl StoreLocation {
             }
             let whose = self.file.as_ref().map(|file| format!(" of {file}")).unwrap_or_default();
             let error = CliError::usage(format!("there is no run{whose} in `{}`", self.store.path().display()));
-            return Err(match &self.file {
-                Some(_) => error.hint("`flow runs` lists the store's runs; use --run ID, or -w FILE"),
-                None => error,
-            });
+            let others = "`flow runs` lists the store's runs; use --run ID, or -w FILE";
+            return Err(error.hint_if(self.file.as_ref().map(|_| others)));
         };
         let runs = self.store.runs()?;
         let matching: Vec<&RunId> = runs.iter().filter(|run| run.0 == asked || run.0.ends_with(asked)).collect();
@@ -248,7 +246,7 @@ impl StoreLocation {
         };
         let earlier = self.earlier(&of_last)?.find(|(_, _, view)| has(view));
         if let Some((run, dir, view)) = earlier {
-            output.note(format!("{} the last run {why} `{step}`: showing run {run}", styled(NOTE, "note:")))?;
+            output.note(noted(format_args!("the last run {why} `{step}`: showing run {run}")))?;
             return Ok((dir, view));
         }
         Ok((last, view))
@@ -300,7 +298,7 @@ pub(crate) fn tried_earlier(
         }
         let names: Vec<&str> = instances.keys().map(String::as_str).collect();
         let names = words::named(&names);
-        output.note(format!("{} the last run did not start {names}: showing run {run}", styled(NOTE, "note:")))?;
+        output.note(noted(format_args!("the last run did not start {names}: showing run {run}")))?;
         found.push(TriedAttempts { view, instances });
     }
     Ok(found)
@@ -315,14 +313,14 @@ pub(crate) fn results(store: &StoreDir, output: &mut Output) -> Result<Box<dyn R
 
 /// Opens a workflow. Warns if its cluster does not answer.
 pub(crate) fn open(request: &SessionRequest, output: &mut Output) -> Result<Session, CliError> {
-    let session = flow_exec::open(request, &crate::builtins::Steps::new())?;
+    let session = flow_exec::open(request, &crate::builtins::Steps::default())?;
     if let Some(unavailable) = &session.cluster_unavailable {
         let advice = error::no_configuration().map(|advice| format!("; {advice}")).unwrap_or_default();
-        output.error(format!("{} {unavailable}{advice}", styled(NOTE, "note:")))?;
+        output.error(noted(format_args!("{unavailable}{advice}")))?;
     }
     if let Some(run) = &session.cluster_from {
         let said = format!("Slurm is not queried while run {run} is active: flow uses its last answer about the nodes");
-        output.error(format!("{} {said}", styled(NOTE, "note:")))?;
+        output.error(noted(said))?;
     }
     Ok(session)
 }

@@ -50,6 +50,11 @@ pub(crate) fn styled(paint: Paint, text: impl Display) -> String {
     format!("{}{text}{}", mark(paint.0), mark(STYLES.len() as u32))
 }
 
+/// A text that is not a result, after the word that says so.
+pub(crate) fn noted(text: impl Display) -> String {
+    format!("{} {text}", styled(NOTE, "note:"))
+}
+
 /// A line as it will be seen, with marked styles. Unsafe characters are already escaped, so that
 /// its width is final.
 pub(crate) fn shown(line: &str) -> String {

@@ -1,5 +1,7 @@
 //! Formats numbers, times and lists for people.
 
+use std::borrow::Borrow;
+
 use flow_core::{Outcome, Revision, RunId};
 use jiff::{Timestamp, tz::TimeZone};
 
@@ -75,11 +77,31 @@ pub(crate) fn thousands(n: usize) -> String {
     out
 }
 
-/// The first of these by name, and how many more there are.
-pub(crate) fn named(of: &[&str]) -> String {
-    const NAMED: usize = 6;
-    let names = of[..of.len().min(NAMED)].join(", ");
-    match of.len().saturating_sub(NAMED) {
+/// The step of an instance, by its label.
+pub(crate) fn step_of(label: &str) -> &str {
+    label.split('[').next().unwrap_or(label)
+}
+
+/// Instances of a step: `train × 12`, or the only one by its label.
+pub(crate) fn instances(count: usize, only: &str, step: &str) -> String {
+    if count == 1 { only.to_owned() } else { format!("{step} × {}", thousands(count)) }
+}
+
+/// The numbers that are not 0: `3 cached, 1 failed`.
+pub(crate) fn counts<'a>(parts: impl IntoIterator<Item = (usize, &'a str)>) -> String {
+    let some = parts.into_iter().filter(|(n, _)| *n > 0);
+    some.map(|(n, what)| format!("{} {what}", thousands(n))).collect::<Vec<_>>().join(", ")
+}
+
+/// Some of these by name, and how many more there are.
+pub(crate) fn named(of: &[impl Borrow<str>]) -> String {
+    first(of, 6)
+}
+
+/// At most this many by name, and how many more there are.
+pub(crate) fn first(of: &[impl Borrow<str>], most: usize) -> String {
+    let names = of[..of.len().min(most)].join(", ");
+    match of.len().saturating_sub(most) {
         0 => names,
         more => format!("{names} and {} more", thousands(more)),
     }

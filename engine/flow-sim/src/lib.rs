@@ -29,4 +29,4 @@ pub use slurm::{Idle, QueueStats, Slurm};
 pub use study::{Study, StudyWith, provided};
 pub use summary::{Summary, Use, cpu_over_time, waiting_over_time};
 pub use task::{Attempt, End, Fault, SimTask};
-pub use world::{Simulation, simulate};
+pub use world::Simulation;

@@ -41,26 +41,14 @@ impl Nodes {
         if count == 0 {
             return Some(Vec::new());
         }
-        let enough = self.free.iter().enumerate().filter(|(_, free)| free.len() >= count);
-        let (node, _) = enough.min_by_key(|(_, free)| free.len())?;
-        Some(self.take_of(node, count as u32))
-    }
-
-    /// Takes up to this many free GPUs of a node.
-    pub(crate) fn take_of(&mut self, node: usize, count: u32) -> Vec<GpuId> {
-        let free = &mut self.free[node];
-        let before = free.len();
-        let mut gpus = free.split_off(before.saturating_sub(count as usize));
+        let enough = self.free.iter_mut().filter(|free| free.len() >= count);
+        let free = enough.min_by_key(|free| free.len())?;
+        let mut gpus = free.split_off(free.len() - count);
         gpus.sort_unstable();
-        self.with[before] -= 1;
-        self.with[before - gpus.len()] += 1;
-        self.idle -= gpus.len() as u32;
-        gpus
-    }
-
-    /// The node of a GPU.
-    fn node_of(&self, gpu: GpuId) -> usize {
-        gpu.index() / (self.with.len() - 1)
+        self.with[free.len() + count] -= 1;
+        self.with[free.len()] += 1;
+        self.idle -= count as u32;
+        Some(gpus)
     }
 
     /// One more attempt holds these.
@@ -74,8 +62,7 @@ impl Nodes {
             let holders = &mut self.holders[gpu.index()];
             *holders = holders.saturating_sub(1);
             if *holders == 0 {
-                let node = self.node_of(gpu);
-                let free = &mut self.free[node];
+                let free = &mut self.free[gpu.index() / (self.with.len() - 1)];
                 self.with[free.len()] -= 1;
                 free.push(gpu);
                 self.with[free.len()] += 1;

@@ -105,10 +105,10 @@ impl Queue {
             }
             None => self.withdraw(attempt),
         }
-        self.remembered.push_back(now + span(self.slurm.remembered_s));
+        self.remembered.push_back(now + Span::from_secs_f64(self.slurm.remembered_s));
         self.last_end = now;
         self.since_end.clear();
-        Some(now + span(self.slurm.notice_s))
+        Some(now + Span::from_secs_f64(self.slurm.notice_s))
     }
 
     /// It was cancelled before it started.
@@ -173,8 +173,8 @@ impl Queue {
             let room = self.slurm.jobs as usize - self.submitted - self.remembered.len();
             let most = room.min(self.slurm.array as usize);
             let count = self.wanted.iter().take(most).take_while(|job| job.gpus == alike).count();
-            self.busy_until = now + span(self.slurm.submit_s);
-            let from = self.busy_until + span(self.slurm.delay_s);
+            self.busy_until = now + Span::from_secs_f64(self.slurm.submit_s);
+            let from = self.busy_until + Span::from_secs_f64(self.slurm.delay_s);
             for mut job in self.wanted.drain(..count) {
                 self.submitted += job.attempts.len();
                 self.waited += u128::from((from - job.from).0) * job.attempts.len() as u128;
@@ -225,7 +225,7 @@ impl Queue {
     }
 
     fn tick(&self) -> u64 {
-        span(self.slurm.tick_s).0.max(1)
+        Span::from_secs_f64(self.slurm.tick_s).0.max(1)
     }
 
     /// Slurm's next turn after now at which something that may start from then on starts.
@@ -265,8 +265,4 @@ impl Queue {
             Idle::NoWork
         }
     }
-}
-
-fn span(seconds: f64) -> Span {
-    Span::from_secs_f64(seconds)
 }

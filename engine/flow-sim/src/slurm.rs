@@ -61,15 +61,7 @@ const NAMES: [&str; 9] =
     ["queue", "array", "jobs", "remembered_s", "delay_s", "tick_s", "rate", "submit_s", "notice_s"];
 
 impl Slurm {
-    /// Reads `queue=500,delay_s=600`; what is not named stays as it is by default.
-    ///
-    /// # Errors
-    /// What was expected.
-    pub fn parse(text: &str) -> Result<Slurm, BuiltinFault> {
-        Slurm::default().with(text)
-    }
-
-    /// The same, with what is not named as it is here.
+    /// Reads `queue=500,delay_s=600`; what is not named stays as it is here.
     ///
     /// # Errors
     /// What was expected.

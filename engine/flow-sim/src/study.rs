@@ -1,10 +1,10 @@
 //! A policy on jobs that arrive, generated over several seeds or as a trace has them: what the step `flow/simulate` does.
 
+use flow_core::CatalogueStep;
 use flow_core::reason::BuiltinFault;
 use flow_core::sched::contention::Host;
 use flow_core::sched::policy::{self, Lyapunov, Policy};
 use flow_core::sched::{Capacity, GpuState, Limits};
-use flow_core::{CatalogueStep, Interval};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -123,8 +123,7 @@ impl Study {
         let host = Host { cores: with.cpus.unwrap_or(f64::from(u32::MAX)), devices: Vec::new() };
         let gpu = GpuState { memory: GPU_MEMORY, foreign: 0, alive: true };
         let cpus = with.cpus.map_or(u32::MAX, |cores| cores as u32);
-        let capacity =
-            Capacity { gpus: vec![gpu; cluster.total() as usize], cpus, memory: u64::MAX, jobs: None, batch: 0 };
+        let capacity = Capacity { gpus: vec![gpu; cluster.total() as usize], cpus, ..cluster.capacity() };
         let mut first = None;
         let mut seeds = Vec::new();
         for seed in 0..workload.seeds(with.seeds) {
@@ -143,11 +142,6 @@ impl Study {
         }
         Ok(Study { first: first.unwrap_or_default(), host, cluster, seeds })
     }
-
-    /// A number over its seeds.
-    pub fn over(&self, value: impl Fn(&Summary, &Use) -> f64) -> Interval {
-        Interval::over(self.seeds.iter().map(|(summary, used)| value(summary, used)))
-    }
 }
 
 impl StudyWith {
@@ -155,13 +149,11 @@ impl StudyWith {
         let made = policy::named(&self.policy).ok_or_else(|| policy::unknown(&self.policy))?;
         match self.v {
             None => Ok(made),
-            Some(v) if made.name() == Lyapunov::default().name() && (0.0..=1e9).contains(&v) => {
-                Ok(Box::new(Lyapunov { v }))
+            Some(_) if made.name() != Lyapunov::default().name() => {
+                Err(BuiltinFault::VOfOther { policy: self.policy.clone() })
             }
-            Some(v) if made.name() == Lyapunov::default().name() => {
-                Err(BuiltinFault::VNegative { value: v.to_string() })
-            }
-            Some(_) => Err(BuiltinFault::VOfOther { policy: self.policy.clone() }),
+            Some(v) if !(0.0..=1e9).contains(&v) => Err(BuiltinFault::VNegative { value: v.to_string() }),
+            Some(v) => Ok(Box::new(Lyapunov { v })),
         }
     }
 
@@ -217,7 +209,7 @@ impl<'a> Workload<'a> {
                 advice: first.help,
             })
         };
-        let jobs = trace::jobs(text).map_err(told)?;
+        let jobs = trace::read(text, &trace::Columns::default()).map_err(told)?.jobs;
         if !narrow {
             let wide = trace::too_wide(&jobs, cluster.total(), None);
             if !wide.is_empty() {

@@ -92,17 +92,11 @@ pub fn waiting_over_time(tasks: &[SimTask], schedule: &Schedule) -> Vec<(f64, f6
     schedule.settled.iter().flatten().for_each(|(_, at)| change(*at, -1));
     let mut waiting = 0;
     let changed = changes.into_iter().filter(|(_, by)| *by != 0);
-    changed
-        .map(|(at, by)| {
-            (
-                at.as_secs_f64(),
-                f64::from({
-                    waiting += by;
-                    waiting
-                }),
-            )
-        })
-        .collect()
+    let count = |(at, by): (Time, i32)| {
+        waiting += by;
+        (at.as_secs_f64(), f64::from(waiting))
+    };
+    changed.map(count).collect()
 }
 
 /// How busy a schedule kept the machine, as shares of all there was until its end.

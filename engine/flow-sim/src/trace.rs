@@ -15,14 +15,6 @@ use crate::SimTask;
 pub use columns::Columns;
 pub use job::{COLUMNS, Job, Trace, TraceError};
 
-/// The jobs of a trace whose columns have names that are known.
-///
-/// # Errors
-/// As of [`read`].
-pub fn jobs(text: &str) -> Result<Vec<Job>, Vec<TraceError>> {
-    Ok(read(text, &Columns::default())?.jobs)
-}
-
 /// Reads a trace: the Standard Workload Format, or a table whose first line names the columns, with commas, semicolons or tabs
 /// between them. Further columns are ignored.
 ///

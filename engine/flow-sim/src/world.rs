@@ -13,19 +13,6 @@ use crate::queue::Queue;
 use crate::work_in_progress::RunningTask;
 use crate::{Cluster, End, Fault, Schedule, ScheduledAttempt, SimError, SimTask, Slurm};
 
-/// Runs tasks to their end on a machine, without faults.
-///
-/// # Errors
-/// If the tasks are out of order, or the run does not come to an end.
-pub fn simulate(
-    tasks: Vec<SimTask>,
-    capacity: Capacity,
-    policy: Box<dyn Policy>,
-    limits: Limits,
-) -> Result<Schedule, SimError> {
-    Simulation::new(tasks, capacity, policy, limits)?.run(|_, _| {})
-}
-
 /// A run to be simulated.
 #[derive(Clone, Debug)]
 pub struct Simulation {

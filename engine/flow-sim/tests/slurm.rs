@@ -159,11 +159,11 @@ fn higher_priorities_go_first() {
 
 #[test]
 fn limits_are_read_and_checked() {
-    let read = Slurm::parse("queue=500, delay_s=600").unwrap();
+    let read = Slurm::default().with("queue=500, delay_s=600").unwrap();
     assert_eq!(read, Slurm { queue: 500, delay_s: 600.0, ..Slurm::default() });
-    assert_eq!(Slurm::parse("default"), Ok(Slurm::default()));
+    assert_eq!(Slurm::default().with("default"), Ok(Slurm::default()));
     let wrong = ["queue", "queue=x", "queu=1", "queue=0", "queue=-1", "delay_s=-1", "tick_s=0", "rate=nan", "rate=inf"];
-    let told: Vec<String> = wrong.iter().map(|text| Slurm::parse(text).unwrap_err().to_string()).collect();
+    let told: Vec<String> = wrong.iter().map(|text| Slurm::default().with(text).unwrap_err().to_string()).collect();
     let expected = [
         "`queue` is not NAME=NUMBER",
         "`x` in `queue=x` is not a number",

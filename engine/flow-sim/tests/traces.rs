@@ -4,12 +4,16 @@ use flow_core::Time;
 use flow_core::sched::{Limits, policy};
 use flow_sim::{Cluster, Simulation, Summary, trace, waiting_over_time};
 
+fn jobs(text: &str) -> Result<Vec<trace::Job>, Vec<trace::TraceError>> {
+    Ok(trace::read(text, &trace::Columns::default())?.jobs)
+}
+
 const TIRESIAS: &str = include_str!("data/tiresias_60.csv");
 const PHILLY: &str = include_str!("data/philly_2869ce_992.csv");
 
 fn run(text: &str, cluster: &str, policy: Box<dyn policy::Policy>) -> Summary {
     let cluster = Cluster::parse(cluster).unwrap();
-    let tasks = trace::tasks(&trace::jobs(text).unwrap());
+    let tasks = trace::tasks(&jobs(text).unwrap());
     let name = policy.name();
     let simulation = Simulation::new(tasks.clone(), cluster.capacity(), policy, Limits::simulated()).unwrap();
     let small = tasks.len() < 100;
@@ -91,7 +95,7 @@ fn lyapunov_lies_between_arrival_and_shortest_service() {
 
 #[test]
 fn the_same_trace_gives_the_same_events() {
-    let tasks = trace::tasks(&trace::jobs(TIRESIAS).unwrap());
+    let tasks = trace::tasks(&jobs(TIRESIAS).unwrap());
     for (name, make) in policy::POLICIES.iter().filter(|(name, _)| !name.ends_with("-single")) {
         let capacity = Cluster { nodes: 1, gpus: 8 }.capacity();
         let log =
@@ -103,7 +107,7 @@ fn the_same_trace_gives_the_same_events() {
 /// What waits over time adds up to how long each waited.
 #[test]
 fn who_waits_over_time_is_who_waited() {
-    let tasks = trace::tasks(&trace::jobs(TIRESIAS).unwrap());
+    let tasks = trace::tasks(&jobs(TIRESIAS).unwrap());
     for name in ["fifo", "easy", "srtf"] {
         let policy = policy::named(name).unwrap();
         let capacity = Cluster { nodes: 1, gpus: 8 }.capacity();
@@ -120,7 +124,7 @@ fn who_waits_over_time_is_who_waited() {
 #[test]
 fn a_bad_trace_is_told_line_by_line() {
     let told = |text: &str| {
-        let errors = trace::jobs(text).unwrap_err();
+        let errors = jobs(text).unwrap_err();
         errors.iter().map(|e| format!("{}: {e}\n   {}\n", e.line, e.help)).collect::<String>()
     };
     assert_eq!(
@@ -139,14 +143,14 @@ fn a_bad_trace_is_told_line_by_line() {
          4: priority is `high`, not a whole number\n   write 0 or 3\n\
          5: 3 cells where the first line names 5 columns\n   write one cell per column; an empty cell is unknown\n"
     );
-    let lines = |text: &str| trace::jobs(text).unwrap_err().iter().map(|e| e.line).collect::<Vec<_>>();
+    let lines = |text: &str| jobs(text).unwrap_err().iter().map(|e| e.line).collect::<Vec<_>>();
     assert_eq!(lines(&rows.replace('\n', "\r\n")), [2, 3, 4, 4, 4, 4, 5]);
     assert_eq!(lines(&rows.replace("\nb,", "\n# b\r\n\nb,")), [2, 5, 6, 6, 6, 6, 7], "comments and empty lines count");
     assert_eq!(
         told("job_id,submit_s,num_gpus,duration_s\n"),
         "1: the trace has no jobs\n   write column names, then one job per line\n"
     );
-    let jobs = trace::jobs("job_id,submit_s,num_gpus,duration_s\na,0,1,5\nb,0,16,5\n").unwrap();
+    let jobs = jobs("job_id,submit_s,num_gpus,duration_s\na,0,1,5\nb,0,16,5\n").unwrap();
     let wide = trace::too_wide(&jobs, 8, None);
     assert_eq!((wide.len(), wide[0].line, &*wide[0].to_string()), (1, 3, "job b asks for 16 GPUs, and there are 8"));
     assert_eq!(trace::too_wide(&jobs, 64, Some("sjf-single"))[0].help, "use `sjf`, or leave such jobs out");
@@ -195,7 +199,7 @@ fn public_traces_are_read_as_they_are_published() {
     });
     let published = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n".to_owned();
     let published = rows.fold(published, |text, row| text + &row);
-    assert_eq!(trace::jobs(&published), trace::jobs(TIRESIAS));
+    assert_eq!(jobs(&published), jobs(TIRESIAS));
 }
 
 #[test]

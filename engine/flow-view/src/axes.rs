@@ -9,7 +9,7 @@ use std::{
 use flow_core::{InstanceId, StepResult};
 use serde_json::Value;
 
-use crate::catalogue::{duration, number, phrase, quantity};
+use crate::catalogue::{duration, number, phrase, plain, quantity};
 
 /// Maximum values of an axis in a heat map.
 const MOST: usize = 40;
@@ -106,26 +106,19 @@ fn axes(rows: &[Row<'_>]) -> Vec<Axis> {
             (Some(a), Some(b)) => a.total_cmp(&b),
             (a, b) => b.is_some().cmp(&a.is_some()),
         });
-        axes.push(Axis::new(name, values.into_iter().map(text).collect()));
+        let values: Vec<String> = values.into_iter().map(plain).collect();
+        // Of equal texts the first counts.
+        let places = values.iter().enumerate().rev().map(|(at, value)| (value.clone(), at)).collect();
+        axes.push(Axis { name, values, places });
     }
     axes.sort_by_key(|axis| std::cmp::Reverse(axis.values.len()));
     axes
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
 impl Axis {
-    fn new(name: String, values: Vec<String>) -> Axis {
-        // Of equal texts the first counts.
-        let places = values.iter().enumerate().rev().map(|(at, value)| (value.clone(), at)).collect();
-        Axis { name, values, places }
-    }
-
     /// The place of a row's value.
     fn place(&self, row: &Row<'_>) -> Option<usize> {
-        self.places.get(&text(row.result.axes.get(&self.name)?)).copied()
+        self.places.get(&plain(row.result.axes.get(&self.name)?)).copied()
     }
 }
 

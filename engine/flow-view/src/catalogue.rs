@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
+use serde_json::Value;
+
 /// A text in both languages: English, Chinese.
 pub(crate) type BilingualText = [String; 2];
 
@@ -30,6 +32,11 @@ pub(crate) fn phrase(key: &str, values: &[&str]) -> BilingualText {
 /// A text that is the same in both languages.
 pub(crate) fn same(text: &str) -> BilingualText {
     [text.to_owned(), text.to_owned()]
+}
+
+/// A value of JSON; a text without its quotes.
+pub(crate) fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// `512 B`, `1.5 GiB`.

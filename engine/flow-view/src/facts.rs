@@ -3,17 +3,14 @@
 use flow_core::{Series, StepResult};
 use serde_json::{Value, json};
 
-use crate::catalogue::{BilingualText, bytes, duration, number, percent, phrase, same};
+use crate::catalogue::{BilingualText, bytes, duration, number, percent, phrase, plain, same};
 
 /// A name and a value.
 type Fact = (BilingualText, BilingualText);
 
 /// The sections of a card: a title, and the facts that are known.
 pub(crate) fn sections(result: &StepResult) -> Value {
-    let params = result.params.iter().map(|(name, value)| {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        (same(name), same(&text))
-    });
+    let params = result.params.iter().map(|(name, value)| (same(name), same(&plain(value))));
     let all = [("usage", usage(result)), ("circumstances", circumstances(result)), ("params", params.collect())];
     all.into_iter().map(|(title, facts)| json!({"title": phrase(title, &[]), "facts": facts})).collect()
 }

@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     match open(&arguments).and_then(|records| serve(records, &arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            print_error(&why);
+            let _ = writeln!(io::stderr(), "error: {why}");
             ExitCode::FAILURE
         }
     }
@@ -88,7 +88,7 @@ fn serve(records: Vec<Record>, arguments: &Arguments) -> Result<(), String> {
             None => Listener::port(arguments.port).await?,
         };
         let guard = Guard::new(listener.port, secret().map_err(failed)?, secret().map_err(failed)?);
-        let titles: Vec<String> = records.iter().map(Record::title).collect();
+        let titles: Vec<&str> = records.iter().map(|record| &*record.title).collect();
         announce(&titles.join(" and "), &listener, &guard.link());
         let page = Page::new(guard, records);
         loop {
@@ -139,20 +139,10 @@ fn now() -> u64 {
 /// Prints the link. A reader that has gone does not end the page.
 fn announce(title: &str, listener: &Listener, link: &str) {
     let (port, host) = (listener.port, host());
-    let phrase = match &listener.file {
-        None => format!(
-            "{title}: {link}\nfrom another machine: ssh -L {port}:127.0.0.1:{port} {host}, then open the link there\n"
-        ),
-        Some(file) => format!(
-            "{title}: {link}\nfrom another machine: ssh -L {port}:{} {host}, then open the link there\n",
-            file.display()
-        ),
-    };
-    let _ = io::stdout().write_all(format!("{phrase}Ctrl-C ends the page; the run continues\n").as_bytes());
-}
-
-fn print_error(why: &str) {
-    let _ = writeln!(io::stderr(), "error: {why}");
+    let to = listener.file.as_ref().map_or(format!("127.0.0.1:{port}"), |file| file.display().to_string());
+    let remote = format!("from another machine: ssh -L {port}:{to} {host}, then open the link there");
+    let text = format!("{title}: {link}\n{remote}\nCtrl-C ends the page; the run continues\n");
+    let _ = io::stdout().write_all(text.as_bytes());
 }
 
 /// The host name for the ssh line.

@@ -39,24 +39,22 @@ pub(crate) struct Record {
     steps_until: usize,
     /// As JSON, in order.
     events: Vec<String>,
-    results: BTreeMap<InstanceId, StepResult>,
-    /// When each result was known: milliseconds since 1970.
-    known_at: BTreeMap<InstanceId, u64>,
+    /// Results, and when each was known: milliseconds since 1970.
+    results: BTreeMap<InstanceId, (StepResult, u64)>,
     /// The best epochs of metrics whose name says what is better.
     bests: BTreeMap<InstanceId, BTreeMap<String, f64>>,
-    /// The instance of each attempt.
-    instances: BTreeMap<AttemptId, InstanceId>,
     /// The step of each instance.
     step_of: BTreeMap<InstanceId, String>,
     estimate: Estimate,
     /// Seconds until the end, and whether it can only be longer.
     left: Option<RemainingTime>,
-    /// The folder of each attempt, relative to the store.
-    attempts: BTreeMap<AttemptId, String>,
+    /// The instance of each attempt, and its folder relative to the store.
+    attempts: BTreeMap<AttemptId, (InstanceId, String)>,
     metrics: BTreeSet<String>,
     /// `min` or `max`, for metrics whose name says which is better.
     goals: BTreeMap<String, &'static str>,
-    title: String,
+    /// Name and id.
+    pub(crate) title: String,
     ended: bool,
     /// When files were last read: milliseconds since 1970.
     read_at: u64,
@@ -78,9 +76,7 @@ impl Record {
             steps_until: 0,
             events: Vec::new(),
             results: BTreeMap::new(),
-            known_at: BTreeMap::new(),
             bests: BTreeMap::new(),
-            instances: BTreeMap::new(),
             step_of: BTreeMap::new(),
             estimate: Estimate::default(),
             left: None,
@@ -95,18 +91,11 @@ impl Record {
             trouble: None,
         };
         record.read()?;
-        match record.title.is_empty() {
-            false => Ok(record),
-            true => {
-                Err("the journal of this run has no beginning: it was killed before it began, or is not a run"
-                    .to_owned())
-            }
+        if record.title.is_empty() {
+            let why = "the journal of this run has no beginning: it was killed before it began, or is not a run";
+            return Err(why.to_owned());
         }
-    }
-
-    /// Name and id.
-    pub(crate) fn title(&self) -> String {
-        self.title.clone()
+        Ok(record)
     }
 
     fn read(&mut self) -> Result<(), String> {
@@ -161,24 +150,14 @@ impl Record {
             RunEvent::Cached { instance, fingerprint, .. } => {
                 earlier = reused.get(fingerprint);
                 if let Some(result) = earlier {
-                    self.judge(result.metrics.keys());
-                    self.results.insert(*instance, result.clone());
-                    self.known_at.insert(*instance, line.at);
-                    let best = self.best(result);
-                    self.bests.insert(*instance, best);
+                    self.know(*instance, result, true, line.at);
                 }
             }
             RunEvent::Recorded { instance, result, read_again, .. } => {
-                self.judge(result.metrics.keys());
-                self.results.insert(*instance, (**result).clone());
-                self.known_at.insert(*instance, line.at);
-                if *read_again {
-                    self.bests.insert(*instance, self.best(result));
-                }
+                self.know(*instance, result, *read_again, line.at);
             }
             RunEvent::Started { instance, attempt, folder, .. } => {
-                self.attempts.insert(*attempt, folder.clone());
-                self.instances.insert(*attempt, *instance);
+                self.attempts.insert(*attempt, (*instance, folder.clone()));
                 self.bests.remove(instance);
             }
             RunEvent::Epoch { attempt, metrics, .. } => {
@@ -202,6 +181,15 @@ impl Record {
             event["result"]["folder"] = Value::Bool(true);
         }
         self.events.extend(event.map(|event| event.to_string()));
+    }
+
+    /// Notes a result. One of an earlier attempt has no epochs in this journal.
+    fn know(&mut self, instance: InstanceId, result: &StepResult, is_earlier: bool, at: u64) {
+        self.judge(result.metrics.keys());
+        if is_earlier {
+            self.bests.insert(instance, self.best(result));
+        }
+        self.results.insert(instance, (result.clone(), at));
     }
 
     /// Notes these metrics, and finds out whether less or more of each is better.
@@ -231,7 +219,7 @@ impl Record {
     }
 
     fn best_epoch(&mut self, attempt: AttemptId, metrics: &BTreeMap<String, f64>) {
-        let Some(instance) = self.instances.get(&attempt) else { return };
+        let Some((instance, _)) = self.attempts.get(&attempt) else { return };
         let bests = self.bests.entry(*instance).or_default();
         for (name, value) in metrics.iter().filter(|(_, value)| value.is_finite()) {
             let Some(goal) = self.goals.get(name) else { continue };
@@ -291,12 +279,12 @@ impl Record {
 
     /// The result of an instance, if it has one.
     pub(crate) fn result(&self, instance: InstanceId) -> Option<Value> {
-        self.results.get(&instance).map(|result| events::whole(result, &self.words))
+        self.results.get(&instance).map(|(result, _)| events::whole(result, &self.words))
     }
 
     /// The series of an instance's result, if stored.
     pub(crate) fn series(&self, instance: InstanceId) -> Option<Value> {
-        let mut series = self.source.series(&self.results.get(&instance)?.series?)?;
+        let mut series = self.source.series(&self.results.get(&instance)?.0.series?)?;
         thin(&mut series);
         let charts = facts::charts(&series);
         let mut series = serde_json::to_value(series).ok()?;
@@ -310,10 +298,9 @@ impl Record {
     pub(crate) fn axes(&self, instance: InstanceId, until: u64, wanted: &ChartRequest) -> Option<Value> {
         // A reused result may be of a step that had another name.
         let step = self.step_of.get(&instance)?;
-        let known = |instance: &InstanceId| self.known_at.get(instance).is_some_and(|at| *at <= until);
-        let of =
-            self.results.iter().filter(|(instance, _)| self.step_of.get(instance) == Some(step) && known(instance));
-        let rows: Vec<Row<'_>> = of.map(|(instance, result)| self.row(*instance, result)).collect();
+        let is_known = |of: &InstanceId, at: u64| self.step_of.get(of) == Some(step) && at <= until;
+        let known = self.results.iter().filter(|(of, (_, at))| is_known(of, *at));
+        let rows: Vec<Row<'_>> = known.map(|(of, (result, _))| self.row(*of, result)).collect();
         let mut names: Vec<String> = rows.iter().flat_map(|row| row.values.keys().cloned()).collect();
         self.sort(&mut names);
         let DrawnChart { axes, values, svg } = axes::draw(&rows, names, wanted)?;
@@ -337,7 +324,7 @@ impl Record {
 
     /// The report that an instance made, as an HTML page.
     pub(crate) fn report(&self, instance: InstanceId, lang: &str) -> Option<String> {
-        let outputs = &self.results.get(&instance)?.outputs;
+        let outputs = &self.results.get(&instance)?.0.outputs;
         let folder = outputs.values().find(|artifact| artifact.kind == ArtifactKind::Folder);
         let read = |name: &str| match self.remade.get(&instance) {
             Some(files) => Some(files.get(name)?.clone().into_bytes()),
@@ -349,7 +336,7 @@ impl Record {
 
     /// The end of an attempt's log.
     pub(crate) fn log(&self, attempt: AttemptId) -> Option<String> {
-        self.source.log(self.attempts.get(&attempt)?)
+        self.source.log(&self.attempts.get(&attempt)?.1)
     }
 }
 

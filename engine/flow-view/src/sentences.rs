@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::catalogue::{BilingualText, phrase, same};
+use crate::catalogue::{BilingualText, phrase, plain, same};
 
 /// Why an instance ran.
 pub(crate) fn why(why: &Value) -> BilingualText {
@@ -22,14 +22,14 @@ pub(crate) fn why(why: &Value) -> BilingualText {
 
 fn reason_ran(kind: &str, of: &Value) -> BilingualText {
     match kind {
-        "text" | "damaged" => same(&text(of)),
+        "text" | "damaged" => same(&plain(of)),
         "value" => {
             // The only value of its kind has no name: `command`.
             let name = of["name"].as_str().filter(|name| !name.is_empty()).or(of["kind"].as_str()).unwrap_or_default();
-            phrase("why-value", &[name, &text(&of["was"]), &text(&of["is"])])
+            phrase("why-value", &[name, &plain(&of["was"]), &plain(&of["is"])])
         }
-        "undecided" => phrase("why-undecided", &[&text(&of["group"])]),
-        "results" => phrase("why-results", &[&text(&of["of"])]),
+        "undecided" => phrase("why-undecided", &[&plain(&of["group"])]),
+        "results" => phrase("why-results", &[&plain(&of["of"])]),
         _ => {
             let parts = of.as_array().map_or(std::slice::from_ref(of), Vec::as_slice);
             let parts = parts.iter().map(|part| part.as_str().unwrap_or_default());
@@ -56,9 +56,9 @@ pub(crate) fn waits(of: &Value) -> BilingualText {
 fn scarce(one: &Value) -> BilingualText {
     let resource = &one["resource"];
     let keyed = resource.as_object().and_then(|map| map.iter().next());
-    let (name, gpu) = keyed.map_or((text(resource), String::new()), |(name, gpu)| (name.clone(), text(gpu)));
+    let (name, gpu) = keyed.map_or((plain(resource), String::new()), |(name, gpu)| (name.clone(), plain(gpu)));
     let amount = match &*name {
-        "cpus" | "gpus" => format!(" ({}/{})", text(&one["available"]), text(&one["requested"])),
+        "cpus" | "gpus" => format!(" ({}/{})", plain(&one["available"]), plain(&one["requested"])),
         _ => String::new(),
     };
     phrase(&format!("r-{name}"), &[&gpu]).map(|words| words + &amount)
@@ -68,10 +68,6 @@ fn scarce(one: &Value) -> BilingualText {
 fn labels(of: &Value) -> Option<String> {
     let more = of["more"].as_u64().filter(|more| *more > 0).map(|more| format!(" +{more}"));
     Some(format!("{}{}", of["first"].as_str()?, more.unwrap_or_default()))
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

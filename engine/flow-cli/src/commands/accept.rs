@@ -79,7 +79,7 @@ impl Accept {
             let user = store.as_ref().and_then(|store| store.run(run).others());
             format!(" from run {run}{}", user.map(|user| format!(" of {user}")).unwrap_or_default())
         };
-        let mut refused = false;
+        let (mut refused, mut kept) = (false, IndexSet::new());
         // Instances with the same message, or messages of one form, by step.
         let mut told: IndexMap<(StepId, String, Value), Vec<(InstanceId, String)>> = IndexMap::new();
         for one in &accepted {
@@ -102,6 +102,7 @@ impl Accept {
                 }
             };
             let step = session.expansion.instances[id.index()].step;
+            kept.extend(matches!(one, AcceptAnswer::Kept { .. }).then_some(step));
             let form = form.unwrap_or_else(|| Value::from(why.as_str()));
             told.entry((step, how, form)).or_default().push((*id, why));
         }
@@ -115,14 +116,10 @@ impl Accept {
             let (first, why) = &all[0];
             let differ =
                 if all.iter().any(|(_, other)| other != why) { " (the first of them; -v shows all)" } else { "" };
-            let what = match all.len() {
-                1 => session.expansion.instances[first.index()].label.to_string(),
-                several => format!("{} × {}", session.expansion.steps[step.index()].name, words::thousands(several)),
-            };
+            let label = &session.expansion.instances[first.index()].label;
+            let what = words::instances(all.len(), label, &session.expansion.steps[step.index()].name);
             output.line(format!("{how} {what}{why}{differ}"))?;
         }
-        let is_kept = |one: &&AcceptAnswer| matches!(one, AcceptAnswer::Kept { .. });
-        let kept: IndexSet<StepId> = accepted.iter().filter(is_kept).map(|one| step_of(one, &session)).collect();
         if !kept.is_empty() {
             let names: Vec<&str> = kept.iter().map(|step| &*session.expansion.steps[step.index()].name).collect();
             let file = self.about.workflow.map(|file| format!(" -w {}", file.display())).unwrap_or_default();
@@ -132,11 +129,6 @@ impl Accept {
         }
         Ok(ExitCode::from(u8::from(refused)))
     }
-}
-
-fn step_of(one: &AcceptAnswer, session: &Session) -> StepId {
-    let (AcceptAnswer::Kept { id, .. } | AcceptAnswer::Cached(id) | AcceptAnswer::Not(id, _)) = one;
-    session.expansion.instances[id.index()].step
 }
 
 /// The steps that the next run still runs.

@@ -84,20 +84,14 @@ fn ended(place: &StoreLocation, run: &LivingRun, view: &View, exit: Option<i32>,
         return Err(CliError::failed(format!("run {id} was killed")).hint("the next run continues from there"));
     };
     let ended = RunEndDetails {
-        answers: Vec::new(),
         run: id.to_string(),
         exit: Some(exit),
         published: view.published.clone(),
-        withheld: view.withheld_in_words(),
-        made: vec![],
-        unchanged: None,
-        since: 0,
-        all: false,
+        withheld: view.withheld.clone(),
+        ..RunEndDetails::default()
     };
-    let length = Length::of(output);
-    for line in summary(view, &ended, length, &mut |_, folder| run::log_tail(&place.workspace, folder)) {
-        output.sentence(&line, FURTHER)?;
-    }
+    let lines = summary(view, &ended, Length::of(output), &|folder| run::log_tail(&place.workspace, folder));
+    output.sentences(lines, FURTHER)?;
     Ok(code(exit))
 }
 

@@ -67,18 +67,10 @@ impl Audit {
                     all_done &= answer.failed.is_none();
                     show(&answer, output)?;
                 }
-                Err(AuditFailure::NoStrace) => {
-                    let hint = "`sudo apt install strace`, or the package of that name of your system";
-                    return Err(CliError::failed("`flow audit` needs strace, which is not installed").hint(hint));
-                }
-                Err(AuditFailure::Refused(text)) => {
-                    let hint = "containers need `--cap-add SYS_PTRACE`; a machine may forbid it in /proc/sys/kernel/yama/ptrace_scope";
-                    return Err(CliError::failed(format!("strace cannot follow the step: {text}")).hint(hint));
-                }
                 Err(why) => {
                     all_done = false;
-                    let label = styled(STRONG, &instance.label);
-                    output.sentence(&format!("{label}: {} ({})", styled(NOTE, "not audited"), in_words(&why)), 2)?;
+                    let (label, why) = (styled(STRONG, &instance.label), in_words(&why)?);
+                    output.sentence(&format!("{label}: {} ({why})", styled(NOTE, "not audited")), 2)?;
                 }
             }
         }
@@ -86,17 +78,22 @@ impl Audit {
     }
 }
 
-fn in_words(why: &AuditFailure) -> String {
-    match why {
-        AuditFailure::Needs(open) => {
-            let open: Vec<&str> = open.iter().map(String::as_str).collect();
-            format!("it needs {}, which must run first", words::named(&open))
-        }
+/// Why an instance is not audited; an error if none can be.
+fn in_words(why: &AuditFailure) -> Result<String, CliError> {
+    Ok(match why {
+        AuditFailure::Needs(open) => format!("it needs {}, which must run first", words::named(open)),
         AuditFailure::NoCommand => "a plugin or flow itself runs it, not a command".to_owned(),
         AuditFailure::NotStarted(cause) => reasons::cause(cause),
-        AuditFailure::NoStrace => "strace is not installed".to_owned(),
-        AuditFailure::Refused(text) => text.clone(),
-    }
+        AuditFailure::NoStrace => {
+            let hint = "`sudo apt install strace`, or the package of that name of your system";
+            return Err(CliError::failed("`flow audit` needs strace, which is not installed").hint(hint));
+        }
+        AuditFailure::Refused(text) => {
+            let hint =
+                "containers need `--cap-add SYS_PTRACE`; a machine may forbid it in /proc/sys/kernel/yama/ptrace_scope";
+            return Err(CliError::failed(format!("strace cannot follow the step: {text}")).hint(hint));
+        }
+    })
 }
 
 fn show(answer: &Answer, output: &mut Output) -> Result<(), CliError> {
@@ -108,9 +105,7 @@ fn show(answer: &Answer, output: &mut Output) -> Result<(), CliError> {
         None => format!("{}, in {took}", styled(NOTE, "read more than its inputs")),
     };
     output.line(format!("{}: {first}", styled(STRONG, label)))?;
-    for line in answer.failed.iter().flat_map(|text| text.lines()) {
-        output.line(format!("    {line}"))?;
-    }
+    output.lines(answer.failed.iter().flat_map(|text| text.lines()).map(|line| format!("    {line}")))?;
     if answer.is_outdated {
         output.line("  an input changed during the audit, so flow does not keep the answer for `flow why`")?;
     }
@@ -121,13 +116,8 @@ fn show(answer: &Answer, output: &mut Output) -> Result<(), CliError> {
         }
         output.line(format!("  {title}"))?;
         let more = entries.len().saturating_sub(some);
-        for entry in entries.iter().take(some) {
-            output.line(format!("    {entry}"))?;
-        }
-        if more > 0 {
-            output.line(styled(FAINT, format_args!("    and {more} more; -v shows all")))?;
-        }
-        Ok::<(), CliError>(())
+        let more = (more > 0).then(|| styled(FAINT, format_args!("    and {more} more; -v shows all")));
+        output.lines(entries.iter().take(some).map(|entry| format!("    {entry}")).chain(more))
     };
     part("files of the project that are not under `inputs:`", entries(&audited.project))?;
     part("files outside the project that are not under `inputs:`", entries(&audited.outside))?;
@@ -233,12 +223,9 @@ pub(super) fn kept(audited: &AuditFindings) -> String {
     let found = audited.searched.values().flatten().map(|path| near_home(path));
     let mut all: Vec<String> = entries(&audited.project).into_iter().chain(entries(&audited.outside)).collect();
     all.extend(found);
-    let more = all.len().saturating_sub(NAMED);
-    all.truncate(NAMED);
-    let read = match (all.is_empty(), more) {
-        (true, _) => "read nothing else".to_owned(),
-        (false, 0) => format!("also read {}", all.join(", ")),
-        (false, more) => format!("also read {} and {more} more", all.join(", ")),
+    let read = match all.is_empty() {
+        true => "read nothing else".to_owned(),
+        false => format!("also read {}", words::first(&all, NAMED)),
     };
     format!("audited on {day} with this command and these inputs: it {read} in that run")
 }

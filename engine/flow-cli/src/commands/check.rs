@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::shell::{Runner, Script, Shell, runner};
-use flow_core::{Expansion, InstanceId, StepFacts, StepId, UnmappedOutput, Uses};
+use flow_core::{Expansion, Instance, InstanceId, StepFacts, StepId, UnmappedOutput, Uses};
 use flow_exec::{LinkedInput, Session, absolute_path};
 use flow_store::{ALL_BYTES, ALL_FILES, CAPTURE_BYTES, CAPTURE_FILES};
 use serde_json::Value;
@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::CommandResult;
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
-use crate::output::{GOOD, NOTE, Output, styled};
+use crate::output::{GOOD, NOTE, Output, noted, styled};
 use crate::{place, reasons, words};
 
 /// Arguments of `flow check`.
@@ -49,7 +49,7 @@ impl Check {
         for (n, mut request) in requests.into_iter().enumerate() {
             place::default_to_last_place(&mut request, output)?;
             request.any_machine = true;
-            let opened = Session::open(&request, &crate::builtins::Steps::new()).and_then(|session| {
+            let opened = Session::open(&request, &crate::builtins::Steps::default()).and_then(|session| {
                 let all: Vec<_> = session.expansion.instances.iter().map(|instance| instance.id).collect();
                 session.check_inputs(&all)?;
                 Ok((session, all))
@@ -64,53 +64,8 @@ impl Check {
                         words::count(expansion.instances.len(), "instance"),
                         words::count(expansion.steps.len(), "step"),
                     ))?;
-                    for warning in session.warnings() {
-                        output.line(format!("   {} {warning}", styled(NOTE, "warning:")))?;
-                    }
-                    let uncovered =
-                        session.uncovered(all.iter().copied()).into_iter().map(|(_, what)| what.to_string());
-                    for warning in uncovered.chain(session.absolute_paths()).chain(session.uncovered_outside()) {
-                        output.line(format!("   {} {warning}", styled(NOTE, "warning:")))?;
-                    }
-                    let unfit = expansion.unfit(&all).map(|(instance, lack)| reasons::unfit(&instance.label, lack));
-                    for remark in expansion.remarks.iter().map(reasons::remark).chain(unfit) {
-                        output.line(format!("   {remark}"))?;
-                    }
-                    for (step, path) in unlisted(&session) {
-                        output.line(format!(
-                            "   {} `{path}` is not under `inputs:` of `{step}`, so an edit of it does not rerun the step",
-                            styled(NOTE, "warning:")
-                        ))?;
-                    }
-                    for (table, step) in rows_by_seed(expansion) {
-                        output.line(format!(
-                            "   {} the table `{table}` has a row for each seed; `with: {{from: {step}, over: seed}}` takes the mean",
-                            styled(NOTE, "warning:")
-                        ))?;
-                    }
-                    for unmapped in expansion.unmapped() {
-                        output.line(format!("   {} {}", styled(NOTE, "warning:"), no_file(&unmapped)))?;
-                    }
-                    for (step, path) in too_far_above(expansion) {
-                        output.line(format!(
-                            "   {} in `{step}`, the input `{path}` is inside the work folder; a script that opens `{path}` does not find it",
-                            styled(NOTE, "note:")
-                        ))?;
-                    }
-                    for step in piped_in_sh(expansion) {
-                        output.line(format!(
-                            "   {} step `{step}`: in sh, a pipe hides the failure of all but its last command; without `shell: sh`, flow uses bash with pipefail",
-                            styled(NOTE, "warning:")
-                        ))?;
-                    }
-                    for linked in session.linked_inputs(all.iter().copied()) {
-                        output.line(format!("   {} {}", styled(NOTE, "note:"), too_large(&linked)))?;
-                    }
-                    if output.verbose {
-                        for line in runners(expansion) {
-                            output.line(format!("   {line}"))?;
-                        }
-                    }
+                    let verbose = output.verbose;
+                    output.lines(advice(&session, &all, verbose).iter().map(|line| format!("   {line}")))?;
                     if n == last {
                         // The process ends here, so a large workflow is not freed first.
                         mem::forget(session);
@@ -121,6 +76,39 @@ impl Check {
         }
         Ok(worst)
     }
+}
+
+/// Warnings and notes about a valid workflow; with `verbose`, the shell of each step too.
+fn advice(session: &Session, all: &[InstanceId], verbose: bool) -> Vec<String> {
+    let expansion = &session.expansion;
+    let warning = |text: String| format!("{} {text}", styled(NOTE, "warning:"));
+    let uncovered = session.uncovered(all.iter().copied()).into_iter().map(|(_, what)| what.to_string());
+    let of_session = session.warnings().into_iter().chain(uncovered).chain(session.absolute_paths());
+    let mut out: Vec<String> = of_session.chain(session.uncovered_outside()).map(warning).collect();
+    out.extend(expansion.remarks.iter().map(reasons::remark));
+    out.extend(expansion.unfit(all).map(|(instance, lack)| reasons::unfit(&instance.label, lack)));
+    out.extend(unlisted(session).into_iter().map(|(step, path)| {
+        warning(format!("`{path}` is not under `inputs:` of `{step}`, so an edit of it does not rerun the step"))
+    }));
+    out.extend(rows_by_seed(expansion).into_iter().map(|(table, step)| {
+        warning(format!(
+            "the table `{table}` has a row for each seed; `with: {{from: {step}, over: seed}}` takes the mean"
+        ))
+    }));
+    out.extend(expansion.unmapped().iter().map(|unmapped| warning(no_file(unmapped))));
+    out.extend(too_far_above(expansion).into_iter().map(|(step, path)| {
+        noted(format_args!(
+            "in `{step}`, the input `{path}` is inside the work folder; a script that opens `{path}` does not find it"
+        ))
+    }));
+    out.extend(piped_in_sh(expansion).map(|step| {
+        warning(format!(
+            "step `{step}`: in sh, a pipe hides the failure of all but its last command; without `shell: sh`, flow uses bash with pipefail"
+        ))
+    }));
+    out.extend(session.linked_inputs(all.iter().copied()).iter().map(|linked| noted(too_large(linked))));
+    out.extend(verbose.then(|| runners(expansion)).into_iter().flatten());
+    out
 }
 
 /// Files that a step's command names by an absolute path, or in the home folder, and that are not its inputs. Programs and
@@ -135,9 +123,7 @@ fn unlisted(session: &Session) -> BTreeSet<(String, String)> {
     let expansion = &session.expansion;
     let mut found = BTreeSet::new();
     for step in &expansion.steps {
-        let Some(instance) = step.instances.clone().next().and_then(|id| expansion.instances.get(id as usize)) else {
-            continue;
-        };
+        let Some(instance) = first(expansion, step) else { continue };
         let Some((command, _)) = expansion.command(instance.id) else { continue };
         let is_input = |path: &Path| {
             let Ok(path) = fs::canonicalize(path) else { return false };
@@ -151,11 +137,16 @@ fn unlisted(session: &Session) -> BTreeSet<(String, String)> {
     found
 }
 
+/// The first instance of a step, if it has one.
+fn first<'e>(expansion: &'e Expansion, step: &StepFacts) -> Option<&'e Instance> {
+    step.ids().next().map(|id| &expansion.instances[id.index()])
+}
+
 /// Tables with a row for each value of the axis `seed` of their step, because no key names it.
 fn rows_by_seed(expansion: &Expansion) -> Vec<(&str, String)> {
     let has_seeds = |step: &StepFacts| {
-        let instances = step.instances.clone().filter_map(|id| expansion.instances.get(id as usize));
-        let seeds: BTreeSet<String> = instances.filter_map(|i| Some(i.axes.get("seed")?.to_string())).collect();
+        let seed = |id: InstanceId| Some(expansion.instances[id.index()].axes.get("seed")?.to_string());
+        let seeds: BTreeSet<String> = step.ids().filter_map(seed).collect();
         seeds.len() > 1
     };
     let tables = (0..).map(StepId).zip(&expansion.steps).filter(|(_, step)| step.uses == Uses::Builtin("table".into()));
@@ -189,8 +180,7 @@ fn no_file(UnmappedOutput { step, of, path, output }: &UnmappedOutput) -> String
 
 /// Inputs that no script finds under the path as written: two folders above the workflow's, or more.
 fn too_far_above(expansion: &Expansion) -> BTreeSet<(&str, &str)> {
-    let of_step = |step: &StepFacts| step.instances.clone().next().and_then(|id| expansion.instances.get(id as usize));
-    let steps = expansion.steps.iter().filter_map(|step| Some((&*step.name, of_step(step)?)));
+    let steps = expansion.steps.iter().filter_map(|step| Some((&*step.name, first(expansion, step)?)));
     let all = steps.flat_map(|(step, instance)| instance.inputs.iter().map(move |input| (step, input)));
     all.filter(|(_, input)| input.folders_above() > 1 && !input.in_place)
         .map(|(step, input)| (step, &*input.path))
@@ -199,11 +189,11 @@ fn too_far_above(expansion: &Expansion) -> BTreeSet<(&str, &str)> {
 
 /// Steps with a pipe in a command for sh, which has no pipefail.
 fn piped_in_sh(expansion: &Expansion) -> impl Iterator<Item = &str> {
-    let is_piped = |id: u32| {
-        let command = expansion.command(InstanceId(id));
+    let is_piped = |id: InstanceId| {
+        let command = expansion.command(id);
         command.is_some_and(|(line, shell)| matches!(runner(&line, shell), Runner::Shell(Shell::Sh)) && has_pipe(&line))
     };
-    expansion.steps.iter().filter(move |step| step.instances.clone().any(is_piped)).map(|step| &*step.name)
+    expansion.steps.iter().filter(move |step| step.ids().any(is_piped)).map(|step| &*step.name)
 }
 
 /// Whether a command has an unquoted `|`, and does not set pipefail itself.
@@ -249,7 +239,7 @@ fn too_large(LinkedInput { path, size, may_be_copied }: &LinkedInput) -> String 
 /// The shell of each step with a command: `train: bash -eo pipefail`.
 fn runners(expansion: &Expansion) -> Vec<String> {
     let of_step = |step: &StepFacts| {
-        let commands = step.instances.clone().filter_map(|id| expansion.command(InstanceId(id)));
+        let commands = step.ids().filter_map(|id| expansion.command(id));
         let runners: BTreeSet<String> = commands.map(|(line, shell)| in_words(&runner(&line, shell))).collect();
         let runners = Vec::from_iter(runners).join("; ");
         (!runners.is_empty()).then(|| format!("{}: {runners}", step.name))

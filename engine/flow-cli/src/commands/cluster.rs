@@ -24,9 +24,7 @@ pub(super) fn show(json: bool, output: &mut Output) -> CommandResult {
     if json {
         output.json(&ClusterJson { nodes: &nodes, jobs: &loads })?;
     } else {
-        for line in render(&nodes, &loads) {
-            output.line(line)?;
-        }
+        output.lines(render(&nodes, &loads))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -85,11 +83,8 @@ fn render(nodes: &[Node], loads: &BTreeMap<String, Load>) -> Vec<String> {
     for name in partitions.keys() {
         let load = loads.get(*name).copied().unwrap_or_default();
         let of = |all: u32, yours: u32| {
-            format!(
-                "{}{}",
-                words::thousands(all as usize),
-                if yours > 0 { format!(" ({yours} yours)") } else { String::new() }
-            )
+            let yours = if yours > 0 { format!(" ({yours} yours)") } else { String::new() };
+            words::thousands(all as usize) + &yours
         };
         let (running, waiting) = (of(load.running, load.yours_running), of(load.waiting, load.yours_waiting));
         lines.push(format!("jobs in {name}: {running} running, {waiting} waiting"));
@@ -124,12 +119,7 @@ fn nodes_that_do_not(nodes: &[Node]) -> Vec<String> {
             names.push(&node.name);
         }
     }
-    let line = |(state, names): (&&str, &Vec<&str>)| {
-        let more = names.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!(" and {} more", words::thousands(more)) } else { String::new() };
-        format!("{state}: {}{more}", names[..names.len().min(NAMED)].join(", "))
-    };
-    states.iter().map(line).collect()
+    states.iter().map(|(state, names)| format!("{state}: {}", words::first(names, NAMED))).collect()
 }
 
 #[cfg(test)]

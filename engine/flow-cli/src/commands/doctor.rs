@@ -10,7 +10,7 @@ use flow_store::{Diagnosis, doctor, free_space};
 
 use super::{CommandResult, gc};
 use crate::args::{About, Global, Selection};
-use crate::output::{GOOD, NOTE, Output, styled};
+use crate::output::{GOOD, NOTE, Output, noted, styled};
 use crate::place::{self, StoreLocation};
 use crate::words;
 
@@ -37,17 +37,13 @@ impl Doctor {
         if let Some(strays) = flow_exec::end_strays(&place.store) {
             output.line(format!("{} {strays}", styled(NOTE, "repaired:")))?;
         }
-        for line in render(&found) {
-            output.line(line)?;
-        }
+        output.lines(render(&found))?;
         // If another run is active, nothing can be removed.
         let freed = store.gc(gc::kept_by_default(), true).map(|freed| freed.bytes).unwrap_or_default();
         let session = self.about.workflow.and_then(|file| opened(global, file));
         let report = flow_exec::work_report(&place.workspace, session.as_ref(), &place.store);
         let report = report.map_err(|error| error.to_string());
-        for line in work_folders(report, freed) {
-            output.line(line)?;
-        }
+        output.lines(work_folders(report, freed))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -56,15 +52,14 @@ impl Doctor {
 fn opened(global: &Global, file: PathBuf) -> Option<Session> {
     let mut request = place::request(global, file, &Selection::default());
     request.any_machine = true;
-    Session::open(&request, &crate::builtins::Steps::new()).ok()
+    Session::open(&request, &crate::builtins::Steps::default()).ok()
 }
 
 /// Where work folders are, whether their files can be moved into the store, and the space of their disk.
 fn work_folders(report: Result<WorkReport, String>, freed: u64) -> Vec<String> {
-    let note = |text: String| format!("{} {text}", styled(NOTE, "note:"));
     let WorkReport { folder, is_in_store, copies, warning } = match report {
         Ok(report) => report,
-        Err(error) => return vec![note(error)],
+        Err(error) => return vec![noted(error)],
     };
     let place = if is_in_store { "in the store".to_owned() } else { format!("in `{}`", folder.display()) };
     let moves = match copies {
@@ -76,56 +71,51 @@ fn work_folders(report: Result<WorkReport, String>, freed: u64) -> Vec<String> {
     let free = free.map(|free| format!("; {} free", words::bytes(free))).unwrap_or_default();
     let freed = if freed > 0 { format!("; `flow gc` would free {}", words::bytes(freed)) } else { String::new() };
     let line = format!("{} {place}{moves}{free}{freed}", styled(GOOD, "work folders:"));
-    [line].into_iter().chain(warning.map(note)).collect()
+    [line].into_iter().chain(warning.map(noted)).collect()
 }
 
 fn render(found: &Diagnosis) -> Vec<String> {
     let mut out = Vec::new();
-    let note = |text: String| format!("{} {text}", styled(NOTE, "repaired:"));
+    let repaired = |text: String| format!("{} {text}", styled(NOTE, "repaired:"));
     if let Some(rebuilt) = &found.rebuilt {
-        out.push(note(rebuilt.to_string()));
+        out.push(repaired(rebuilt.to_string()));
     }
     if found.restored > 0 {
         let results = words::count(found.restored, "result");
-        out.push(note(format!("restored {results} from the journals; their files were still in the store")));
+        out.push(repaired(format!("restored {results} from the journals; their files were still in the store")));
     }
     for (label, why) in &found.dropped {
-        out.push(note(format!("the result of {label} was dropped: {why}")));
+        out.push(repaired(format!("the result of {label} was dropped: {why}")));
     }
     if found.relisted > 0 {
         let lists = words::count(found.relisted, "list");
-        out.push(note(format!("remade {lists} of input folders, which were damaged")));
+        out.push(repaired(format!("remade {lists} of input folders, which were damaged")));
     }
     for label in &found.without_series {
         // It is lost, so this is not a repair.
-        out.push(format!("{} the load over time of {label} is gone; its numbers stay", styled(NOTE, "note:")));
+        out.push(noted(format_args!("the load over time of {label} is gone; its numbers stay")));
     }
     if found.unkept > 0 {
         let kept = words::count(found.unkept, "kept log");
-        out.push(note(format!("dropped {kept} or files of metrics that were damaged; the results stay")));
+        out.push(repaired(format!("dropped {kept} or files of metrics that were damaged; the results stay")));
     }
     for (label, why) in &found.unseen {
-        out.push(format!(
-            "{} flow cannot check whether the result of {label} is complete, so it stays: {why}",
-            styled(NOTE, "note:")
-        ));
+        let text = format!("flow cannot check whether the result of {label} is complete, so it stays: {why}");
+        out.push(noted(text));
     }
     if found.unreadable > 0 {
-        out.push(note(format!("{} of the database could not be read", words::count(found.unreadable, "value"))));
+        out.push(repaired(format!("{} of the database could not be read", words::count(found.unreadable, "value"))));
     }
     for (run, lines) in &found.journals {
         let lines = words::count(*lines as usize, "line");
-        out.push(format!("{} the journal of run {run} has {lines} that cannot be read", styled(NOTE, "note:")));
+        out.push(noted(format_args!("the journal of run {run} has {lines} that cannot be read")));
     }
     if found.unjournalled > 0 {
-        let (results, they) = match found.unjournalled {
-            1 => ("1 result".to_owned(), "it is lost"),
-            n => (words::count(n, "result"), "they are lost"),
-        };
-        out.push(format!(
-            "{} only the database has {results}, because a journal was cut or removed: {they} if it is damaged",
-            styled(NOTE, "note:")
-        ));
+        let results = words::count(found.unjournalled, "result");
+        let they = if found.unjournalled == 1 { "it is lost" } else { "they are lost" };
+        let text =
+            format!("only the database has {results}, because a journal was cut or removed: {they} if it is damaged");
+        out.push(noted(text));
     }
     let how = if found.contents_read { "read and hashed" } else { "checked by size and time" };
     out.push(format!(

@@ -16,7 +16,7 @@ use super::CommandResult;
 use crate::args::{Global, OfRun, Selection, WorkflowArg};
 use crate::builtins::Steps;
 use crate::error::CliError;
-use crate::output::{GOOD, NOTE, Output, styled};
+use crate::output::{GOOD, Output, noted, styled};
 use crate::place::StoreLocation;
 use crate::screen::{InstanceState, View, each_result, is_failure};
 use crate::{place, words};
@@ -145,11 +145,11 @@ fn workflow(
     let selection = Selection { set: start.set.clone(), profile, ..Selection::default() };
     let request = place::request(global, file, &selection);
     let on_batch = start.on.is_some_and(Place::is_batch);
-    let session = match Session::imagine(&request, &Steps::new(), start.machine.clone(), on_batch) {
+    let session = match Session::imagine(&request, &Steps::default(), start.machine.clone(), on_batch) {
         Ok(session) => session,
         Err(error) => {
             let text = format!("the bundle has no workflow, so nobody can remake its report: {error}");
-            output.error(format!("{} {text}", styled(NOTE, "note:")))?;
+            output.error(noted(text))?;
             return Ok(None);
         }
     };
@@ -157,7 +157,7 @@ fn workflow(
     let now = steps.map(|(id, step)| (step.name.clone(), session.expansion.written(id))).collect();
     if !written_changes(&view.written, &now, !start.targets.is_empty()).is_empty() {
         let text = format!("`{}` was edited since the run; the bundle has the edited file", start.file);
-        output.error(format!("{} {text}", styled(NOTE, "note:")))?;
+        output.error(noted(text))?;
     }
     Ok(Some(session))
 }
@@ -242,7 +242,7 @@ impl Export {
             }
         })?;
         if let Some(how) = unfinished(&view, dir.lives().is_some(), bundle.results.len()) {
-            output.note(format!("{} run {run} {how}", styled(NOTE, "note:")))?;
+            output.note(noted(format_args!("run {run} {how}")))?;
         }
         Ok(ExitCode::SUCCESS)
     }

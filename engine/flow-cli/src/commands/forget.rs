@@ -96,9 +96,7 @@ fn forget_steps(
     let names: Vec<String> = steps.iter().map(|step| step.name.clone()).collect();
     let ForgetResult { mut labels, fingerprints, others } =
         flow_exec::forget(&store, &start.workflow, &start.file, &names, &reuse, only_accepted)?;
-    for line in of_others(steps, &start.workflow, &store, place)? {
-        output.line(line)?;
-    }
+    output.lines(of_others(steps, &start.workflow, &store, place)?)?;
     let results = words::count(labels.len(), "result");
     labels.sort();
     labels.dedup();
@@ -124,11 +122,7 @@ fn also(steps: &[NamedInstances<'_>], labels: &[String], fingerprints: &BTreeSet
     let named = |label: &&str| steps.iter().any(|step| flow_core::selects(step.name, label));
     let also: IndexSet<&str> = alike.chain(labels.iter().map(String::as_str)).filter(|label| !named(label)).collect();
     let also: Vec<&str> = also.into_iter().collect();
-    match also.len() {
-        0 => String::new(),
-        1 => format!(", also used by {}", also[0]),
-        _ => format!(", also used by {}", words::named(&also)),
-    }
+    if also.is_empty() { String::new() } else { format!(", also used by {}", words::named(&also)) }
 }
 
 /// Results that the steps reuse from other workflows; they are forgotten there.
@@ -183,10 +177,8 @@ fn forget_imports(
 fn not_ours(others: &BTreeMap<String, BTreeSet<String>>) -> CliError {
     const SHOWN: usize = 3;
     let of = |(user, labels): (&String, &BTreeSet<String>)| {
-        let more = labels.len().saturating_sub(SHOWN);
-        let more = if more > 0 { format!(" and {} more", words::thousands(more)) } else { String::new() };
-        let labels: Vec<&str> = labels.iter().take(SHOWN).map(String::as_str).collect();
-        format!("{}{more} of {user}", labels.join(", "))
+        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+        format!("{} of {user}", words::first(&labels, SHOWN))
     };
     let all: Vec<String> = others.iter().map(of).collect();
     let only = "only the user who made or imported a result, or the owner of the store, can forget it";

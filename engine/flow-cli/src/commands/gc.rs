@@ -119,7 +119,7 @@ fn newest_work(store: &StoreDir) -> Option<PathBuf> {
 
 fn render(freed: &FreedSpace, dry: bool) -> String {
     let kept = words::count(freed.kept, "run");
-    let stay = if freed.kept == 1 { "stays" } else { "stay" };
+    let stay = |n| if n == 1 { "stays" } else { "stay" };
     let others = match freed.others {
         (0, 0) => String::new(),
         (runs, objects) => {
@@ -130,14 +130,11 @@ fn render(freed: &FreedSpace, dry: bool) -> String {
     };
     let imports = match freed.imports {
         0 => String::new(),
-        n => {
-            let stay = if n == 1 { "stays" } else { "stay" };
-            format!("; {} {stay} until `flow forget MACHINE`", words::count(n, "import"))
-        }
+        n => format!("; {} {} until `flow forget MACHINE`", words::count(n, "import"), stay(n)),
     };
     let others = others + &imports;
     if freed.runs + freed.results + freed.objects == 0 && freed.bytes == 0 {
-        return format!("nothing to remove; {kept} {stay}{others}");
+        return format!("nothing to remove; {kept} {}{others}", stay(freed.kept));
     }
     let checkpoints = match freed.checkpoints {
         0 => String::new(),
@@ -150,6 +147,6 @@ fn render(freed: &FreedSpace, dry: bool) -> String {
         words::count(freed.runs, "run"),
         words::count(freed.results, "result"),
         words::count(freed.objects, "object"),
-        if dry { "would stay" } else { stay },
+        if dry { "would stay" } else { stay(freed.kept) },
     )
 }

@@ -158,8 +158,7 @@ impl Get {
 
 /// Writes a file, with the folders above it. Returns its size.
 fn write(bytes: &[u8], to: &Path) -> Result<u64, CliError> {
-    let above = to.parent().filter(|above| !above.as_os_str().is_empty());
-    above
+    to.parent()
         .map_or(Ok(()), std::fs::create_dir_all)
         .and_then(|()| std::fs::write(to, bytes))
         .map_err(|e| CliError::failed(format!("`{}` cannot be written: {e}", to.display())))?;

@@ -55,9 +55,7 @@ impl Hw {
         if self.json {
             output.json(&HardwareJson { machine: &machine, cuda: survey.cuda.as_ref(), devices: &survey.gpus })?;
         } else {
-            for line in render(&machine, &survey) {
-                output.line(line)?;
-            }
+            output.lines(render(&machine, &survey))?;
         }
         Ok(ExitCode::SUCCESS)
     }

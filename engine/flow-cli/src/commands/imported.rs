@@ -18,7 +18,7 @@ use crate::{
     at_hand,
     builtins::Steps,
     error::CliError,
-    output::{NOTE, Output, styled},
+    output::{Output, noted},
     place::{self, StoreLocation},
     screen::{InstanceState, View, each_result},
     words,
@@ -35,7 +35,7 @@ pub(super) fn reports(
     output: &mut Output,
 ) -> Result<Vec<(String, RemadeFiles)>, CliError> {
     let (Some(start), Some(origin)) = (&view.start, &view.imported) else { return Ok(Vec::new()) };
-    let builtins = Steps::new();
+    let builtins = Steps::default();
     let mut session = session(dir, start, named, &Selection::default(), &builtins)?;
     session.expansion.imported = flow_exec::foreign_results(store, &session.expansion.workflow, &origin.host)?;
     let mut results: BTreeMap<String, StepResult> = BTreeMap::new();
@@ -65,7 +65,7 @@ pub(super) fn reports(
         match remade.files {
             Ok(files) if remade.is_report => reports.push((remade.label, files)),
             Ok(_) => {}
-            Err(why) => output.error(format!("{} {}: {why}", styled(NOTE, "note:"), remade.label))?,
+            Err(why) => output.error(noted(format_args!("{}: {why}", remade.label)))?,
         }
     }
     Ok(reports)
@@ -85,7 +85,7 @@ pub(super) fn for_page(
         Ok(made) => made,
         Err(error) => {
             let _ = error.report(output);
-            output.note(format!("{} the page shows no report", styled(NOTE, "note:")))?;
+            output.note(noted("the page shows no report"))?;
             return Ok(RemadeTexts::new());
         }
     };
@@ -146,8 +146,7 @@ pub(super) fn imported_session(
     selection: &Selection,
     output: &mut Output,
 ) -> Result<Option<(Session, Knowledge)>, CliError> {
-    let nothing = || None;
-    if run.is_none() && (named.is_some() || at_hand::choose(Path::new("."), nothing).is_ok()) {
+    if run.is_none() && (named.is_some() || at_hand::choose(Path::new("."), || None).is_ok()) {
         return Ok(None);
     }
     let found =
@@ -164,7 +163,7 @@ pub(super) fn imported_session(
                 .hint("`flow runs` lists them; --run is not needed for runs of this machine")),
         };
     };
-    let session = session(&dir, start, named, selection, &Steps::new())?;
+    let session = session(&dir, start, named, selection, &Steps::default())?;
     let machine = &start.machine;
     let cpus = format!("{} {}", words::count(machine.cpus as usize, "CPU"), machine.cpu_model);
     let what = machine.gpus.first().map_or(cpus, |gpu| format!("{} × {}", machine.gpus.len(), gpu.name));
@@ -177,7 +176,7 @@ pub(super) fn imported_session(
     let differs = here.and_then(|file| diff::since_import(global, (&place, &dir, view), &file, output).ok());
     if let Some(what) = differs.and_then(|(inputs, workflow)| differing(&inputs, workflow)) {
         let text = format!("{what} here: the answer is for the version of that run; `flow diff {run} now` shows both");
-        output.note(format!("{} {text}", styled(NOTE, "note:")))?;
+        output.note(noted(text))?;
     }
     Ok(Some((session, knowledge)))
 }
@@ -197,7 +196,7 @@ pub(super) fn remind(session: &Session, output: &mut Output) -> Result<(), CliEr
     imports.retain(|import| import.origin.workflow == session.expansion.workflow);
     let Some(Import { id, origin, .. }) = imports.pop() else { return Ok(()) };
     let text = format!("run {id} of it was imported from {}: `--run {id}` answers for that machine", origin.host);
-    Ok(output.note(format!("{} {text}", styled(NOTE, "note:")))?)
+    Ok(output.note(noted(text))?)
 }
 
 /// Writes a report and its charts as `publish:` does. Returns the files.
@@ -213,13 +212,12 @@ pub(super) fn publish(files: RemadeFiles, to: &Path) -> Result<Vec<PathBuf>, Cli
         report: None,
         replace: Replace::Always,
     };
-    let publication = Steps::new().publish(&job).map_err(CliError::usage)?;
+    let publication = Steps::default().publish(&job).map_err(CliError::usage)?;
     let folder = to.parent().unwrap_or(Path::new(""));
     let mut written = Vec::new();
     for file in publication.files {
         let path = folder.join(&file.path);
-        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-        above
+        path.parent()
             .map_or(Ok(()), std::fs::create_dir_all)
             .and_then(|()| flow_exec::text::replace(&path, &file.bytes))
             .map_err(|e| CliError::failed(format!("`{}` cannot be written: {e}", path.display())))?;

@@ -39,12 +39,12 @@ impl Init {
             let cannot = |e| CliError::failed(format!("flow cannot create the folder `{}`: {e}", folder.display()));
             std::fs::create_dir_all(folder).map_err(cannot)?;
         }
-        let mut file = File::create_new(&self.file).map_err(|e| match e.kind() {
+        let written = File::create_new(&self.file).and_then(|mut file| file.write_all(TEXT.as_bytes()));
+        written.map_err(|e| match e.kind() {
             ErrorKind::AlreadyExists => CliError::usage(format!("`{shown}` exists already"))
                 .hint("choose another name: flow init workflows/mine.yaml"),
             _ => CliError::failed(format!("`{shown}` cannot be written: {e}")),
         })?;
-        file.write_all(TEXT.as_bytes()).map_err(|e| CliError::failed(format!("`{shown}` cannot be written: {e}")))?;
         output.line(format!("wrote {shown}"))?;
         output.note(format!("next: flow run {shown}     takes seconds, needs no GPU"))?;
         output.note(format!("      flow plan {shown}    after an edit: what would run again, and why"))?;

@@ -106,11 +106,7 @@ fn nothing(dir: &RunDir, view: &View, step: &str) -> Result<CliError, CliError> 
             "in a shared store, each user's logs are private; `flow show` prints its numbers once it has ended",
         ));
     }
-    let none = CliError::usage(format!("flow has no output of `{step}`"));
-    Ok(match waiting_advice(dir, view, step)? {
-        Some(where_) => none.hint(where_),
-        None => none,
-    })
+    Ok(CliError::usage(format!("flow has no output of `{step}`")).hint_if(waiting_advice(dir, view, step)?))
 }
 
 /// Advice for a step that waits for another run with the same work.
@@ -131,13 +127,10 @@ fn waiting_advice(dir: &RunDir, view: &View, step: &str) -> Result<Option<String
 }
 
 fn unreadable(log: &Path, error: &io::Error) -> CliError {
-    let failed = CliError::failed(format!("`{}` cannot be read: {error}", log.display()));
-    match owner(log).filter(|_| error.kind() == io::ErrorKind::PermissionDenied) {
-        Some(user) => failed.hint(format!(
-            "{user} ran this step, and in a shared store each user's logs are private: ask them; `flow show` prints its numbers"
-        )),
-        None => failed,
-    }
+    let owner = owner(log).filter(|_| error.kind() == io::ErrorKind::PermissionDenied);
+    CliError::failed(format!("`{}` cannot be read: {error}", log.display())).hint_if(owner.map(|user| format!(
+        "{user} ran this step, and in a shared store each user's logs are private: ask them; `flow show` prints its numbers"
+    )))
 }
 
 /// The owner of a log that cannot be read: the owner of its folder.
@@ -175,7 +168,7 @@ fn log(place: &StoreLocation, view: &View, shown: &InstanceView) -> Vec<Log> {
         let earlier = (n == 0).then(|| folder.earlier());
         Log { label, earlier, file: folder.log(), ended: attempt.ended.is_some() }
     };
-    attempts.enumerate().filter_map(|(n, attempt)| Some(one((n, attempt?)))).collect()
+    attempts.enumerate().map(one).collect()
 }
 
 /// Where to look for logs.

@@ -178,16 +178,6 @@ pub(crate) fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return misused(&error),
     };
-    if let Command::Keeper { record } = &command {
-        return flow_supervisor::keeper::serve(record);
-    }
-    let failed = |why: String| CliError::failed(why).report(&mut Output::plain());
-    if let Command::Supervisor { .. } = &command {
-        return flow_supervisor::node::supervise().unwrap_or_else(failed);
-    }
-    if let Command::Node { folder } = &command {
-        return flow_exec::serve_node(folder).unwrap_or_else(failed);
-    }
     let mut output = Output::new(&global);
     execute(command, &global, &mut output).unwrap_or_else(|error| error.report(&mut output))
 }
@@ -243,7 +233,9 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> CommandRes
         Command::Plugins(plugins) => plugins.execute(global, output),
         Command::Completions(completions) => completions.execute(output),
         Command::Ready(ready) => ready.execute(),
-        Command::Keeper { .. } | Command::Supervisor { .. } | Command::Node { .. } => Ok(ExitCode::SUCCESS),
+        Command::Keeper { record } => Ok(flow_supervisor::keeper::serve(&record)),
+        Command::Supervisor { .. } => flow_supervisor::node::supervise().map_err(CliError::failed),
+        Command::Node { folder } => flow_exec::serve_node(&folder).map_err(CliError::failed),
     }
 }
 

@@ -52,7 +52,7 @@ impl<'a> PastRuns<'a> {
             });
             for (id, shown) in &one.view.instances {
                 // If several instances do the same work, one ran and the others have its result.
-                let ran = shown.fingerprint.filter(|_| shown.attempt().is_some());
+                let ran = shown.fingerprint.filter(|_| one.view.attempts_of(shown).len() > 0);
                 one.by_fingerprint.extend(ran.map(|fingerprint| (fingerprint, *id)));
                 one.by_label.insert(shown.label.clone(), *id);
             }

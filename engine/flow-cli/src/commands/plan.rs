@@ -21,7 +21,7 @@ use serde_json::Map;
 use super::orphans::{self, OrphanStates, Progress};
 use super::{CommandResult, imported, predict::takes};
 use crate::args::{Global, Selection, WorkflowArg};
-use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
+use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, noted, styled};
 use crate::reasons::{self, InstanceReason, SimilarReasons};
 use crate::{place, words};
 
@@ -97,7 +97,7 @@ pub(crate) fn show(
     session.check_secrets(&plan)?;
     session.check_live_sources(&plan)?;
     if let Some(moved) = session.moved_here().filter(|_| plan.has_work()) {
-        output.note(format!("{} {moved}", styled(NOTE, "note:")))?;
+        output.note(noted(moved))?;
     }
     print(&session, &knowledge, (&wanted, &plan, true), &request.set, exit_code, json, output)
 }
@@ -128,7 +128,7 @@ fn print(
             let others = flow_exec::done_by_others(session, knowledge, wanted, plan)?;
             lines.extend(others.iter().map(|((run, user), labels)| done_twice(run, user, labels)));
             let ended = flow_exec::unwanted(session, knowledge, plan);
-            lines.extend(ended.iter().map(|of| format!("{} {}", styled(NOTE, "note:"), orphans::ends(of, set))));
+            lines.extend(ended.iter().map(|of| noted(orphans::ends(of, set))));
             let plugins = flow_exec::to_set_up(session, knowledge, plan);
             lines.extend((!plugins.is_empty()).then(|| {
                 let what = if plugins.len() == 1 { "plugin" } else { "plugins" };
@@ -137,9 +137,7 @@ fn print(
             lines.extend(environments(session, knowledge, plan, output.verbose));
             lines.extend(output.verbose.then(|| by_listing(session, plan)).flatten());
         }
-        for line in lines {
-            output.sentence(&line, 2)?;
-        }
+        output.sentences(lines, 2)?;
         if is_unknown {
             imported::remind(session, output)?;
         }
@@ -166,18 +164,13 @@ fn environments(session: &Session, knowledge: &Knowledge, plan: &CorePlan, all: 
             *steps.entry(&expansion.steps[expansion.instances[id.index()].step.index()].name).or_default() += 1;
         }
         let forced = steps.keys().map(|step| format!("-f {step}")).collect::<Vec<_>>().join(" ");
-        let steps: Vec<String> = steps
-            .into_iter()
-            .map(|(step, n)| if n == 1 { step.to_owned() } else { format!("{step} × {}", words::thousands(n)) })
-            .collect();
-        let steps = steps.join(", ");
-        lines.push(match is_cached {
+        let steps = steps.into_iter().map(|(step, n)| words::instances(n, step, step)).collect::<Vec<_>>().join(", ");
+        lines.push(noted(match is_cached {
             true => format!(
-                "{} {said} since the results of {steps}: they stay cached, and `flow run {forced}` makes them again",
-                styled(NOTE, "note:")
+                "{said} since the results of {steps}: they stay cached, and `flow run {forced}` makes them again"
             ),
-            false => format!("{} {said} since the last results of {steps}", styled(NOTE, "note:")),
-        });
+            false => format!("{said} since the last results of {steps}"),
+        }));
     }
     lines
 }
@@ -186,7 +179,7 @@ fn environments(session: &Session, knowledge: &Knowledge, plan: &CorePlan, all: 
 fn by_listing(session: &Session, plan: &CorePlan) -> Option<String> {
     let cached = plan.items.iter().filter(|item| matches!(item.state, State::Cached { .. }));
     let folders: BTreeSet<&str> = cached.flat_map(|item| session.by_listing(item.id)).collect();
-    reasons::by_listing(folders.into_iter()).map(|text| format!("{} {text}", styled(NOTE, "note:")))
+    reasons::by_listing(folders.into_iter()).map(noted)
 }
 
 fn line(expansion: &Expansion, item: &Item) -> JournalLine {
@@ -213,13 +206,9 @@ fn render(
     let mut out = vec![heading(expansion)];
     let mut rows = Vec::new();
     for crowd in crowds(expansion, plan, orphans) {
-        let many = if matches!(
-            crowd[0].state,
-            State::Cached { .. } | State::Orphaned { .. } | State::After(_) | State::MayRepeat { .. }
-        ) {
-            2
-        } else {
-            MANY
+        let many = match crowd[0].state {
+            State::Run(_) | State::Refused { .. } | State::NotNeeded { .. } => MANY,
+            _ => 2,
         };
         if crowd.len() >= many && !verbose {
             let name = &expansion.steps[expansion.instances[crowd[0].id.index()].step.index()].name;
@@ -289,11 +278,7 @@ fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan, orphans: &OrphanStates)
     for item in plan.items.iter().filter(|item| !matches!(item.state, State::NotNeeded { .. })) {
         let outcome = match &item.state {
             State::Cached { outcome, .. } | State::Refused { outcome, .. } => Some(*outcome),
-            State::Run(_)
-            | State::Orphaned { .. }
-            | State::After(_)
-            | State::MayRepeat { .. }
-            | State::NotNeeded { .. } => None,
+            _ => None,
         };
         let progress = orphans.progress(expansion, item.id);
         let key = (expansion.instances[item.id.index()].step, discriminant(&item.state), outcome, progress);
@@ -305,9 +290,7 @@ fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan, orphans: &OrphanStates)
 /// The most frequent reason of a group. For later decisions, it names steps instead of instances.
 fn common(expansion: &Expansion, orphans: &OrphanStates, crowd: &[&Item]) -> String {
     let said = crowd.iter().map(|item| match &item.state {
-        State::After(labels) => {
-            InstanceReason::Words(once(labels.iter().map(|label| label.split('[').next().unwrap_or(label))))
-        }
+        State::After(labels) => InstanceReason::Words(once(labels.iter().map(|label| words::step_of(label)))),
         _ => because(expansion, orphans, item),
     });
     let mut forms = reasons::alike(said.map(|because| (because.clone(), because)));
@@ -345,11 +328,10 @@ fn heading(expansion: &Expansion) -> String {
 
 /// The jobs that the killed run of another user left are not waited for.
 fn done_twice(run: &RunId, user: &str, labels: &[String]) -> String {
-    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
     format!(
         "run {run} of {user} was killed and left Slurm jobs for {}: your run does not wait for them and may do the same twice; only \
          the next `flow run` of {user} can collect their results",
-        words::named(&labels)
+        words::named(labels)
     )
 }
 
@@ -475,8 +457,7 @@ fn total(expansion: &Expansion, plan: &CorePlan, orphans: &OrphanStates) -> Stri
         (count(|s| matches!(s, State::MayRepeat { .. })), "repetitions if a verdict needs them"),
         (count(|s| matches!(s, State::Refused { .. })), "not run"),
     ];
-    let parts: Vec<String> =
-        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", words::thousands(*n))).collect();
+    let parts = words::counts(parts);
     let all = words::count(plan.items.len() - count(|s| matches!(s, State::NotNeeded { .. })), "instance");
-    if parts.is_empty() { all } else { format!("{all}: {}", parts.join(", ")) }
+    if parts.is_empty() { all } else { format!("{all}: {parts}") }
 }

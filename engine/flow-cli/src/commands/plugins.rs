@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::CatalogueStep;
 use flow_exec::ExecError;
-use flow_exec::plugins::{Plugin, cache_folder};
+use flow_exec::plugins::{Plugin, Plugins as OnDisk, cache_folder};
 use serde_json::Value;
 
 use super::CommandResult;
@@ -29,11 +29,7 @@ pub(crate) struct Plugins {
 
 impl Plugins {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
-        let workspace = place::workspace(global, self.about.workflow.as_deref())?;
-        let cache = cache_folder(&workspace.store.join("cache"));
-        let own = workspace.own_plugins.as_deref();
-        let on_disk =
-            flow_exec::plugins::Plugins::discover(&workspace.plugins, own, &cache).map_err(ExecError::from)?;
+        let on_disk = discover(global, &self.about, "broken:", output)?;
         let of = |plugin: &Plugin| {
             let manifest = &plugin.manifest;
             (
@@ -43,10 +39,7 @@ impl Plugins {
             )
         };
         let mut found: Vec<_> = on_disk.iter().map(of).collect();
-        for broken in on_disk.broken() {
-            output.error(format!("{} {broken}", styled(BAD, "broken:")))?;
-        }
-        let own = flow_core::Builtins::provided(&crate::builtins::Steps::new());
+        let own = flow_core::Builtins::provided(&crate::builtins::Steps::default());
         found.push(("flow".to_owned(), format!("{}, built in", env!("CARGO_PKG_VERSION")), own));
         let known: Vec<String> = found.iter().map(|(name, ..)| name.clone()).collect();
         if let Some(asked) = &self.plugin {
@@ -66,12 +59,22 @@ impl Plugins {
                     rows.extend(parameters(provided));
                 }
             }
-            for line in words::columns(&rows) {
-                output.line(format!("  {line}"))?;
-            }
+            output.lines(words::columns(&rows).iter().map(|line| format!("  {line}")))?;
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The plugins that workflows find. Prints each one that cannot be used, after this word.
+pub(super) fn discover(global: &Global, about: &About, word: &str, output: &mut Output) -> Result<OnDisk, CliError> {
+    let workspace = place::workspace(global, about.workflow.as_deref())?;
+    let cache = cache_folder(&workspace.store.join("cache"));
+    let own = workspace.own_plugins.as_deref();
+    let plugins = OnDisk::discover(&workspace.plugins, own, &cache).map_err(ExecError::from)?;
+    for broken in plugins.broken() {
+        output.error(format!("{} {broken}", styled(BAD, word)))?;
+    }
+    Ok(plugins)
 }
 
 /// The parameters of a step, from its schema.

@@ -79,9 +79,7 @@ impl Queue {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        for line in render(&lines, now) {
-            output.line(line)?;
-        }
+        output.lines(render(&lines, now))?;
         if !seen.nonsense.is_empty() {
             let runs = words::count(seen.nonsense.len(), "run");
             output.line(format!("{runs} more with data that this flow cannot read: another version?"))?;
@@ -131,7 +129,8 @@ fn render(lines: &[QueuedRun], now: u64) -> Vec<String> {
     let mut rows = vec![heads.map(|head| styled(STRONG, head)).collect()];
     for line in lines {
         let mut row = vec![line.run.clone(), line.person.clone(), line.workflow.clone()];
-        row.extend(elsewhere.then(|| in_slurm(&line.jobs)));
+        let jobs = [(line.jobs.running as usize, "running"), (line.jobs.queued as usize, "queued")];
+        row.extend(elsewhere.then(|| words::counts(jobs)));
         let what = match line.holds.attempts {
             0 => styled(FAINT, "nothing"),
             n => styled(GOOD, format!("{}: {}", words::count(n as usize, "step"), amounts(&line.holds))),
@@ -154,12 +153,6 @@ fn render(lines: &[QueuedRun], now: u64) -> Vec<String> {
         format!("run {} is stopped{keeps}: {what_to_do}", line.run)
     });
     words::columns(&rows).into_iter().chain(advice).collect()
-}
-
-/// `3 running, 12 queued`.
-fn in_slurm(jobs: &Jobs) -> String {
-    let some = |count: u32, how: &str| (count > 0).then(|| format!("{} {how}", words::thousands(count as usize)));
-    [some(jobs.running, "running"), some(jobs.queued, "queued")].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// `2 CPUs, 1.5 GiB, 1 GPU`, `the machine alone`.

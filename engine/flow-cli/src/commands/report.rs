@@ -13,9 +13,9 @@ use super::{CommandResult, find, imported};
 use crate::{
     args::{Global, OfRun},
     error::CliError,
-    output::{NOTE, Output, styled},
+    output::{Output, noted},
     place::{self, StoreLocation},
-    screen::{View, each_result},
+    screen::{InstanceView, View, each_result},
 };
 
 /// Arguments of `flow report`.
@@ -63,7 +63,7 @@ impl Report {
             self.of.run = if named { self.step.take() } else { None };
         }
         let (place, dir, view) = place::run(global, &self.of, output)?;
-        if view.imported.is_some() && view.start.is_some() {
+        if view.imported.is_some() {
             // The store of the place is that of the import itself.
             let around = place.workspace.existing_store()?.unwrap_or_else(|| place.store.clone());
             return self.remade(&around, &dir, &view, global, output);
@@ -96,10 +96,8 @@ impl Report {
         });
         if is_replaced {
             let run = self.of.run.as_deref().unwrap_or(&start.run.0);
-            output.note(format!(
-                "{} a later run replaced these files; `flow report {run} --print` prints this run's",
-                styled(NOTE, "note:")
-            ))?;
+            let text = format!("a later run replaced these files; `flow report {run} --print` prints this run's");
+            output.note(noted(text))?;
         }
         Ok(())
     }
@@ -127,7 +125,7 @@ impl Report {
         if let Some(step) = &self.step {
             made.retain(|(label, _)| flow_core::selects(step, label));
         }
-        let files = only("report", made)?;
+        let files = only(made)?;
         if let Some(to) = &self.to {
             for file in imported::publish(files, to)? {
                 output.line(file.display().to_string())?;
@@ -162,14 +160,12 @@ impl Report {
         output: &mut Output,
     ) -> Result<String, CliError> {
         let (step, lang) = (self.step.as_deref(), global.lang.as_deref());
-        let asked = match step {
-            Some(step) => find(view, step)?.iter().map(|shown| &*shown.label).collect(),
-            None => Vec::new(),
-        };
-        let mut reports = in_store(place, view, output, |read, _| self.text(read, lang))?;
+        // A step that is not in the run is another error than one that is no report.
+        step.map(|step| find(view, step)).transpose()?;
+        let mut reports = in_store(&place.store, view.instances.values(), output, |read, _| self.text(read, lang))?;
         let names = names(&reports);
         if let Some(step) = step.filter(|_| !reports.is_empty()) {
-            reports.retain(|(label, _)| asked.contains(&&**label));
+            reports.retain(|(label, _)| flow_core::selects(step, label));
             if reports.is_empty() {
                 let other = CliError::usage(format!("`{step}` is not a report of the run"));
                 return Err(other.hint(format!("the run made {names}; `flow show {step}` shows the result of a step")));
@@ -178,38 +174,37 @@ impl Report {
         if reports.is_empty() {
             return Err(no_report(view));
         }
-        only("report", reports)
+        only(reports)
     }
 
     /// The files in the store of the reports that the run did not publish.
     fn stored(&self, place: &StoreLocation, view: &View, output: &mut Output) -> Result<String, CliError> {
         let builtins = flow_report::Reports::new();
-        let found = in_store(place, view, output, |read, folder| {
+        let found = in_store(&place.store, view.instances.values(), output, |read, folder| {
             Ok(builtins.text(read, None)?.map(|_| place::near(&folder.join("report.md"))))
         })?;
         let Some((step, _)) = found.first() else { return Err(no_report(view)) };
-        output.note(format!(
-            "{} the run published no report. `flow report --print` prints it. To write it to a file, add to the workflow:",
-            styled(NOTE, "note:")
+        output.note(noted(
+            "the run published no report. `flow report --print` prints it. To write it to a file, add to the workflow:",
         ))?;
         output.note(format!("  publish: [{{from: {step}, to: report.md}}]"))?;
         Ok(found.into_iter().map(|(_, file)| file).collect::<Vec<_>>().join("\n"))
     }
 }
 
-/// What `text` finds in each result that is a folder, by label. `text` gets a reader of its files, and its path.
-fn in_store<T>(
-    place: &StoreLocation,
-    view: &View,
+/// What `text` finds in each result of these that is a folder, by label. `text` gets a reader of its files, and its path.
+fn in_store<'v, T>(
+    store: &StoreDir,
+    shown: impl IntoIterator<Item = &'v InstanceView>,
     output: &mut Output,
     text: impl Fn(&dyn Fn(&str) -> Option<Vec<u8>>, &Path) -> Result<Option<T>, String>,
 ) -> Result<Vec<(String, T)>, CliError> {
-    let results = place::results(&place.store, output)?;
-    let objects = Objects::of(&place.store);
+    let results = place::results(store, output)?;
+    let objects = Objects::of(store);
     let mut found = Vec::new();
-    each_result(view.instances.values(), &*results, &place.store, |shown, result| {
-        let Some(result) = result else { return Ok(()) };
-        let folder = result.outputs.values().find(|artifact| artifact.kind == ArtifactKind::Folder);
+    each_result(shown, &*results, store, |shown, result| {
+        let outputs = result.map(|result| result.outputs).unwrap_or_default();
+        let folder = outputs.into_values().find(|artifact| artifact.kind == ArtifactKind::Folder);
         let Some(folder) = folder else { return Ok(()) };
         let read = |file: &str| objects.read(&folder.digest, file).ok();
         let text = text(&read, &objects.path(&folder.digest)).map_err(CliError::usage)?;
@@ -245,29 +240,16 @@ pub(crate) fn answers(
         return Vec::new();
     }
     let builtins = flow_report::Reports::new();
-    let mut all = Vec::new();
     let reports = view.instances.values().filter(|shown| made.contains(&shown.label));
-    let read = || {
-        let Some(store) = workspace.existing_store()? else { return Ok(()) };
-        let results = place::results(&store, output)?;
-        let objects = Objects::of(&store);
-        each_result(reports, &*results, &store, |_, result| {
-            let outputs = result.map(|result| result.outputs).unwrap_or_default();
-            let Some(folder) = outputs.into_values().find(|artifact| artifact.kind == ArtifactKind::Folder) else {
-                return Ok(());
-            };
-            let read = |file: &str| objects.read(&folder.digest, file).ok();
-            let answers = builtins.answers(read, global.lang.as_deref()).map_err(CliError::usage)?;
-            let more = answers.len().saturating_sub(ANSWERS);
-            all.extend(answers.into_iter().take(ANSWERS));
-            all.extend((more > 0).then(|| format!("{more} more: flow report --print --answer")));
-            Ok(())
-        })
+    let Ok(Some(store)) = workspace.existing_store() else { return Vec::new() };
+    let answers =
+        |read: &dyn Fn(&str) -> Option<Vec<u8>>, _: &Path| builtins.answers(read, global.lang.as_deref()).map(Some);
+    let some = |(_, answers): (String, Vec<String>)| {
+        let more = answers.len().saturating_sub(ANSWERS);
+        let more = (more > 0).then(|| format!("{more} more: flow report --print --answer"));
+        answers.into_iter().take(ANSWERS).chain(more)
     };
-    match read() {
-        Ok(()) => all,
-        Err::<(), CliError>(_) => Vec::new(),
-    }
+    in_store(&store, reports, output, answers).unwrap_or_default().into_iter().flat_map(some).collect()
 }
 
 /// The files that the run published.
@@ -283,12 +265,12 @@ fn names<T>(found: &[(String, T)]) -> String {
 const MAKES_ONE: &str = "a step with `uses: flow/report` makes one; `flow show STEP` shows the table of a `flow/table`";
 
 /// The only one, or an error that lists them.
-fn only<T>(what: &str, found: Vec<(String, T)>) -> Result<T, CliError> {
+fn only<T>(found: Vec<(String, T)>) -> Result<T, CliError> {
     let names = names(&found);
     let mut found = found.into_iter();
     match (found.next(), found.next()) {
         (Some((_, one)), None) => Ok(one),
-        (None, _) => Err(CliError::usage(format!("the run has no {what}")).hint(MAKES_ONE)),
-        _ => Err(CliError::usage(format!("there are several {what}s")).hint(format!("name one: {names}"))),
+        (None, _) => Err(CliError::usage("the run has no report").hint(MAKES_ONE)),
+        _ => Err(CliError::usage("there are several reports").hint(format!("name one: {names}"))),
     }
 }

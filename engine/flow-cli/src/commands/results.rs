@@ -14,7 +14,7 @@ use super::{CommandResult, find};
 use crate::{
     args::{Global, OfRun},
     error::CliError,
-    output::{NOTE, Output, styled},
+    output::{Output, noted},
     place,
     screen::{InstanceState, InstanceView, each_result},
     words,
@@ -166,7 +166,7 @@ impl Results {
         )?;
         if !without.is_empty() {
             let names = words::named(&without);
-            output.note(format!("{} without a result: {names} (`flow show STEP` shows why)", styled(NOTE, "note:")))?;
+            output.note(noted(format_args!("without a result: {names} (`flow show STEP` shows why)")))?;
         }
         Ok(found)
     }

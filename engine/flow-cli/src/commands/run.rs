@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use flow_core::sched::policy;
-use flow_core::{AttemptId, JournalLine, RunEvent};
+use flow_core::{JournalLine, RunEvent};
 use flow_exec::{ForceRequest, PublishRequest, RunEnd, RunOptions, Workspace};
 use flow_supervisor::{attempt, hardware};
 
@@ -138,7 +138,7 @@ impl Run {
         };
         let mut screen = Screen::new(output, self.json);
         // Work continues even if the reader of the output has gone.
-        let end = flow_exec::run(&options, Arc::new(crate::builtins::Steps::new()), &mut |update| {
+        let end = flow_exec::run(&options, Arc::new(crate::builtins::Steps::default()), &mut |update| {
             drop(screen.update(update))
         });
         let view = screen.close();
@@ -215,10 +215,9 @@ pub(crate) fn words(
         answers,
         made: end.made.clone(),
         unchanged: end.unchanged.then(|| end.counts.values().sum()),
-        since: 0,
-        all: false,
+        ..RunEndDetails::default()
     };
-    summary(view, &ended, length, &mut |_: &AttemptId, folder| log_tail(workspace, folder))
+    summary(view, &ended, length, &|folder| log_tail(workspace, folder))
 }
 
 /// The last lines of an attempt's log, by its folder in the store.

@@ -33,15 +33,15 @@ pub(crate) struct Runs {
 }
 
 #[derive(Serialize)]
-struct ListedRun {
-    run: String,
-    workflow: String,
-    file: String,
-    set: Vec<String>,
-    force: Option<Vec<String>>,
-    on: Option<Place>,
-    note: Option<String>,
-    revision: Option<Revision>,
+struct ListedRun<'a> {
+    run: &'a RunId,
+    workflow: &'a String,
+    file: &'a String,
+    set: &'a Vec<String>,
+    force: &'a Option<Vec<String>>,
+    on: &'a Option<Place>,
+    note: &'a Option<String>,
+    revision: &'a Option<Revision>,
     status: Option<Status>,
 }
 
@@ -85,9 +85,7 @@ impl Runs {
             let folder = place.store.run(run);
             let status = folder.status()?;
             if self.json {
-                let (workflow, file, set) = (start.workflow.clone(), start.file.clone(), start.set.clone());
-                let (note, revision) = (start.note.clone(), start.revision.clone());
-                let (run, on, force) = (run.to_string(), start.on, start.force.clone());
+                let RunStart { workflow, file, set, force, on, note, revision, .. } = &**start;
                 output.json(&ListedRun { run, workflow, file, set, force, on, note, revision, status })?;
                 continue;
             }
@@ -107,9 +105,7 @@ impl Runs {
             }
         }
         if !self.json {
-            for line in words::columns(&rows).into_iter().chain(advice) {
-                output.line(line)?;
-            }
+            output.lines(words::columns(&rows).into_iter().chain(advice))?;
         }
         Ok(ExitCode::SUCCESS)
     }

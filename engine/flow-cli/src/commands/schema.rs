@@ -4,15 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::Builtins;
-use flow_exec::{
-    ExecError,
-    plugins::{Plugins, cache_folder},
-};
 
-use super::CommandResult;
+use super::{CommandResult, plugins};
 use crate::args::{About, Global};
-use crate::output::{BAD, Output, styled};
-use crate::place;
+use crate::output::Output;
 
 /// Arguments of `flow schema`.
 #[derive(Debug, Args)]
@@ -28,14 +23,8 @@ pub(crate) struct Schema {
 
 impl Schema {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
-        let workspace = place::workspace(global, self.about.workflow.as_deref())?;
-        let cache = cache_folder(&workspace.store.join("cache"));
-        let own = workspace.own_plugins.as_deref();
-        let plugins = Plugins::discover(&workspace.plugins, own, &cache).map_err(ExecError::from)?;
-        for broken in plugins.broken() {
-            output.error(format!("{} {broken}", styled(BAD, "left out:")))?;
-        }
-        let own = crate::builtins::Steps::new().provided();
+        let plugins = plugins::discover(global, &self.about, "left out:", output)?;
+        let own = crate::builtins::Steps::default().provided();
         let own = own.iter().map(|(step, provided)| (format!("flow/{step}"), provided));
         let of_plugins = plugins.iter().flat_map(|plugin| {
             let steps = plugin.manifest.steps.iter();

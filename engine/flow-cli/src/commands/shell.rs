@@ -78,7 +78,7 @@ impl Shell {
 
 /// The work folder of the last attempt of an instance, if it was outside the store and somebody removed it.
 fn gone(place: &StoreLocation, view: &View, shown: &InstanceView) -> Option<PathBuf> {
-    let last = view.attempts_of(shown).flatten().last()?;
+    let last = view.attempts_of(shown).last()?;
     let attempt = Folder::at(place.store.path().join(&last.folder));
     Some(attempt.work()).filter(|work| attempt.is_work_outside() && !work.is_dir())
 }
@@ -89,7 +89,7 @@ pub(super) fn work_folder<'v>(
     view: &'v View,
     shown: &InstanceView,
 ) -> Option<(&'v Attempt, PathBuf)> {
-    let last = view.attempts_of(shown).flatten().last()?;
+    let last = view.attempts_of(shown).last()?;
     let work = Folder::at(place.store.path().join(&last.folder)).work();
     work.is_dir().then_some((last, work))
 }

@@ -65,9 +65,7 @@ impl Show {
                 rows.push(line(shown, result, orphans.as_ref()));
                 Ok(())
             })?;
-            for line in words::columns(&rows) {
-                output.line(line)?;
-            }
+            output.lines(words::columns(&rows))?;
             return Ok(ExitCode::SUCCESS);
         }
         each_result(found, &*results, &place.store, |shown, result| {
@@ -81,9 +79,7 @@ impl Show {
                         why: why_it_ran(&result, &mut past, shown),
                         work: work_folder(&place, &view, shown).map(|(_, work)| work),
                     };
-                    for line in details(&shown.label, &result, &began, &objects, &TimeZone::system()) {
-                        output.line(line)?;
-                    }
+                    output.lines(details(&shown.label, &result, &began, &objects, &TimeZone::system()))?;
                     if let Some(text) = made(&result, &objects, global.lang.as_deref())? {
                         output.text(format!("\n{}", text.trim_end()))?;
                     }

@@ -77,9 +77,6 @@ impl Status {
             let results = words::count(view.instances.values().filter(has_result).count(), "result");
             let (workflow, host) = (&origin.workflow, &origin.host);
             output.line(format!("imported {results} of {workflow} from {host}; `flow show STEP` shows them"))?;
-            if view.start.is_none() {
-                return Ok(ExitCode::SUCCESS);
-            }
         }
         let status = dir.status()?;
         if self.json {
@@ -92,38 +89,28 @@ impl Status {
         let is_running = alive.is_some() || !living.is_empty();
         match (status, alive) {
             (Some(status), Some(alive)) => {
-                for line in active_run(&status, &process_of(&alive), clock::unix_millis()) {
-                    output.line(line)?;
-                }
-                for said in &view.interruptions {
-                    output.line(format!("  {} {said}", styled(NOTE, "ending")))?;
-                }
+                output.lines(active_run(&status, &process_of(&alive), clock::unix_millis()))?;
+                output.lines(view.interruptions.iter().map(|said| format!("  {} {said}", styled(NOTE, "ending"))))?;
             }
             (status, _) => {
                 status.into_iter().for_each(|status| view.status(status));
                 let ended = RunEndDetails {
-                    answers: Vec::new(),
                     run: run.map(|run| run.to_string()).unwrap_or_default(),
                     exit: view.exit,
                     published: view.published.clone(),
-                    withheld: view.withheld_in_words(),
-                    made: vec![],
-                    unchanged: None,
+                    withheld: view.withheld.clone(),
                     since: if view.exit.is_none() { ended_since(&place.store, &dir).len() } else { 0 },
                     all: true,
+                    ..RunEndDetails::default()
                 };
                 let length = Length { short: false, ..Length::of(output) };
-                let lines = summary(&view, &ended, length, &mut |_, folder| run::log_tail(&place.workspace, folder));
-                for line in lines {
-                    output.sentence(&line, FURTHER)?;
-                }
+                let lines = summary(&view, &ended, length, &|folder| run::log_tail(&place.workspace, folder));
+                output.sentences(lines, FURTHER)?;
                 // The lines below name what still runs.
                 if view.exit.is_none() && with_jobs.is_empty() {
                     output.line("the next run continues from there")?;
                 }
-                for one in &living {
-                    output.line(format!("run {} is active: {}", one.run, one.holder))?;
-                }
+                output.lines(living.iter().map(|one| format!("run {} is active: {}", one.run, one.holder)))?;
             }
         }
         for (run, steps) in orphaned_steps(&place.store, &with_jobs) {
@@ -138,9 +125,7 @@ impl Status {
         if !is_running {
             for (run, jobs) in orphaned_in_slurm(&with_jobs) {
                 output.line(in_slurm(&run, jobs.as_ref()))?;
-                for line in jobs.iter().flat_map(|orphans| each_job(&orphans.jobs)) {
-                    output.line(format!("  {line}"))?;
-                }
+                output.lines(jobs.iter().flat_map(|orphans| each_job(&orphans.jobs)))?;
             }
             for (run, dir) in &with_jobs {
                 let ended = ended_since(&place.store, dir).len();
@@ -182,10 +167,10 @@ fn each_job(jobs: &[OrphanedJob]) -> Vec<String> {
             Err(reason) if reason.is_empty() => " waits".to_owned(),
             Err(reason) => format!(" waits: {reason}"),
         };
-        format!("{}: job {job}{place}", labels.join(", "))
+        format!("  {}: job {job}{place}", labels.join(", "))
     };
     let more = jobs.len().saturating_sub(SHOWN);
-    let more = (more > 0).then(|| format!("and {} more: `squeue --me`", words::thousands(more)));
+    let more = (more > 0).then(|| format!("  and {} more: `squeue --me`", words::thousands(more)));
     jobs.iter().take(SHOWN).map(line).chain(more).collect()
 }
 
@@ -199,9 +184,7 @@ fn in_slurm(run: &RunId, jobs: Option<&OrphanedJobs>) -> String {
     let unsure = match jobs {
         None => ", which does not answer now".to_owned(),
         Some(OrphanedJobs { running, waiting, .. }) => {
-            let parts = [(*running, "running"), (*waiting, "waiting")].into_iter().filter(|(n, _)| *n > 0);
-            let parts: Vec<String> = parts.map(|(n, how)| format!("{} {how}", words::thousands(n))).collect();
-            format!(" ({})", parts.join(", "))
+            format!(" ({})", words::counts([(*running, "running"), (*waiting, "waiting")]))
         }
     };
     format!(
@@ -237,9 +220,7 @@ fn one_of_several(one: &LivingRun, lines: usize, output: &mut Output) -> Result<
     let process = process_of(one);
     match one.dir.status()? {
         Some(status) => {
-            for line in active_run(&status, &process, clock::unix_millis()).into_iter().take(lines) {
-                output.line(line)?;
-            }
+            output.lines(active_run(&status, &process, clock::unix_millis()).into_iter().take(lines))?;
         }
         None => output.line(format!("run {} begins: {}", styled(STRONG, &one.run), one.holder))?,
     }

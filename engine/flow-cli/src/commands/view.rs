@@ -20,7 +20,7 @@ use super::{CommandResult, import, imported};
 use crate::{
     args::{Global, OfRun, WorkflowArg},
     error::CliError,
-    output::{NOTE, Output, styled},
+    output::{Output, noted},
     place::{self, StoreLocation},
 };
 
@@ -172,8 +172,7 @@ fn built(output: &mut Output) -> Option<Result<PathBuf, CliError>> {
     let target = clone.join("target");
     let program = target.join("release").join(PROGRAM);
     if !program.is_file() {
-        let said = format!("{} building the page's server, once; this may take a few minutes", styled(NOTE, "note:"));
-        drop(output.note(said));
+        drop(output.note(noted("building the page's server, once; this may take a few minutes")));
     }
     let cargo = Command::new("cargo")
         .args(["build", "--quiet", "--release", "-p", PROGRAM, "--target-dir"])

@@ -16,12 +16,11 @@ use serde_json::Value;
 
 use super::orphans::{self, OrphanStates, Progress};
 use super::why_live::{later, lines, live, live_runs};
-use super::why_then::step_of;
 use super::{CommandResult, audit, why_then};
 use crate::{
     args::{Global, Selection, WorkflowArg},
     error::CliError,
-    output::{FAINT, GOOD, NOTE, Output, STRONG, styled},
+    output::{FAINT, GOOD, NOTE, Output, STRONG, noted, styled},
     place::{self, StoreLocation},
     reasons::{self, InstanceReason},
     words,
@@ -80,9 +79,7 @@ impl Why {
             let known: BTreeSet<&str> = told.iter().map(|one| one.label).collect();
             asked.retain(|item| !known.contains(label(item.id)));
             told.sort_by_key(|one| labels.get_index_of(one.label));
-            for line in lines(&told, output.verbose) {
-                output.line(line)?;
-            }
+            output.lines(lines(&told, output.verbose))?;
         }
         let ids: Vec<InstanceId> = asked.iter().map(|item| item.id).collect();
         let asked: Vec<PlannedInstance<'_>> = asked.iter().map(|item| (label(item.id), &item.state)).collect();
@@ -95,6 +92,7 @@ impl Why {
         let mut present = PresentEnvironment::of(&session, &knowledge);
         let id_of: BTreeMap<&str, InstanceId> =
             asked.iter().map(|(label, _)| *label).zip(ids.iter().copied()).collect();
+        let verbose = output.verbose;
         let mut since = |label: &str, state: &State| {
             let recorded = match state {
                 State::Cached { environment, .. } => environment,
@@ -102,7 +100,7 @@ impl Why {
                     let present = present.as_mut().zip(id_of.get(label));
                     let since = present.and_then(|(present, id)| present.since_last(&session, &knowledge, *id));
                     return since
-                        .map(|since| environment(&since, "the last result (not a reason)", output.verbose))
+                        .map(|since| environment(&since, "the last result (not a reason)", verbose))
                         .unwrap_or_default();
                 }
                 _ => return Vec::new(),
@@ -110,7 +108,7 @@ impl Why {
             let listed = id_of.get(label).and_then(|id| reasons::by_listing(session.by_listing(*id)));
             let mut lines: Vec<String> = listed.into_iter().map(|text| format!("  - {text}")).collect();
             if let (Some(recorded), Some(present)) = (recorded, &mut present) {
-                lines.extend(environment(&present.since(recorded), "this result", output.verbose));
+                lines.extend(environment(&present.since(recorded), "this result", verbose));
             }
             lines
         };
@@ -119,39 +117,29 @@ impl Why {
             asked.iter().filter(|(label, _)| !is_accepted(label)).copied().collect();
         let progress =
             |label: &str| id_of.get(label).map_or(Progress::Running, |id| left.progress(&session.expansion, *id));
-        let steps = as_it_was.chunk_by(|(a, _), (b, _)| step_of(a) == step_of(b));
-        let lines: Vec<String> =
-            steps.flat_map(|of_step| answer(of_step, output.verbose, &progress, &mut since)).collect();
-        for line in lines {
-            output.line(line)?;
-        }
+        let steps = as_it_was.chunk_by(|(a, _), (b, _)| words::step_of(a) == words::step_of(b));
+        output.lines(steps.flat_map(|of_step| answer(of_step, verbose, &progress, &mut since)))?;
         let mut changed_in = None;
         if let Some(dir) = knowledge.dir() {
             changed_in = why_then::since(dir, &asked, output)?;
             audits(&session, &knowledge, dir, &ids, output)?;
         }
-        let may_be_kept = |(_, state): &(_, &State)| matches!(state, State::Cached { .. } | State::After(_));
-        let kept: BTreeSet<InstanceId> = ids
-            .iter()
-            .copied()
-            .zip(asked.iter().map(|(_, state)| *state))
-            .filter(may_be_kept)
-            .map(|(id, _)| id)
-            .collect();
-        for line in reasons::unfollowed(&session.expansion.unfollowed(|id| kept.contains(&id), |_| true)) {
-            output.sentence(&format!("{} {line}", styled(NOTE, "note:")), 2)?;
-        }
+        let may_be_kept = |state: &State| matches!(state, State::Cached { .. } | State::After(_));
+        let kept = ids.iter().zip(&asked).filter(|(_, (_, state))| may_be_kept(state)).map(|(id, _)| *id);
+        let kept: BTreeSet<InstanceId> = kept.collect();
+        let unfollowed = reasons::unfollowed(&session.expansion.unfollowed(|id| kept.contains(&id), |_| true));
+        output.sentences(unfollowed.iter().map(noted), 2)?;
         for (on_slurm, of) in elsewhere {
             let (made, runs) =
                 if on_slurm { ("on this machine", "on Slurm") } else { ("by a Slurm job", "on this machine") };
-            let steps: IndexSet<&str> = of.iter().map(|label| label.split('[').next().unwrap_or(label)).collect();
+            let steps: IndexSet<&str> = of.iter().map(|label| words::step_of(label)).collect();
             let forced = steps.into_iter().map(|step| format!("-f {step}")).collect::<Vec<_>>().join(" ");
             let text = format!("made {made}; `on:` is not part of the fingerprint, `flow run {forced}` runs it {runs}");
             output.line(format!("{}: {text}", named(&of)))?;
         }
         for ((.., workflow), both) in others {
             let take = if both.len() == 1 { "reuses the result of" } else { "reuse the results of" };
-            let (of, theirs): (Vec<&str>, Vec<&str>) = both.iter().map(|(label, theirs)| (*label, &**theirs)).unzip();
+            let (of, theirs): (Vec<&str>, Vec<String>) = both.into_iter().unzip();
             let workflow = workflow.map(|workflow| format!(" of workflow `{workflow}`")).unwrap_or_default();
             output.line(format!("{}: {take} {}{workflow}", named(&of), words::named(&theirs)))?;
         }
@@ -269,7 +257,7 @@ impl<'a> ReuseNotes<'a> {
                 }
                 accepted.into_iter().for_each(|reason| reused.accepted.entry(reason).or_default().push(label));
                 if made_as != *label {
-                    let by = (step_of(label), step, (workflow != *own).then_some(workflow));
+                    let by = (words::step_of(label), step, (workflow != *own).then_some(workflow));
                     reused.others.entry(by).or_default().push((label, made_as));
                 }
             }
@@ -305,10 +293,7 @@ fn answer(
 ) -> Vec<String> {
     let mut alike: IndexMap<Value, IndexMap<Vec<String>, Vec<PlannedInstance<'_>>>> = IndexMap::new();
     for &(label, state) in queried {
-        let mut said = match state {
-            State::Orphaned { since, .. } => vec![orphans::followed(since, progress(label))],
-            _ => explain(state, each),
-        };
+        let mut said = explain(state, progress(label), each);
         said.extend(since(label, state));
         let form = match state {
             State::Run(all) if !each => {
@@ -349,7 +334,7 @@ fn made_by(of: &[PlannedInstance<'_>]) -> String {
 }
 
 /// The message about an instance, after its name; with `whole` it has long values as they are.
-fn explain(state: &State, whole: bool) -> Vec<String> {
+fn explain(state: &State, progress: Progress, whole: bool) -> Vec<String> {
     // With the dash before it, 100.
     const COLUMNS: usize = 96;
     match state {
@@ -371,7 +356,7 @@ fn explain(state: &State, whole: bool) -> Vec<String> {
             }));
             lines
         }
-        State::Orphaned { since, .. } => vec![orphans::followed(since, Progress::Running)],
+        State::Orphaned { since, .. } => vec![orphans::followed(since, progress)],
         State::After(steps) => vec![format!("{} {}", styled(NOTE, "decided after"), steps.join(", "))],
         State::MayRepeat { group, at_most } => {
             let while_ = format!("while the verdict on {group} is undecided, up to {at_most} runs of each");

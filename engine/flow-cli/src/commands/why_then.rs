@@ -48,9 +48,7 @@ pub(super) fn of_run(
         told.entry((&shown.step, how)).or_default().push((shown, because));
     }
     for ((step, how), of) in told {
-        for line in lines(step, &how, of, output.verbose) {
-            output.line(line)?;
-        }
+        output.lines(lines(step, &how, of, output.verbose))?;
     }
     if let Some(run) = changed_in {
         refer_to_run(&place, &run, output)?;
@@ -75,7 +73,7 @@ pub(super) fn refer_to_edit(
     let file = workflow.map(|file| format!(" -w {}", file.display())).unwrap_or_default();
     let mut line = format!("`flow diff now{file}` shows the changed lines");
     if reasons.iter().all(|reason| matches!(reason, Reason::Input(..))) {
-        let step = step_of(label);
+        let step = words::step_of(label);
         line += &format!(", `flow accept {step}{file} --reason TEXT` keeps the old results");
     }
     Ok(output.line(line)?)
@@ -122,17 +120,10 @@ fn lines(step: &str, how: &str, of: Vec<(&InstanceView, InstanceReason)>, each: 
         return of.iter().map(line).collect();
     }
     let line = |form: &reasons::SimilarReasons<&InstanceView>| {
-        let who = match form.count {
-            1 => form.of.label.clone(),
-            count => format!("{step} × {}", words::thousands(count)),
-        };
+        let who = words::instances(form.count, &form.of.label, step);
         format!("{}: {how}: {}", styled(STRONG, who), form.words())
     };
     reasons::alike(of.into_iter()).iter().map(line).collect()
-}
-
-pub(super) fn step_of(label: &str) -> &str {
-    label.split('[').next().unwrap_or(label)
 }
 
 /// Why the present results were made, unless each was the first of its instance. Returns the last run in which an input or
@@ -152,7 +143,7 @@ pub(super) fn since(
     }
     let (mut past, mut changed_in) = (PastRuns::of(store), None);
     for (run, of) in runs.into_iter().take(RUNS) {
-        for of_step in of.chunk_by(|(a, _), (b, _)| step_of(a) == step_of(b)) {
+        for of_step in of.chunk_by(|(a, _), (b, _)| words::step_of(a) == words::step_of(b)) {
             let because = of_step.iter().filter_map(|(label, fingerprint)| {
                 let because = past.reason(run, fingerprint, label)?;
                 if matches!(&because, InstanceReason::Runs(why) if has_lines(&why.first)) {
@@ -162,10 +153,7 @@ pub(super) fn since(
                 (!is_first).then_some((*label, because))
             });
             for form in reasons::alike(because) {
-                let who = match form.count {
-                    1 => form.of.to_owned(),
-                    count => format!("{} × {}", step_of(form.of), words::thousands(count)),
-                };
+                let who = words::instances(form.count, form.of, words::step_of(form.of));
                 output.line(format!("{}: ran in run {run}: {}", styled(STRONG, who), form.words()))?;
             }
         }

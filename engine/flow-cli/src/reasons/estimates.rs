@@ -3,12 +3,11 @@
 use flow_core::sched::{Distance, Estimate, EstimateSource, OtherParameter};
 use serde_json::Value;
 
+use crate::words;
+
 /// `3 runs of its step at other points of \`batch\``.
 pub(crate) fn estimate_source(estimate: &Estimate) -> String {
-    let runs = match estimate.samples {
-        1 => "1 run".to_owned(),
-        n => format!("{n} runs"),
-    };
+    let runs = words::count(estimate.samples as usize, "run");
     let quoted = |names: &[String], between: &str| {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(between)
     };

@@ -15,13 +15,8 @@ const CHANGED: &str = " changed";
 
 /// All reasons in one line.
 pub(crate) fn why(why: &RunReasons) -> String {
-    let mut words: Vec<String> = why.first.iter().map(reason).collect();
-    match why.more {
-        0 => {}
-        1 => words.push("1 more reason".to_owned()),
-        more => words.push(format!("{more} more reasons")),
-    }
-    words.join("; ")
+    let more = (why.more > 0).then(|| words::count(why.more as usize, "more reason"));
+    why.first.iter().map(reason).chain(more).collect::<Vec<_>>().join("; ")
 }
 
 /// The same in a limited number of columns. Of several reasons, values are left out first, then whole reasons, which

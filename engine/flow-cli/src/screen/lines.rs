@@ -35,11 +35,11 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             }
             Some(words)
         }
-        // For the database only.
-        RunEvent::Observed { .. } | RunEvent::Tried { .. } => None,
-        // The plan has one line once it is complete; the summary is the end; an attempt's end is
-        // shown with its result.
-        RunEvent::Accepted { .. }
+        // Some are for the database only. The plan has one line once it is complete; the summary is the end; an attempt's
+        // end is shown with its result.
+        RunEvent::Observed { .. }
+        | RunEvent::Tried { .. }
+        | RunEvent::Accepted { .. }
         | RunEvent::Imported { .. }
         | RunEvent::Foreign { .. }
         | RunEvent::Forgotten { .. }
@@ -185,9 +185,8 @@ pub(crate) fn plan_line(view: &View) -> Option<String> {
         (count(|p| matches!(p, PlannedAction::MayRepeat)), "repetitions if a verdict needs them"),
         (count(|p| matches!(p, PlannedAction::Skipped { .. })), "not run"),
     ];
-    let words: Vec<String> =
-        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", words::thousands(*n))).collect();
-    (!words.is_empty()).then(|| format!("plan: {}", words.join(", ")))
+    let counts = words::counts(parts);
+    (!counts.is_empty()).then(|| format!("plan: {counts}"))
 }
 
 /// A message that `-q` does not hide.

@@ -22,11 +22,11 @@ const EVERY: u64 = 500;
 
 /// The list as drawn.
 pub(crate) struct Bars {
-    frame: Frame,
+    pub(super) frame: Frame,
     /// When it was last drawn, in milliseconds.
     drawn: Option<u64>,
     /// The last line of each active set-up, by plugin.
-    setups: BTreeMap<String, String>,
+    pub(super) setups: BTreeMap<String, String>,
 }
 
 impl Bars {
@@ -49,26 +49,6 @@ impl Bars {
             all.extend(lines(view, columns - 1, room));
         }
         self.frame.draw(all, columns)
-    }
-
-    /// The last line of a set-up.
-    pub(crate) fn setup(&mut self, plugin: &str, line: &str) {
-        self.setups.insert(plugin.to_owned(), line.to_owned());
-    }
-
-    /// The set-ups have ended.
-    pub(crate) fn setups_done(&mut self) {
-        self.setups.clear();
-    }
-
-    /// The text that prints a sentence above the list.
-    pub(crate) fn above(&mut self, sentence: &str, further: usize, columns: usize) -> String {
-        self.frame.above(&words::wrap(sentence, columns, further), columns)
-    }
-
-    /// The text that removes the list.
-    pub(crate) fn clear(&mut self, columns: usize) -> String {
-        self.frame.clear(columns)
     }
 }
 
@@ -155,17 +135,15 @@ fn waiting_line(view: &View, shown: usize) -> String {
     let parts: Vec<String> = groups.iter().take(3).map(part).collect();
     let (settled, all) = view.settled();
     let (queued, running): (Vec<_>, Vec<_>) = view.running().partition(|(_, attempt)| attempt.queued);
-    let more = [
+    let more = words::counts([
         (running.len().saturating_sub(shown), "more running"),
         (queued.len() - shown.saturating_sub(running.len()).min(queued.len()), "more queued"),
-    ];
+    ]);
     let running = running.len() + queued.len();
     let waiting = words::thousands(all.saturating_sub(settled + running).max(view.waiting.len()));
     let mut line = if parts.is_empty() { String::new() } else { format!("{waiting} waiting: {}", parts.join(", ")) };
-    let more = more.iter().filter(|(hidden, _)| *hidden > 0);
-    let more: Vec<String> = more.map(|(hidden, how)| format!("{} {how}", words::thousands(*hidden))).collect();
     if !more.is_empty() {
-        line.push_str(&format!("  (and {})", more.join(", ")));
+        line.push_str(&format!("  (and {more})"));
     }
     line
 }

@@ -23,6 +23,7 @@ use flow_supervisor::clock;
 
 use crate::output::{FAINT, Output, styled};
 use crate::terminal::printed;
+use crate::words;
 
 pub(crate) use estimate::{left, share};
 pub(crate) use lines::{came_to, event_line};
@@ -107,7 +108,7 @@ impl<'a> Screen<'a> {
 
     fn event(&mut self, line: &JournalLine) -> io::Result<()> {
         if let (ScreenForm::Bars(live), false) = (&mut self.face, self.setting_up.is_empty()) {
-            live.setups_done();
+            live.setups.clear();
             self.setting_up.clear();
         }
         self.view.event(line);
@@ -151,7 +152,7 @@ impl<'a> Screen<'a> {
         match &mut self.face {
             ScreenForm::Json => self.output.note(format!("{plugin}: {line}")),
             ScreenForm::Bars(live) if !self.output.verbose => {
-                live.setup(plugin, line);
+                live.setups.insert(plugin.to_owned(), line.to_owned());
                 let text = live.draw(&self.view, clock::unix_millis(), self.output.size());
                 self.output.raw(&text)
             }
@@ -172,20 +173,21 @@ impl<'a> Screen<'a> {
         if matches!(self.face, ScreenForm::Bars(_)) { self.say(&line) } else { self.output.note(line) }
     }
 
-    fn say(&mut self, words: &str) -> io::Result<()> {
+    fn say(&mut self, sentence: &str) -> io::Result<()> {
         match &mut self.face {
             ScreenForm::Bars(live) => {
-                let text = live.above(words, lines::FURTHER, self.output.size().0);
+                let columns = self.output.size().0;
+                let text = live.frame.above(&words::wrap(sentence, columns, lines::FURTHER), columns);
                 self.output.raw(&text)
             }
-            _ => self.output.sentence(words, lines::FURTHER),
+            _ => self.output.sentence(sentence, lines::FURTHER),
         }
     }
 
     /// Removes the bars; the state stays.
     pub(crate) fn close(self) -> View {
         if let ScreenForm::Bars(mut live) = self.face {
-            let text = live.clear(self.output.size().0);
+            let text = live.frame.clear(self.output.size().0);
             // A terminal that has gone shows nothing.
             drop(self.output.raw(&text));
         }

@@ -41,8 +41,10 @@ struct StepCounts {
 impl StepProgress {
     /// Whether an event has a line of its own. The view has already applied it.
     pub(crate) fn shows(&mut self, view: &View, line: &JournalLine) -> bool {
-        let many =
-            |crowds: &StepProgress, id: &InstanceId| crowds.of(view, *id).is_some_and(|crowd| crowd.total >= MANY);
+        let many = |crowds: &StepProgress, id: &InstanceId| {
+            let crowd = view.instances.get(id).and_then(|shown| crowds.steps.get(&shown.step));
+            crowd.is_some_and(|crowd| crowd.total >= MANY)
+        };
         match &line.event {
             RunEvent::Instance { step, .. } => {
                 self.steps.entry(step.clone()).or_default().total += 1;
@@ -95,12 +97,8 @@ impl StepProgress {
         }
         // If few ran, each had a line.
         let told = crowd.total < MANY && counts.tried() > 0;
-        let what = if crowd.total == 1 { step.clone() } else { format!("{step} × {}", words::thousands(crowd.total)) };
+        let what = words::instances(crowd.total, step, step);
         (!told).then(|| counts.line(view, line.at, &what))
-    }
-
-    fn of(&self, view: &View, id: InstanceId) -> Option<&StepCounts> {
-        self.steps.get(&view.instances.get(&id)?.step)
     }
 
     fn trouble(&mut self, view: &View, id: InstanceId, event: &RunEvent) -> bool {

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, mem::discriminant};
 
 use flow_core::{
-    AttemptId, Outcome,
+    Outcome,
     reason::{Cause, Disturbance},
     why::{Reason, RunReasons},
 };
@@ -16,6 +16,7 @@ use crate::reasons::{self, InstanceReason};
 use crate::words;
 
 /// The parts of a run's end that its events lack.
+#[derive(Default)]
 pub(crate) struct RunEndDetails {
     pub(crate) run: String,
     /// The exit code; none for a killed run.
@@ -61,7 +62,7 @@ pub(crate) fn summary(
     view: &View,
     ended: &RunEndDetails,
     Length { short, columns }: Length,
-    log: &mut dyn FnMut(&AttemptId, &str) -> Vec<String>,
+    log: &dyn Fn(&str) -> Vec<String>,
 ) -> Vec<String> {
     let mut out = Vec::new();
     match ended.unchanged {
@@ -132,26 +133,27 @@ fn headline(view: &View, ended: &RunEndDetails) -> String {
     let count = |is: &dyn Fn(&InstanceState) -> bool| view.instances.values().filter(|shown| is(&shown.state)).count();
     let is_done = |shown: &&InstanceView| matches!(shown.state, InstanceState::Done(_));
     let not_kept = view.instances.values().filter(is_done).filter(|shown| view.is_not_kept(shown)).count();
-    let mut parts = Vec::new();
-    let mut part = |n: usize, what: &str| {
-        if n > 0 {
-            parts.push(format!("{} {what}", words::thousands(n)));
-        }
-    };
-    part(count(&|s| matches!(s, InstanceState::Cached(..))), "cached");
     let collected = view.instances.values().filter(|shown| is_done(shown) && is_collected(view, shown));
     let collected = collected.filter(|shown| !view.is_not_kept(shown)).count();
-    part(collected, "collected");
-    part(count(&|s| matches!(s, InstanceState::Done(_))) - not_kept - collected, "ran");
-    part(not_kept, "not kept");
-    for outcome in [Outcome::Failed, Outcome::OutOfMemory, Outcome::TimedOut, Outcome::DoesNotFit] {
-        part(count(&|s| *s == InstanceState::Settled(outcome)), words::outcome(outcome));
-    }
-    part(count(&|s| *s == InstanceState::Settled(Outcome::Skipped)), "skipped");
-    part(count(&|s| *s == InstanceState::Settled(Outcome::Cancelled)), "cancelled");
-    part(ended.since, "ended since then");
-    let open = count(&|s| matches!(s, InstanceState::Waiting | InstanceState::Running));
-    part(open.saturating_sub(ended.since), "not finished");
+    let done = [
+        (count(&|s| matches!(s, InstanceState::Cached(..))), "cached"),
+        (collected, "collected"),
+        (count(&|s| matches!(s, InstanceState::Done(_))) - not_kept - collected, "ran"),
+        (not_kept, "not kept"),
+    ];
+    let without_result = [
+        Outcome::Failed,
+        Outcome::OutOfMemory,
+        Outcome::TimedOut,
+        Outcome::DoesNotFit,
+        Outcome::Skipped,
+        Outcome::Cancelled,
+    ];
+    let without_result =
+        without_result.map(|outcome| (count(&|s| *s == InstanceState::Settled(outcome)), words::outcome(outcome)));
+    let open = count(&InstanceState::is_open).saturating_sub(ended.since);
+    let open = [(ended.since, "ended since then"), (open, "not finished")];
+    let mut parts = words::counts(done.into_iter().chain(without_result).chain(open));
     let (style, word) = match ended.exit {
         Some(0) => (GOOD, "done:"),
         Some(130) => (NOTE, "interrupted:"),
@@ -159,12 +161,12 @@ fn headline(view: &View, ended: &RunEndDetails) -> String {
         None => (BAD, "killed:"),
     };
     if view.instances.is_empty() && ended.exit.is_none() {
-        parts.push("before it had a plan".to_owned());
+        parts = "before it had a plan".to_owned();
     }
     let took = words::duration(view.elapsed(view.now));
     // The time of a kill is not recorded.
     let took = if ended.exit.is_some() { format!(" in {took}") } else { format!(", last seen after {took}") };
-    format!("{} {}{took} (run {})", styled(style, word), parts.join(", "), ended.run)
+    format!("{} {}{took} (run {})", styled(style, word), parts, ended.run)
 }
 
 /// An earlier run started it, which was killed, and this run did not start it again.
@@ -175,7 +177,7 @@ fn is_collected(view: &View, shown: &InstanceView) -> bool {
 
 /// Each failure with the end of its log. Instances of a step that failed in the same way share a
 /// line, except with `all`.
-fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&AttemptId, &str) -> Vec<String>) {
+fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &dyn Fn(&str) -> Vec<String>) {
     const SHOWN: usize = 5;
     let mut failed: IndexMap<_, Vec<&InstanceView>> = IndexMap::new();
     for (id, shown) in &view.instances {
@@ -183,7 +185,7 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
         if !is_failure(outcome) {
             continue;
         }
-        let said = shown.attempt().and_then(|id| view.attempts.get(&id)?.message.clone());
+        let said = view.attempts_of(shown).last().and_then(|attempt| attempt.message.clone());
         let why = said.or_else(|| Some(shown.reason.as_ref()?.words())).unwrap_or_default();
         let times = view.attempts_of(shown).len();
         let apart = all.then_some(id);
@@ -193,14 +195,11 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
     for ((step, outcome, why, times, _), alike) in failed.iter().take(most) {
         let first = alike[0];
         let after = if *times > 1 { format!(" after {}", words::count(*times, "attempt")) } else { String::new() };
-        let what = match alike.len() {
-            1 => first.label.clone(),
-            n => format!("{step} × {}", words::thousands(n)),
-        };
+        let what = words::instances(alike.len(), &first.label, step);
         out.push(format!("  {} {}{after}: {why}", styled(BAD, outcome), styled(STRONG, what)));
-        if let Some((id, attempt)) = first.attempt().and_then(|id| Some((id, view.attempts.get(&id)?))) {
-            let lines: Vec<String> =
-                log(&id, &attempt.folder).into_iter().filter(|line| !line.trim().is_empty()).collect();
+        if let Some(attempt) = view.attempts_of(first).last() {
+            let lines = log(&attempt.folder).into_iter().filter(|line| !line.trim().is_empty());
+            let lines: Vec<String> = lines.collect();
             out.extend(lines.iter().map(|line| styled(FAINT, format_args!("    | {line}"))));
             // A step without output, such as one of flow's own, has no log.
             if !lines.is_empty() {
@@ -313,11 +312,7 @@ fn alike<'a>(
         let whole = forms.len();
         forms.truncate(FORMS);
         for form in &forms {
-            let what = match form.count {
-                1 => form.of.label.clone(),
-                count => format!("{step} × {}", words::thousands(count)),
-            };
-            out.push((form.of, what, form.words()));
+            out.push((form.of, words::instances(form.count, &form.of.label, step), form.words()));
         }
         let left = all - forms.iter().map(|form| form.count).sum::<usize>();
         if left > 0 {

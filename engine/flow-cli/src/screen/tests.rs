@@ -173,14 +173,12 @@ fn the_summary() {
         made: vec!["report".into()],
         ..ended("20260208-153012-3f2a")
     };
-    let words = summary(&view, &ended, Length::default(), &mut |attempt, folder| {
-        vec![format!("last line of {attempt:?} in {folder}")]
-    });
+    let words = summary(&view, &ended, Length::default(), &|folder| vec![format!("last line in {folder}")]);
     let words: Vec<String> = words.iter().map(|line| plain(line)).collect();
     insta::assert_snapshot!(words.join("\n"), @r"
     failed: 1 cached, 2 ran, 1 failed, 2 skipped in 50 s (run 20260208-153012-3f2a)
       failed solo[batch=32] after 2 attempts: ended with exit code 1
-        | last line of AttemptId(2) in runs/r/attempts/2
+        | last line in runs/r/attempts/2
         flow logs 'solo[batch=32]' shows all of it
       ran       solo[batch=16]: `batch` was 8, is 16
       ran       solo[batch=512], out of memory: its first run
@@ -190,7 +188,7 @@ fn the_summary() {
       published 1 file in reports/feb08/, unchanged: b.svg
       unchanged README.md
     ");
-    let short = summary(&view, &ended, Length { short: true, columns: None }, &mut |_, _| Vec::new());
+    let short = summary(&view, &ended, Length { short: true, columns: None }, &|_| Vec::new());
     assert!(short.len() < words.len());
 }
 
@@ -237,8 +235,7 @@ fn a_step_that_wrote_into_its_input_is_named_with_the_remedy() {
     }
     let ended = ended("1");
     let short = Length { short: true, columns: None };
-    let words: Vec<String> =
-        summary(&view, &ended, short, &mut |_, _| Vec::new()).iter().map(|line| plain(line)).collect();
+    let words: Vec<String> = summary(&view, &ended, short, &|_| Vec::new()).iter().map(|line| plain(line)).collect();
     insta::assert_snapshot!(words.join("\n"), @r"
     failed: 1 ran, 8 not kept, 2 failed in 0 ms (run 1)
       failed e: failed
@@ -330,7 +327,7 @@ fn whatever_a_journal_holds_a_run_looks_the_same() {
         }
         let published = vec![(format!("{by}README.md"), true)];
         let ended = RunEndDetails { published, ..ended(by) };
-        out.extend(summary(&view, &ended, Length::default(), &mut |_, folder| vec![format!("{by}{folder}")]));
+        out.extend(summary(&view, &ended, Length::default(), &|folder| vec![format!("{by}{folder}")]));
         out.iter().map(|line| crate::terminal::painted(line)).collect::<Vec<_>>()
     };
     let colours = |line: &str| line.matches('\x1b').count();
@@ -481,9 +478,9 @@ fn failing(why: &[&str]) -> String {
         event(json!({"event": "settled", "instance": n, "outcome": "failed", "cause": cause}));
     }
     let ended = |all| RunEndDetails { all, ..ended("r") };
-    let all = summary(&view, &ended(true), Length::default(), &mut |_, _| Vec::new());
+    let all = summary(&view, &ended(true), Length::default(), &|_| Vec::new());
     assert!(all.len() > 100, "`flow status` lists each: {all:?}");
-    out.extend(summary(&view, &ended(false), Length::default(), &mut |_, _| Vec::new()).iter().map(|line| plain(line)));
+    out.extend(summary(&view, &ended(false), Length::default(), &|_| Vec::new()).iter().map(|line| plain(line)));
     out.join("\n")
 }
 

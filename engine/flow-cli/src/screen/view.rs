@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 use flow_core::{
     AttemptId, Digest, InstanceId, JournalLine, Origin, Outcome, PlannedAction, RunEvent, RunId, RunStart, StepResult,
     StepTimes,
-    reason::{Cause, Disturbance, WithheldReason},
+    reason::{Cause, Disturbance},
     why::WrittenSteps,
 };
 use flow_runs::{Status, StoreDir, WaitingStep};
@@ -41,7 +41,7 @@ pub(crate) struct View {
     /// Published files, and whether they changed.
     pub(crate) published: Vec<(String, bool)>,
     /// Reports that were not published: the published file, the other place, and the reason.
-    pub(crate) withheld: Vec<(String, String, WithheldReason)>,
+    pub(crate) withheld: Vec<(String, String, String)>,
     /// Files that could not be published, and why.
     pub(crate) not_published: Vec<String>,
     /// The exit code, once it has ended.
@@ -125,7 +125,7 @@ pub(crate) enum InstanceState {
     NotNeeded,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Attempt {
     pub(crate) instance: InstanceId,
     /// Its folder, relative to the store.
@@ -139,8 +139,8 @@ pub(crate) struct Attempt {
     pub(crate) queued: bool,
     /// When it began, or was submitted if it is queued: milliseconds since 1970.
     pub(crate) began: u64,
-    /// When and how it ended.
-    pub(crate) ended: Option<(u64, Outcome)>,
+    /// How it ended.
+    pub(crate) ended: Option<Outcome>,
     /// A sentence about its end.
     pub(crate) message: Option<String>,
     /// Inputs with other content than its fingerprint says.
@@ -202,13 +202,7 @@ impl View {
                     queued: *queued,
                     cpus: *cpus,
                     began: line.at,
-                    ended: None,
-                    message: None,
-                    wrong_inputs: Vec::new(),
-                    place: None,
-                    fraction: None,
-                    ends_at: None,
-                    text: String::new(),
+                    ..Attempt::default()
                 };
                 self.attempts.insert(*attempt, started);
                 self.running.insert(*attempt);
@@ -221,7 +215,7 @@ impl View {
             RunEvent::Ended { instance, attempt, outcome, cause, disturbances } => {
                 let step = self.instances.get(instance).map(|shown| &*shown.step).unwrap_or_default();
                 if let Some(ended) = self.attempts.get_mut(attempt) {
-                    ended.ended = Some((line.at, *outcome));
+                    ended.ended = Some(*outcome);
                     ended.message = cause.as_ref().map(reasons::cause);
                     ended.wrong_inputs = disturbances.iter().filter(|why| why.is_of_content()).cloned().collect();
                     if let Some(of) = self.steps.get_mut(step).filter(|_| self.running.remove(attempt)) {
@@ -261,22 +255,16 @@ impl View {
             RunEvent::Interrupted { grace, again } => self.interruptions.push(reasons::interrupted(*grace, *again)),
             RunEvent::Published { path, changed } => self.published.push((path.clone(), *changed)),
             RunEvent::Withheld { path, written, why } => {
-                self.withheld.push((path.clone(), written.clone(), why.clone()));
+                self.withheld.push((path.clone(), written.clone(), reasons::withheld(why)));
             }
             RunEvent::RunEnded { exit, not_published, .. } => {
                 self.exit = Some(*exit);
                 self.not_published.clone_from(not_published);
             }
-            RunEvent::Imported { origin, .. } => {
-                self.started_at = line.at;
-                self.imported = Some((**origin).clone());
-                self.exit = Some(0);
-            }
-            RunEvent::Foreign { result } => {
-                let instance = InstanceId(self.instances.len() as u32);
-                self.instances.insert(instance, InstanceView::imported(result));
-            }
-            RunEvent::Accepted { .. }
+            // An imported run has a journal of its own, without these.
+            RunEvent::Imported { .. }
+            | RunEvent::Foreign { .. }
+            | RunEvent::Accepted { .. }
             | RunEvent::Forgotten { .. }
             | RunEvent::Dropped { .. }
             | RunEvent::Remarked { .. }
@@ -346,14 +334,13 @@ impl View {
     }
 
     /// The attempts of an instance, in their order.
-    pub(crate) fn attempts_of(&self, shown: &InstanceView) -> impl ExactSizeIterator<Item = Option<&Attempt>> {
-        shown.attempts.iter().map(|id| self.attempts.get(id))
+    pub(crate) fn attempts_of(&self, shown: &InstanceView) -> impl ExactSizeIterator<Item = &Attempt> {
+        shown.attempts.iter().map(|id| &self.attempts[id])
     }
 
     /// Inputs of an instance's last attempt that had other content than its fingerprint says.
     pub(crate) fn wrong_inputs(&self, shown: &InstanceView) -> &[Disturbance] {
-        let last = shown.attempt().and_then(|id| self.attempts.get(&id));
-        last.map_or(&[], |attempt| &attempt.wrong_inputs)
+        self.attempts_of(shown).last().map_or(&[], |attempt| &attempt.wrong_inputs)
     }
 
     /// True if an instance ended well, but its result is not kept.
@@ -364,8 +351,8 @@ impl View {
 
     /// Whether the last attempt of an instance ended with another outcome.
     pub(crate) fn ended_otherwise(&self, instance: InstanceId, outcome: Outcome) -> bool {
-        let last = self.instances.get(&instance).and_then(|shown| self.attempts.get(&shown.attempt()?));
-        last.and_then(|attempt| attempt.ended).is_some_and(|(_, ended)| ended != outcome)
+        let last = self.instances.get(&instance).and_then(|shown| self.attempts_of(shown).last());
+        last.and_then(|attempt| attempt.ended).is_some_and(|ended| ended != outcome)
     }
 
     /// Attempts that are running.
@@ -377,14 +364,6 @@ impl View {
     pub(crate) fn settled(&self) -> (usize, usize) {
         let count = |of: fn(&OfStep) -> usize| self.steps.values().map(of).sum::<usize>();
         (count(|of| of.all - of.open), count(|of| of.all))
-    }
-
-    /// Reports that were not published: the published file, the other place, and the reason.
-    pub(crate) fn withheld_in_words(&self) -> Vec<(String, String, String)> {
-        let said = |(path, written, why): &(String, String, WithheldReason)| {
-            (path.clone(), written.clone(), reasons::withheld(why))
-        };
-        self.withheld.iter().map(said).collect()
     }
 
     /// `GPU 0,1, 4 CPUs`: the resources of an attempt; `2 GPUs, 4 CPUs` if Slurm chooses them.
@@ -413,25 +392,6 @@ impl View {
 impl InstanceState {
     pub(crate) fn is_open(&self) -> bool {
         matches!(self, InstanceState::Waiting | InstanceState::Running)
-    }
-}
-
-impl InstanceView {
-    fn imported(result: &StepResult) -> InstanceView {
-        InstanceView {
-            label: result.label.clone(),
-            step: result.step.clone(),
-            planned: PlannedAction::Cached,
-            state: InstanceState::Done(result.outcome),
-            reason: None,
-            attempts: Vec::new(),
-            fingerprint: Some(result.fingerprint),
-            result: Some(Box::new(result.clone())),
-        }
-    }
-
-    pub(crate) fn attempt(&self) -> Option<AttemptId> {
-        self.attempts.last().copied()
     }
 }
 

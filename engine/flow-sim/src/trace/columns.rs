@@ -92,21 +92,20 @@ pub(super) fn find(header: &[&str], columns: &Columns) -> Result<ColumnPlaces, V
         let instances = PUBLISHED[2].1.contains(&name).then(|| at("num_inst")).flatten();
         Gpus { column, parts: name != COLUMNS[2], instances }
     });
-    let found =
-        (id.or_else(|| published(0)), submitted.or_else(|| published(1)), gpus, duration.or_else(|| published(3)));
-    let present = [found.0.is_some(), found.1.is_some(), found.2.is_some(), found.3.is_some()];
-    for own in COLUMNS.into_iter().zip(present).filter(|(_, present)| !present).map(|(own, _)| own) {
+    let (id, submitted) = (id.or_else(|| published(0)), submitted.or_else(|| published(1)));
+    let found = [id, submitted, gpus.map(|gpus| gpus.column), duration.or_else(|| published(3))];
+    for (own, _) in COLUMNS.into_iter().zip(found).filter(|(_, found)| found.is_none()) {
         errors.push(missing(own, header, |near| format!("rename `{near}` to `{own}`, or write {}", option(own, near))));
     }
-    let used = |at: usize| [found.0, found.1, found.2.map(|gpus| gpus.column), found.3, priority].contains(&Some(at));
+    let used = |at: usize| found.contains(&Some(at)) || priority == Some(at);
     for (n, name) in header.iter().enumerate() {
         if at(name).is_some_and(|first| first < n && used(first)) {
             let what = TraceFault::TraceColumnTwice { name: (*name).to_owned() };
             errors.push(TraceError::new(1, what, "rename one of them"));
         }
     }
-    match found {
-        (Some(id), Some(submitted), Some(gpus), Some(duration)) if errors.is_empty() => {
+    match (found, gpus) {
+        ([Some(id), Some(submitted), _, Some(duration)], Some(gpus)) if errors.is_empty() => {
             Ok(ColumnPlaces { id, submitted, gpus, duration, priority })
         }
         _ => Err(errors),

@@ -15,7 +15,10 @@ use similar::TextDiff;
 
 use super::Side;
 use crate::output::{BAD, FAINT, GOOD, STRONG, styled};
-use crate::{reasons, words};
+use crate::{
+    reasons,
+    words::{self, step_of},
+};
 
 /// A longer value, or one of several lines, is shown as a diff of lines.
 const LONGEST: usize = 40;
@@ -30,8 +33,14 @@ pub(super) fn workflow(before: &Side, after: &Side) -> Vec<String> {
     }
     let is_part = [before, after].iter().any(|side| !side.start.targets.is_empty());
     let changes = written_changes(&before.written, &after.written, is_part);
-    let heading = (!changes.is_empty()).then(|| styled(STRONG, "workflow"));
-    heading.into_iter().chain(changes.iter().flat_map(change)).collect()
+    titled("workflow", changes.iter().flat_map(change))
+}
+
+/// Lines below a title; none without lines.
+fn titled(title: &str, lines: impl Iterator<Item = String>) -> Vec<String> {
+    let mut lines = lines.peekable();
+    let title = lines.peek().map(|_| styled(STRONG, title));
+    title.into_iter().chain(lines).collect()
 }
 
 fn change(change: &WrittenChange) -> Vec<String> {
@@ -92,9 +101,6 @@ pub(super) fn inputs(before: &Side, after: &Side, objects: &Objects) -> (Vec<Str
     };
     let about = |input: &KeptInput| format!("{} ({})", words::bytes(input.bytes), &input.digest.to_string()[..8]);
     let mut out = Vec::new();
-    if !changes.is_empty() {
-        out.push(styled(STRONG, "inputs"));
-    }
     let names = changes.iter().map(|(name, ..)| (*name).clone()).collect();
     for (name, was, is) in changes {
         match (was, is) {
@@ -116,7 +122,7 @@ pub(super) fn inputs(before: &Side, after: &Side, objects: &Objects) -> (Vec<Str
             (None, None) => {}
         }
     }
-    (out, names)
+    (titled("inputs", out.into_iter()), names)
 }
 
 /// Other differences in what instances are made from: those that no shown workflow, parameter or
@@ -132,13 +138,12 @@ pub(super) fn others(before: &Side, after: &Side, files: &BTreeSet<String>, obje
             }
         }
     }
-    let heading = (!changes.is_empty()).then(|| styled(STRONG, "changes"));
     let line = |(reason, labels): (String, Vec<&str>)| match labels[..] {
         [one] => format!("  {one}: {reason}"),
         [first, ..] => format!("  {first} and {} more: {reason}", words::thousands(labels.len() - 1)),
         [] => reason,
     };
-    heading.into_iter().chain(changes.into_iter().map(line)).collect()
+    titled("changes", changes.into_iter().map(line))
 }
 
 /// Differences of the environments in which the instances of both sides ran; `present` is the environment of the next
@@ -171,7 +176,6 @@ pub(super) fn environments(
             changes.entry(difference.clone()).or_default().push(label);
         }
     }
-    let heading = (!changes.is_empty()).then(|| styled(STRONG, "environment"));
     let all = before.results.values().filter(|result| result.circumstances.environment.is_some()).count();
     let (variables, changes): (Vec<_>, Vec<_>) = changes.into_iter().partition(|(one, _)| one.is_variable());
     let line = |(difference, of): (Difference, Vec<&str>)| {
@@ -185,7 +189,7 @@ pub(super) fn environments(
     let names: Vec<String> = names.collect();
     let variables =
         (!names.is_empty()).then(|| format!("  also different, without effect on the cache: {}", names.join(", ")));
-    heading.into_iter().chain(changes.into_iter().map(line)).chain(variables).collect()
+    titled("environment", changes.into_iter().map(line).chain(variables))
 }
 
 /// The steps of these instances, each once: `train × 6, table`.
@@ -194,10 +198,7 @@ fn by_step(labels: &[&str]) -> String {
     for label in labels {
         steps.entry(step_of(label)).or_default().push(label);
     }
-    let name = |(step, of): (&str, Vec<&str>)| match of[..] {
-        [one] => one.to_owned(),
-        _ => format!("{step} × {}", words::thousands(of.len())),
-    };
+    let name = |(step, of): (&str, Vec<&str>)| words::instances(of.len(), of[0], step);
     steps.into_iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
@@ -263,10 +264,6 @@ impl<'a> ExplainedChanges<'a> {
     }
 }
 
-fn step_of(label: &str) -> &str {
-    label.split('[').next().unwrap_or(label)
-}
-
 /// A difference as shown; a long one is cut.
 fn hunks(lines: &[String]) -> Vec<String> {
     const SHOWN: usize = 40;
@@ -277,7 +274,6 @@ fn hunks(lines: &[String]) -> Vec<String> {
         _ => line.clone(),
     };
     let more = lines.len().saturating_sub(SHOWN);
-    let cut =
-        (more > 0).then(|| format!("… {} more {}", words::thousands(more), if more == 1 { "line" } else { "lines" }));
+    let cut = (more > 0).then(|| format!("… {}", words::count(more, "more line")));
     lines.iter().take(SHOWN).map(shown).chain(cut).map(|line| format!("    {line}")).collect()
 }

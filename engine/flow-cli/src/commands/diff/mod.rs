@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{
-    Digest, JOURNAL_FORMAT, KeptInput, Origin, Place, RunEvent, RunId, RunStart, StepId, StepResult,
-    fingerprint::Parts, sched::policy, why::WrittenSteps,
+    Digest, KeptInput, Origin, Place, RunEvent, RunId, RunStart, StepId, StepResult, fingerprint::Parts, sched::policy,
+    why::WrittenSteps,
 };
 use flow_exec::{PresentEnvironment, Session};
 use flow_runs::{RunDir, StoreDir};
@@ -23,7 +23,7 @@ use crate::{
     args::{Global, OfRun, Selection, WorkflowArg},
     at_hand,
     error::CliError,
-    output::{FAINT, NOTE, Output, STRONG, styled},
+    output::{FAINT, Output, STRONG, noted, styled},
     place::{self, StoreLocation},
     screen::{InstanceState, View, each_result},
     words,
@@ -86,24 +86,24 @@ impl Diff {
         let run = self.before.clone().filter(|run| run != NOW);
         let of = OfRun { about: self.about, run };
         let place = StoreLocation::of_workflow(global, &of, output)?;
-        let last = if self.before.is_none() { Some(last_two(&place, output)?) } else { None };
+        let last;
         let (before, after) = match (self.before.as_deref(), self.after.as_deref()) {
             (Some(NOW), None) => (None, NOW),
             (Some(NOW), Some(_)) => {
                 return Err(CliError::usage("`now` must be last").hint("`flow diff RUN now` shows your edits"));
             }
             (Some(run), after) => (Some(run), after.unwrap_or(NOW)),
-            (None, _) => match &last {
-                Some((before, after)) => (Some(&*before.0), after.as_ref().map_or(NOW, |after| &*after.0)),
-                None => (None, NOW),
-            },
+            (None, _) => {
+                last = last_two(&place, output)?;
+                (Some(&*last.0.0), last.1.as_ref().map_or(NOW, |after| &*after.0))
+            }
         };
         let is_now = after == NOW;
         let (before, after) = {
             let mut side = |run: Option<&str>| {
                 let (dir, view) = match (run, place.view(run)) {
                     // The workflow here has no run of its own.
-                    (None, Err(error)) => place.view(Some(&imported(&place)?.ok_or(error)?.0))?,
+                    (None, Err(error)) => place.view(Some(&place.imports()?.pop().ok_or(error)?.id.0))?,
                     (_, view) => view?,
                 };
                 side(view, &*place::results(dir.store(), output)?, dir.store())
@@ -147,9 +147,7 @@ impl Diff {
             lines.extend(accepted(&after, &place, output)?);
         }
         lines.extend(kept);
-        for line in lines {
-            output.line(line)?;
-        }
+        output.lines(lines)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -159,7 +157,7 @@ fn kept(after: &Side) -> Option<String> {
     let kept = after.results.values().filter(|result| result.accepted.is_some()).count();
     (kept > 0).then(|| {
         let kept = words::count(kept, "result");
-        format!("{} `flow accept` kept {kept}; `flow diff now` shows the accepted edits", styled(NOTE, "note:"))
+        noted(format_args!("`flow accept` kept {kept}; `flow diff now` shows the accepted edits"))
     })
 }
 
@@ -175,7 +173,7 @@ fn accepted(after: &Side, place: &StoreLocation, output: &mut Output) -> Result<
         }
     }
     let note = |(reason, labels): (String, Vec<&str>)| {
-        format!("{} `flow accept` keeps the results of {}: {reason}", styled(NOTE, "note:"), words::named(&labels))
+        noted(format_args!("`flow accept` keeps the results of {}: {reason}", words::named(&labels)))
     };
     Ok(kept.into_iter().map(note).collect())
 }
@@ -190,7 +188,7 @@ fn gone(before: &Side, place: &StoreLocation, output: &mut Output) -> Result<Opt
     Ok((gone > 0).then(|| {
         let (gone, run) = (words::count(gone, "result"), &before.start.run);
         let text = format!("{gone} of run {run} no longer exist, because of `flow forget` or `flow gc`");
-        format!("{} {text}; `flow plan` shows what runs again", styled(NOTE, "note:"))
+        noted(format_args!("{text}; `flow plan` shows what runs again"))
     }))
 }
 
@@ -233,16 +231,9 @@ impl Side {
     }
 }
 
-/// The last imported run.
-fn imported(place: &StoreLocation) -> Result<Option<RunId>, CliError> {
-    Ok(place.imports()?.pop().map(|import| import.id))
-}
-
 fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliError> {
-    let start = match (&view.start, &view.imported) {
-        (Some(start), _) => start.clone(),
-        (None, Some(origin)) => start_of(origin, view.instances.len()),
-        (None, None) => return Err(CliError::failed("that run was killed before its journal began")),
+    let Some(start) = view.start.clone() else {
+        return Err(CliError::failed("that run was killed before its journal began"));
     };
     let (mut settled, mut results) = (IndexMap::new(), BTreeMap::new());
     let recorded = view.instances.values().filter_map(|shown| shown.fingerprint).collect();
@@ -276,41 +267,6 @@ fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliErr
     Ok(Side { start, settled, results, recorded, parts, inputs, texts, written, origin })
 }
 
-/// The known parts of an imported run.
-fn start_of(origin: &Origin, instances: usize) -> RunStart {
-    RunStart {
-        run: origin.run.clone(),
-        flow: origin.flow.clone(),
-        workflow: origin.workflow.clone(),
-        machine: origin.machine.clone(),
-        instances: instances as u32,
-        ..nothing()
-    }
-}
-
-fn nothing() -> RunStart {
-    RunStart {
-        format: JOURNAL_FORMAT,
-        run: RunId(NOW.to_owned()),
-        flow: env!("CARGO_PKG_VERSION").to_owned(),
-        file: String::new(),
-        workflow: String::new(),
-        profile: None,
-        params: BTreeMap::new(),
-        note: None,
-        set: Vec::new(),
-        targets: Vec::new(),
-        policy: policy::DEFAULT.to_owned(),
-        force: None,
-        on: None,
-        revision: None,
-        machine: flow_core::Machine::default(),
-        knows_nodes: false,
-        instances: 0,
-        pid: 0,
-    }
-}
-
 /// What `flow run` would run now, where the last run was: the named workflow, else that of the run `before`.
 fn now(
     global: &Global,
@@ -321,7 +277,6 @@ fn now(
 ) -> Result<(Side, Option<PresentEnvironment>), CliError> {
     let file = match named {
         Some(file) => file.to_owned(),
-        None if before.start.file.is_empty() => place::default_workflow(global, output)?,
         None => workflow_of(before, place, output)?,
     };
     let mut request = place::request(global, file, &Selection::default());
@@ -331,6 +286,8 @@ fn now(
     let present = flow_exec::present_inputs(&session)?;
     let Session { workspace, expansion, .. } = &session;
     let start = RunStart {
+        run: RunId(NOW.to_owned()),
+        flow: env!("CARGO_PKG_VERSION").to_owned(),
         file: workspace.name(&workspace.file),
         workflow: expansion.workflow.clone(),
         profile: expansion.profile.clone(),
@@ -338,8 +295,9 @@ fn now(
         policy: expansion.policy.clone().unwrap_or_else(|| policy::DEFAULT.to_owned()),
         on: request.on,
         machine: expansion.machine.clone(),
-        instances: expansion.instances.len() as u32,
-        ..nothing()
+        targets: Vec::new(),
+        // The rest is not compared.
+        ..before.start.clone()
     };
     let steps = (0..).map(StepId).zip(&expansion.steps).filter(|(_, step)| !step.instances.is_empty());
     let side = Side {
@@ -428,15 +386,12 @@ fn settings(before: &Side, after: &Side) -> Vec<Vec<String>> {
         all.insert("GPUs".into(), if gpus.is_empty() { "none".into() } else { gpus.join(", ") });
         all
     };
-    // They are unknown for results that were imported without their run.
-    let unknown = |name: &str| ["policy", "profile", "on"].contains(&name) || name.starts_with("params.");
-    let is_imported = [before, after].iter().any(|side| side.origin.is_some() && side.written.is_empty());
     let (before, after) = (flat(before), flat(after));
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let value = |side: &BTreeMap<String, String>, name| side.get(name).cloned().unwrap_or_else(|| "—".into());
     names
         .into_iter()
-        .filter(|name| before.get(*name) != after.get(*name) && !(is_imported && unknown(name)))
+        .filter(|name| before.get(*name) != after.get(*name))
         .map(|name| vec![name.clone(), words::fit(&value(&before, name), 40), words::fit(&value(&after, name), 40)])
         .collect()
 }

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 
-use flow_core::stats::t_quantile;
-use flow_core::{Metric, StepResult};
+use flow_core::{Interval, Metric, StepResult};
 use flow_report::Format;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
 use super::{Side, section};
-use crate::words;
+use crate::words::{self, step_of};
 
 /// The measured time of a step.
 const WALL: &str = "wall";
@@ -141,14 +140,13 @@ fn overall(step: &str, name: &str, pairs: &[Pair]) -> Option<String> {
         1 => String::new(),
         all => format!("{word} at {so} of {all} points, "),
     };
-    let n = repetitions.len() as f64;
+    let n = repetitions.len();
     // Where all differ by the same, they say nothing about chance.
     let has_spread = repetitions.iter().any(|one| (one - repetitions[0]).abs() > 1e-9 * mean.abs());
     let interval = (repetitions.len() >= FEWEST && has_spread).then(|| {
-        let center = repetitions.iter().sum::<f64>() / n;
-        let variance = repetitions.iter().map(|one| (one - center).powi(2)).sum::<f64>() / (n - 1.0);
-        let half = t_quantile(0.05, n - 1.0) * (variance / n).sqrt();
-        [center - half, center + half]
+        let Interval { mean, half } = Interval::over(repetitions.iter().copied());
+        let half = half.unwrap_or_default();
+        [mean - half, mean + half]
     });
     let format = Format::for_unit(unit, [mean].into_iter().chain(interval.into_iter().flatten())).difference();
     let unit = format.head().map(|unit| format!(" {unit}")).unwrap_or_default();
@@ -228,10 +226,6 @@ fn row_of(what: &str, of: &Quantity, both: &[BeforeAfter], formats: &Formats) ->
     let means = if of.averaged && both.len() > 1 { " (means)" } else { "" };
     let change = if of.is_count { String::new() } else { changed(both) };
     vec![format!("{what} {}{means}", of.name), side(|both| &both.0), side(|both| &both.1), change]
-}
-
-fn step_of(label: &str) -> &str {
-    label.split('[').next().unwrap_or(label)
 }
 
 /// The built-in step or plugin that a step uses.
@@ -373,7 +367,6 @@ mod tests {
     use flow_core::Digest;
     use serde_json::json;
 
-    use super::super::nothing;
     use super::*;
     use crate::output::{FAINT, STRONG, styled};
 
@@ -392,8 +385,12 @@ mod tests {
             "table": {"uses": "flow/table", "with": {"from": "train", "over": ["seed"], "columns": ["loss"]}},
             "best": {"uses": "flow/best", "with": {"table": "table", "column": "loss"}},
         });
+        let start = json!({
+            "format": 1, "run": "r", "flow": "", "file": "w.yaml", "workflow": "w", "params": {}, "policy": "fit",
+            "machine": flow_core::Machine::default(), "instances": 0, "pid": 0,
+        });
         Side {
-            start: nothing(),
+            start: serde_json::from_value(start).unwrap(),
             settled: results.keys().map(|label| (label.clone(), "ok".to_owned())).collect(),
             results,
             recorded: Vec::new(),

@@ -9,7 +9,7 @@ use flow_core::sched::{Estimate, EstimateSource, OtherParameter};
 use flow_core::stats::median;
 use flow_core::{Span, Uses};
 use flow_exec::CheckedSteps;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{CommandResult, imported};
 use crate::args::{Global, Selection, WorkflowArg};
@@ -92,12 +92,9 @@ impl Predict {
             };
         if self.check {
             let checked = flow_exec::check(&session, &knowledge, self.point.as_deref())?;
-            return match self.json {
-                true => print_checked(&checked.steps, output),
-                false => show(&render_checked(&checked), output),
-            };
+            return self.print(|| objects_checked(&checked.steps), || render_checked(&checked), output);
         }
-        let Some(point) = self.point else {
+        let Some(point) = &self.point else {
             let steps = session.expansion.steps.iter().filter(|step| !matches!(step.uses, Uses::Builtin(_)));
             let steps: Vec<&str> = steps.map(|step| &*step.name).collect();
             return Err(CliError::usage("name a step, as in `flow predict STEP`")
@@ -105,56 +102,51 @@ impl Predict {
         };
         if self.epochs.is_some() || self.images.is_some() || !self.price.is_empty() {
             let length = Length { epochs: self.epochs, images: self.images };
-            let points = flow_exec::on_each_model(&session, &knowledge, &point, length)?;
+            let points = flow_exec::on_each_model(&session, &knowledge, point, length)?;
             let models = points.iter().flat_map(|(_, models)| models).map(|on| &*on.model);
             check_prices(&self.price, models)?;
-            let lines = if self.json {
-                objects_on_models(&points, &self.price)
-            } else {
-                render_on_models(&points, self.images, &self.price)
-            };
-            return show(&lines, output);
+            let lines = || render_on_models(&points, self.images, &self.price);
+            return self.print(|| objects_on_models(&points, &self.price), lines, output);
         }
-        let (predictions, devices) = flow_exec::predict(&session, &knowledge, &point)?;
+        let (predictions, devices) = flow_exec::predict(&session, &knowledge, point)?;
         if predictions.iter().all(|of| of.estimate.duration.is_none()) {
             imported::remind(&session, output)?;
         }
-        if self.json {
-            for prediction in &predictions {
-                output.json(&object(prediction))?;
-            }
-            return Ok(ExitCode::SUCCESS);
+        self.print(|| predictions.iter().map(object).collect(), || render(&predictions, &devices), output)
+    }
+
+    fn print(
+        &self,
+        objects: impl FnOnce() -> Vec<Value>,
+        lines: impl FnOnce() -> Vec<String>,
+        output: &mut Output,
+    ) -> CommandResult {
+        match self.json {
+            true => objects().iter().try_for_each(|object| output.json(object))?,
+            false => output.lines(lines())?,
         }
-        show(&render(&predictions, &devices), output)
+        Ok(ExitCode::SUCCESS)
     }
 }
 
-fn show(lines: &[String], output: &mut Output) -> CommandResult {
-    for line in lines {
-        output.line(line)?;
-    }
-    Ok(ExitCode::SUCCESS)
+fn objects_checked(checked: &[(String, Vec<HeldOutPoint>)]) -> Vec<Value> {
+    let all = checked.iter().flat_map(|(step, points)| points.iter().map(move |one| (step, one)));
+    let object = |(step, HeldOutPoint { point, quantity, measured, predicted }): (&String, &HeldOutPoint)| {
+        json!({
+            "step": step,
+            "axes": point,
+            "quantity": name(*quantity),
+            "measured": measured,
+            "predicted": predicted.value,
+            "low": predicted.low,
+            "high": predicted.high,
+            "beyond": predicted.beyond,
+        })
+    };
+    all.map(object).collect()
 }
 
-fn print_checked(checked: &[(String, Vec<HeldOutPoint>)], output: &mut Output) -> CommandResult {
-    for (step, checked) in checked {
-        for HeldOutPoint { point, quantity, measured, predicted } in checked {
-            output.json(&json!({
-                "step": step,
-                "axes": point,
-                "quantity": name(*quantity),
-                "measured": measured,
-                "predicted": predicted.value,
-                "low": predicted.low,
-                "high": predicted.high,
-                "beyond": predicted.beyond,
-            }))?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn object(prediction: &Prediction) -> serde_json::Value {
+fn object(prediction: &Prediction) -> Value {
     let Prediction { label, estimate, expected, cpu_work } = prediction;
     let seconds = |span: Option<Span>| span.map(Span::as_secs_f64);
     let mut object = json!({
@@ -310,7 +302,7 @@ fn cost(on: &OnModel, prices: &[(String, f64)]) -> Option<PredictedValue> {
     Some(on.wall.scaled(price * f64::from(on.gpus.max(1)) / 3600.0))
 }
 
-fn objects_on_models(points: &[(String, Vec<OnModel>)], prices: &[(String, f64)]) -> Vec<String> {
+fn objects_on_models(points: &[(String, Vec<OnModel>)], prices: &[(String, f64)]) -> Vec<Value> {
     let all = points.iter().flat_map(|(label, models)| models.iter().map(move |on| (label, on)));
     let object = |(label, on): (&String, &OnModel)| {
         let mut object = json!({"instance": label, "gpu_model": on.model, "gpus": on.gpus, "epochs": on.epochs});
@@ -326,7 +318,7 @@ fn objects_on_models(points: &[(String, Vec<OnModel>)], prices: &[(String, f64)]
             object[format!("{name}_low")] = json!(part.map(|part| part.low));
             object[format!("{name}_high")] = json!(part.map(|part| part.high));
         }
-        object.to_string()
+        object
     };
     all.map(object).collect()
 }

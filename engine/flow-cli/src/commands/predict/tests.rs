@@ -91,7 +91,7 @@ fn machines_stand_side_by_side_with_what_they_cost() {
     let h200 = "2 x H200|30 min 00 s, 27 min 00 s to 33 min 00 s|1 min 00 s, 54 s to 1 min 06 s|6.0 GiB, 5.4 GiB to 6.6 GiB|0.5 kWh, 0.45 kWh to 0.55 kWh|3.20, 2.88 to 3.52";
     assert_eq!(cells(&plain[2]).join("|"), h200);
     assert_eq!(cells(&plain[3])[4..], ["?", "?"]);
-    let object: serde_json::Value = serde_json::from_str(&objects_on_models(&points, &prices)[0]).unwrap();
+    let object = &objects_on_models(&points, &prices)[0];
     assert_eq!((&object["gpu_model"], &object["cost"]), (&json!("H200"), &json!(3.2)));
     assert_eq!([2.67, 2.704e-4, 0.0048, 0.0].map(money), ["2.67", "0.000270", "0.00480", "0.00"]);
     let far = |of: PredictedValue| PredictedValue { far: true, ..of };

@@ -9,12 +9,11 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::Span;
 use flow_core::reason::BuiltinFault;
-use flow_core::sched::{Limits, policy};
+use flow_core::sched::{Limits, policy, policy::Policy};
 use flow_exec::Rules;
 use flow_report::{Gantt, LANGUAGES, Words};
-use flow_sim::SimError;
 use flow_sim::trace::{Columns, TraceError};
-use flow_sim::{Cluster, Idle, QueueStats, Simulation, Slurm, Summary};
+use flow_sim::{Cluster, Idle, QueueStats, Schedule, SimError, SimTask, Simulation, Slurm, Summary};
 
 use super::CommandResult;
 use crate::args::Global;
@@ -120,7 +119,7 @@ impl SlurmOption {
             Some(rest) if rest.is_empty() || rest.starts_with(',') => (true, rest),
             _ => (false, text),
         };
-        Slurm::parse(text)?;
+        Slurm::default().with(text)?;
         Ok(SlurmOption { cluster, text: text.to_owned() })
     }
 
@@ -168,6 +167,34 @@ impl Simulate {
         }
     }
 
+    /// Simulates each policy and prints its figures, for people below a heading. Returns the last schedule.
+    fn each_policy(
+        &self,
+        otherwise: &[&str],
+        (tasks, gpus): (&[SimTask], u32),
+        heading: String,
+        output: &mut Output,
+        simulated: impl Fn(&str, Box<dyn Policy>) -> Result<Result<Schedule, SimError>, CliError>,
+    ) -> Result<Schedule, CliError> {
+        let (mut summaries, mut last) = (Vec::new(), Schedule::default());
+        for name in self.policies(otherwise) {
+            let Some(policy) = policy::named(&name) else { continue };
+            let schedule = simulated(&name, policy)?;
+            last = schedule.map_err(|e| CliError::failed(format!("policy `{name}`: {e}")))?;
+            let summary = Summary::of(&name, tasks, &last, gpus);
+            if self.json {
+                output.json(&summary)?;
+            }
+            summaries.push(summary);
+        }
+        if !self.json {
+            output.line(heading)?;
+            output.lines(table(&summaries))?;
+            output.lines(self.slurm_notes(&summaries))?;
+        }
+        Ok(last)
+    }
+
     fn limits(&self) -> Limits {
         let patience = self.patience.map(|seconds| Span::from_millis(u64::from(seconds) * 1_000));
         Limits { patience, ..Limits::simulated() }
@@ -183,8 +210,8 @@ impl Simulate {
 
     /// What the jobs of each policy met in Slurm.
     fn slurm_notes(&self, summaries: &[Summary]) -> Vec<String> {
-        let met = || summaries.iter().filter_map(|summary| Some((&*summary.policy, summary.slurm.as_ref()?)));
-        self.slurm.map_or_else(Vec::new, |slurm| self::met(slurm, met()))
+        let met = summaries.iter().filter_map(|summary| Some((&*summary.policy, summary.slurm.as_ref()?)));
+        self.slurm.map_or_else(Vec::new, |slurm| self::met(slurm, met))
     }
 
     /// Draws the chart, if requested.

@@ -5,14 +5,14 @@ use std::path::Path;
 use flow_core::plan::Plan;
 use flow_core::sched::{Limits, policy};
 use flow_exec::{Session, forecast};
-use flow_sim::{Cluster, SimTask, Simulation, Summary, expected};
+use flow_sim::{Cluster, SimTask, Simulation, expected};
 use flow_supervisor::hardware;
 
-use super::{Simulate, table};
+use super::Simulate;
 use crate::args::{Global, Selection};
 use crate::builtins::{Steps, gantt};
 use crate::error::CliError;
-use crate::output::{NOTE, Output, STRONG, styled};
+use crate::output::{Output, STRONG, noted, styled};
 use crate::{place, words};
 
 pub(super) fn simulate(command: &Simulate, file: &Path, global: &Global, output: &mut Output) -> Result<(), CliError> {
@@ -27,9 +27,9 @@ pub(super) fn simulate(command: &Simulate, file: &Path, global: &Global, output:
         machine.fake_gpus = true;
     }
     machine.cpus = command.cpus.unwrap_or(machine.cpus);
-    let selection = Selection { params: Vec::new(), set: command.set.clone(), profile: None, gpus: None, on: None };
+    let selection = Selection { set: command.set.clone(), ..Selection::default() };
     let request = place::request(global, file.to_owned(), &selection);
-    let session = Session::imagine(&request, &Steps::new(), machine, command.slurm.is_some())?;
+    let session = Session::imagine(&request, &Steps::default(), machine, command.slurm.is_some())?;
     if let Some(partitions) = &command.partitions {
         session.check_partitions(partitions)?;
     }
@@ -47,49 +47,29 @@ pub(super) fn simulate(command: &Simulate, file: &Path, global: &Global, output:
         return Err(CliError::usage(format!("{gpus} cannot be divided equally among {nodes} nodes")));
     }
     let cluster = Cluster { nodes, gpus: gpus / nodes };
-    let (mut summaries, mut last) = (Vec::new(), None);
-    for name in command.policies(&[expansion.policy.as_deref().unwrap_or(policy::DEFAULT)]) {
-        let Some(policy) = policy::named(&name) else { continue };
+    let what = styled(STRONG, format_args!("{}, {}", expansion.workflow, words::count(tasks.len(), "instance")));
+    let gpus_text = machine.gpus.first().map(|gpu| format!("{gpus} × {}, ", gpu.name)).unwrap_or_default();
+    let heading = format!("{what} on {gpus_text}{}", words::count(machine.cpus as usize, "CPU"));
+    let own = [expansion.policy.as_deref().unwrap_or(policy::DEFAULT)];
+    let schedule = command.each_policy(&own, (&tasks, gpus), heading, output, |_, policy| {
         let limits = Limits { sharing: forecast.limits.sharing.clone(), keep_going: true, ..command.limits() };
-        let schedule = Simulation::new(tasks.clone(), forecast.capacity.clone(), policy, limits)
-            .and_then(|simulation| match command.slurm {
-                // Each node has CPUs of its own.
-                Some(_) => command.on_slurm(simulation, cluster)?.run(|_, _| {}),
-                None => simulation.on(forecast.host.clone()).run(|_, _| {}),
-            })
-            .map_err(|e| CliError::failed(format!("policy `{name}`: {e}")))?;
-        let summary = Summary::of(&name, &tasks, &schedule, gpus);
-        if command.json {
-            output.json(&summary)?;
-        }
-        summaries.push(summary);
-        last = Some(schedule);
-    }
-    if !command.json {
-        let what = styled(STRONG, format_args!("{}, {}", expansion.workflow, words::count(tasks.len(), "instance")));
-        let gpus_text = machine.gpus.first().map(|gpu| format!("{gpus} × {}, ", gpu.name)).unwrap_or_default();
-        output.line(format!("{what} on {gpus_text}{}", words::count(machine.cpus as usize, "CPU")))?;
-        for line in table(&summaries) {
-            output.line(line)?;
-        }
-        for line in command.slurm_notes(&summaries) {
-            output.line(line)?;
-        }
-    }
+        let simulation = Simulation::new(tasks.clone(), forecast.capacity.clone(), policy, limits);
+        Ok(simulation.and_then(|simulation| match command.slurm {
+            // Each node has CPUs of its own.
+            Some(_) => command.on_slurm(simulation, cluster)?.run(|_, _| {}),
+            None => simulation.on(forecast.host.clone()).run(|_, _| {}),
+        }))
+    })?;
     if command.slurm.is_none() && tasks.iter().any(|task| task.task.batch) {
-        let note = styled(NOTE, "note:");
-        output.note(format!("{note} steps on Slurm start at once here; --slurm simulates its queue and nodes"))?;
+        output.note(noted("steps on Slurm start at once here; --slurm simulates its queue and nodes"))?;
     }
     if let Some(first) = unknown.first() {
         let first = &expansion.instances[first.index()].label;
-        let note = styled(NOTE, "note:");
         let never = words::count(unknown.len(), "instance");
         let take = if unknown.len() == 1 { "takes" } else { "take" };
-        output.note(format!(
-            "{note} {never} never ran with these parameters and {take} no time here; the first is {first}"
-        ))?;
+        let text = format!("{never} never ran with these parameters and {take} no time here; the first is {first}");
+        output.note(noted(text))?;
     }
-    let schedule = last.unwrap_or_default();
     let step = |task: &SimTask| {
         let step = expansion.instances[task.task.instance.index()].step;
         expansion.steps[step.index()].name.clone()
