@@ -4,24 +4,18 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
     },
 };
+
+use crate::mutex::lock;
 
 /// Work on files that can be ended. Clones are the same activity.
 #[derive(Clone, Debug, Default)]
 pub struct Activity {
     ended: Arc<AtomicBool>,
-    current: Arc<Mutex<Option<Arc<CurrentWork>>>>,
-}
-
-#[derive(Debug)]
-struct CurrentWork {
-    verb: &'static str,
-    path: PathBuf,
-    total: u64,
-    done: AtomicU64,
+    current: Arc<Mutex<Option<WorkProgress>>>,
 }
 
 /// The current work of an activity.
@@ -56,33 +50,24 @@ impl Activity {
     }
 
     pub fn doing(&self) -> Option<WorkProgress> {
-        self.current().as_ref().map(|current| WorkProgress {
-            verb: current.verb,
-            path: current.path.clone(),
-            done: current.done.load(Ordering::Relaxed).min(current.total),
-            total: current.total,
-        })
-    }
-
-    fn current(&self) -> MutexGuard<'_, Option<Arc<CurrentWork>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.current).clone().map(|work| WorkProgress { done: work.done.min(work.total), ..work })
     }
 
     /// Shows a piece of work, unless it is part of the one that is shown.
     #[must_use]
     pub fn begin(&self, verb: &'static str, path: &Path, total: u64) -> ShownWork<'_> {
-        let mut current = self.current();
+        let mut current = lock(&self.current);
         if current.is_some() {
             return ShownWork(None);
         }
-        *current = Some(Arc::new(CurrentWork { verb, path: path.to_owned(), total, done: AtomicU64::new(0) }));
+        *current = Some(WorkProgress { verb, path: path.to_owned(), done: 0, total });
         ShownWork(Some(self))
     }
 
     /// Adds to the number of bytes that are done.
     pub fn advance(&self, bytes: u64) {
-        if let Some(current) = &*self.current() {
-            current.done.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(current) = &mut *lock(&self.current) {
+            current.done += bytes;
         }
     }
 
@@ -96,7 +81,7 @@ impl Activity {
 impl Drop for ShownWork<'_> {
     fn drop(&mut self) {
         if let Some(activity) = self.0 {
-            *activity.current() = None;
+            *lock(&activity.current) = None;
         }
     }
 }

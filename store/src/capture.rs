@@ -16,7 +16,7 @@ use std::{
     os::unix::fs::{DirBuilderExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime},
@@ -31,6 +31,7 @@ use crate::{
     ignored::IgnoreRules,
     inputs::{SeenKind, StampedInput, moved},
     limits::CopyRoom,
+    mutex::lock,
     sparse,
     stamp::Stamp,
 };
@@ -128,10 +129,6 @@ impl Captures {
         Captures { folder, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, CaptureState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Captures new inputs exactly as they were hashed. Returns the inputs that have changed since: they must be
     /// [forgotten](Inputs::forget), and decisions based on them made again. An input that cannot be hashed is skipped;
     /// the error appears when its digest is requested.
@@ -139,7 +136,7 @@ impl Captures {
     /// # Errors
     /// No copy can be made because the disk is full. The inputs are then read in place.
     pub fn capture(&self, inputs: &Inputs, wanted: impl IntoIterator<Item = InputToCapture>) -> Result<Vec<PathBuf>> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let mut begun = Vec::new();
         for wanted in wanted {
             let key = (wanted.path.clone(), wanted.by_listing);
@@ -213,18 +210,18 @@ impl Captures {
 
     /// The replacement of an input; `None` means the author's own file.
     pub fn get(&self, path: &Path, by_listing: bool) -> Option<Arc<CapturedInput>> {
-        self.state().by_input.get(&(path.to_owned(), by_listing)).cloned().flatten()
+        lock(&self.state).by_input.get(&(path.to_owned(), by_listing)).cloned().flatten()
     }
 
     /// Number of copied files.
     pub fn files(&self) -> u64 {
-        self.state().room.files
+        lock(&self.state).room.files
     }
 
     /// Removes the copies. A link to the author's folder stays in place of each folder, because work folders of failed
     /// attempts lead there.
     pub fn clear(&self) {
-        let CaptureState { by_input, replaced, groups, .. } = std::mem::take(&mut *self.state());
+        let CaptureState { by_input, replaced, groups, .. } = std::mem::take(&mut *lock(&self.state));
         if groups.is_empty() {
             return;
         }
@@ -365,18 +362,23 @@ impl CapturedInput {
             let digest = if let SeenKind::Content(digest) = file.what { Some(digest) } else { None };
             made.push(CopiedPath { path, stamp: Stamp::of(&meta), is_folder: meta.is_dir(), digest });
         }
+        Ok(Some(CapturedInput { is_copy, ..CapturedInput::made_at(target, wanted, seen, made) }))
+    }
+
+    /// A copy of an input, made of these files and folders.
+    fn made_at(path: &Path, wanted: &InputToCapture, seen: &StampedInput, mut made: Vec<CopiedPath>) -> CapturedInput {
         made.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(Some(CapturedInput {
-            path: target.to_owned(),
+        CapturedInput {
+            path: path.to_owned(),
             author: wanted.path.clone(),
-            is_copy,
+            is_copy: true,
             is_of_attempt: false,
             is_by_content: false,
             digest: seen.tree.digest,
             made,
             rules: seen.rules.clone(),
             is_written: AtomicBool::new(false),
-        }))
+        }
     }
 
     pub fn path(&self) -> &Path {

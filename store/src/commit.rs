@@ -62,12 +62,12 @@ impl Commit {
     /// Merges this commit with a later one.
     pub fn with(mut self, later: Commit) -> Commit {
         self.lines.extend(later.lines);
-        self.only_here.append(later.only_here);
+        self.only_here.extend(later.only_here);
         self
     }
 
     /// True if it contains only lines without results, so that no disk sync is needed.
     pub fn is_quick(&self) -> bool {
-        self.only_here.len() == 0 && !self.lines.iter().any(is_record)
+        self.only_here.is_empty() && !self.lines.iter().any(is_record)
     }
 }

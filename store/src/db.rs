@@ -16,7 +16,7 @@ use std::{
     fs, io, panic,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, Once,
+        Mutex, Once,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -47,22 +47,17 @@ const MADE: &str = "made";
 /// A record in every database that has lost nothing.
 const RECORD: &[u8] = b"made";
 
-#[derive(Clone)]
 pub(crate) struct Db {
     path: PathBuf,
-    sled: SledHandle,
+    /// `None` while it is closed.
+    sled: Option<sled::Db>,
+    has_failed: AtomicBool,
     objects: Objects,
 }
 
 /// Closing writes the rest. It panics if that fails, or waits forever if something failed before. The journals have
 /// everything, so nothing is lost.
-#[derive(Clone)]
-struct SledHandle {
-    sled: Option<sled::Db>,
-    has_failed: Arc<AtomicBool>,
-}
-
-impl Drop for SledHandle {
+impl Drop for Db {
     fn drop(&mut self) {
         /// How long closing may take after a failure. Open files end with the process.
         const PATIENCE: Duration = Duration::from_secs(2);
@@ -82,48 +77,8 @@ impl Drop for SledHandle {
     }
 }
 
-/// Values by key; none means deletion. The last write of a key counts.
-#[derive(Default)]
-pub(crate) struct DbBatch(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
-
-impl DbBatch {
-    pub(crate) fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        self.0.insert(key, Some(value));
-    }
-
-    pub(crate) fn delete(&mut self, key: Vec<u8>) {
-        self.0.insert(key, None);
-    }
-
-    /// Cancels the deletion of a key.
-    pub(crate) fn keep(&mut self, key: &[u8]) {
-        if self.0.get(key).is_some_and(Option::is_none) {
-            self.0.remove(key);
-        }
-    }
-
-    /// Appends a later batch.
-    pub(crate) fn append(&mut self, mut later: DbBatch) {
-        self.0.append(&mut later.0);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Stores large values as objects and keeps their digests.
-    fn outlined(mut self, objects: &Objects) -> Result<DbBatch> {
-        for value in self.0.values_mut().flatten().filter(|value| value.len() > INLINE) {
-            *value = object_reference(&objects.store_bytes(value)?.digest);
-        }
-        Ok(self)
-    }
-
-    /// The writes, by key.
-    pub(crate) fn into_writes(self) -> impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)> {
-        self.0.into_iter()
-    }
-}
+/// Values by key; none means deletion.
+pub(crate) type DbBatch = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 impl Db {
     /// Opens the database, if it exists. The caller holds the store's lock.
@@ -160,12 +115,14 @@ impl Db {
         let path = dir.new_db();
         remove_tree(&path)?;
         let db = Db::at(dir, path)?;
-        let mut first = DbBatch::default();
-        first.put(RECORD.to_vec(), b"1".to_vec());
-        db.write(first)?;
-        let made = db.path.join(MADE);
-        fs::write(&made, "").map_err(StoreError::io(StoreAction::Write, &made))?;
+        db.mark_made()?;
         Ok(db)
+    }
+
+    fn mark_made(&self) -> Result<()> {
+        self.write(DbBatch::from([(RECORD.to_vec(), Some(b"1".to_vec()))]))?;
+        let made = self.path.join(MADE);
+        fs::write(&made, "").map_err(StoreError::io(StoreAction::Write, &made))
     }
 
     /// Moves the closed new database into place.
@@ -196,27 +153,21 @@ impl Db {
                 opened => break opened?,
             }
         };
-        Ok(Db { path, sled: SledHandle { sled: Some(sled), has_failed: Arc::default() }, objects: Objects::of(dir) })
+        Ok(Db { path, sled: Some(sled), has_failed: AtomicBool::new(false), objects: Objects::of(dir) })
     }
 
     /// sled takes a file with a damaged start for a new one. A marker file and a record inside reveal this.
     fn check_memory(&self) -> Result<()> {
-        let mark = self.path.join(MADE);
-        if self.call(|sled| sled.contains_key(RECORD))? {
-            return Ok(());
+        match self.call(|sled| sled.contains_key(RECORD))? {
+            true => Ok(()),
+            false if self.path.join(MADE).exists() => Err(damaged(&self.path, "all its records are lost")),
+            false => self.mark_made(),
         }
-        if mark.exists() {
-            return Err(damaged(&self.path, "all its records are lost"));
-        }
-        let mut made = DbBatch::default();
-        made.put(RECORD.to_vec(), b"1".to_vec());
-        self.write(made)?;
-        fs::write(&mark, "").map_err(StoreError::io(StoreAction::Write, &mark))
     }
 
     fn call<T>(&self, call: impl FnOnce(&sled::Db) -> sled::Result<T>) -> Result<T> {
-        let asked = guarded(&self.path, || self.sled.sled.as_ref().map_or(Err(gone()), call));
-        asked.inspect_err(|_| self.sled.has_failed.store(true, Ordering::Relaxed))
+        let asked = guarded(&self.path, || self.sled.as_ref().map_or(Err(gone()), call));
+        asked.inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed))
     }
 
     /// Writes everything or nothing, and returns when no kill can undo it. Waits for the disk, some milliseconds on a
@@ -229,9 +180,12 @@ impl Db {
     /// Writes everything or nothing. A kill can undo it, together with all later writes.
     pub(crate) fn put(&self, batch: DbBatch) -> Result<()> {
         let mut writes = sled::Batch::default();
-        for (key, value) in batch.outlined(&self.objects)?.0 {
+        for (key, value) in batch {
             match value {
                 None => writes.remove(key),
+                Some(value) if value.len() > INLINE => {
+                    writes.insert(key, object_reference(&self.objects.store_bytes(&value)?.digest));
+                }
                 Some(value) => writes.insert(key, value),
             }
         }

@@ -5,11 +5,7 @@ use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
 use flow_core::{Artifact, ArtifactKind, Digest, KeptOutput, StepResult, reason::Damage};
 
-use crate::{
-    Batch, LostOutput, Objects, RebuiltDatabase, Store,
-    bytes::{Bytes, parse},
-    open_database::OpenDatabase,
-};
+use crate::{Batch, LostOutput, Objects, RebuiltDatabase, Store, bytes::parse, open_database::OpenDatabase};
 use flow_runs::{Holder, Result, StoreDir, StoreError};
 
 /// The findings and repairs of `flow doctor`.
@@ -45,16 +41,8 @@ pub struct Diagnosis {
 
 impl Diagnosis {
     pub fn is_sound(&self) -> bool {
-        self.rebuilt.is_none()
-            && self.restored == 0
-            && self.dropped.is_empty()
-            && self.relisted == 0
-            && self.without_series.is_empty()
-            && self.unseen.is_empty()
-            && self.unkept == 0
-            && self.unreadable == 0
-            && self.journals.is_empty()
-            && self.unjournalled == 0
+        let Diagnosis { results, artifacts, contents_read, .. } = *self;
+        *self == Diagnosis { results, artifacts, contents_read, ..Diagnosis::default() }
     }
 }
 
@@ -93,7 +81,7 @@ pub fn doctor(
         }
         read => read.map(|()| (core, rebuilt))?,
     };
-    let store = Store::of_core(dir, me, users, lock, opened);
+    let store = Store::of(dir, me, opened, Some(lock), Some(users));
     diagnosis.rebuilt = store.rebuilt().cloned();
     if diagnosis.rebuilt.is_none() {
         restore(&store, &mut diagnosis)?;
@@ -108,7 +96,7 @@ pub fn doctor(
 /// `flow gc` dropped do not come back, because the journals note that.
 fn restore(store: &Store, diagnosis: &mut Diagnosis) -> Result<()> {
     let (mut journalled, mut batch) = (BTreeMap::new(), Batch::new());
-    OpenDatabase::of_journals(store.dir())?.each(b"r", &mut |_, value| {
+    OpenDatabase::of_journals(store.dir())?.each(b"r", |_, value| {
         journalled.extend(parse(value).map(|result: StepResult| (result.fingerprint, result)));
     })?;
     for (fingerprint, result) in &journalled {

@@ -25,9 +25,7 @@ use flow_runs::{
 use serde_json::Value;
 
 use crate::{
-    Batch, LastFingerprint, Objects, RebuiltDatabase, Snapshot, Store,
-    bytes::{Bytes, parse},
-    open_database::OpenDatabase,
+    Batch, LastFingerprint, Objects, RebuiltDatabase, Snapshot, Store, bytes::parse, open_database::OpenDatabase,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +75,7 @@ pub fn gc(path: &Path, me: &Holder, keep: Retention, dry: bool) -> Result<FreedS
         }
         opened => (opened?, (0, 0)),
     };
-    let freed = Store::of_core(dir, me, users, lock, opened).gc(keep, dry)?;
+    let freed = Store::of(dir, me, opened, Some(lock), Some(users)).gc(keep, dry)?;
     Ok(FreedSpace { bytes: freed.bytes + bytes, objects: freed.objects + objects, ..freed })
 }
 
@@ -87,12 +85,12 @@ fn free_space(dir: &StoreDir, keep: Retention) -> Result<(u64, usize)> {
     let LiveSet { runs, reached } = LiveSet::of(dir, keep)?;
     let journals = OpenDatabase::of_journals(dir)?;
     let (mut going, mut staying) = (BTreeSet::new(), BTreeSet::new());
-    journals.each(b"r", &mut |_, value| {
+    journals.each(b"r", |_, value| {
         let Some(result) = parse::<StepResult>(value) else { return };
         let objects = if reached.contains(&result.fingerprint) { &mut staying } else { &mut going };
         objects.extend(result.objects().chain(result.circumstances.environment));
     })?;
-    journals.each(b"l", &mut |_, value| {
+    journals.each(b"l", |_, value| {
         let _ = parse::<LastFingerprint>(value).map(|last| digests_in(&last.parts, &mut staying));
     })?;
     let mut bytes = sweep_snapshots(dir, &runs, false)? + sweep_checkpoints(dir, &runs, false)?.0;

@@ -19,7 +19,7 @@ use std::{
 };
 
 use flow_core::{
-    ArtifactKind, Digest,
+    Digest,
     reason::{StoreAction, StoreFault},
 };
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
@@ -213,14 +213,6 @@ pub(crate) fn listing_digest(found: &[FolderEntry]) -> Digest {
         hasher.update(&entry.meta.len().to_le_bytes());
     }
     Digest(*hasher.finalize().as_bytes())
-}
-
-/// The digest of the content at `path`, read again.
-pub(crate) fn content(path: &Path, kind: ArtifactKind, activity: &Activity) -> Result<Digest> {
-    match kind {
-        ArtifactKind::File => file(path, activity),
-        ArtifactKind::Folder => Ok(folder(path, activity)?.digest()),
-    }
 }
 
 /// The manifest of the folder at `path`, read again.

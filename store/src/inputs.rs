@@ -7,18 +7,20 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fs::{self, Metadata},
+    iter,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
 
 use flow_core::{ArtifactKind, Digest, reason::StoreAction};
-use indexmap::{Equivalent, IndexMap};
+use indexmap::IndexMap;
 
 use crate::{
     Activity, Manifest, Objects,
     hash::{self, FolderEntry, FoundKind, Links},
     ignored::{IgnoreRules, to_report},
+    mutex::lock,
     stamp::{Counts, KnownFile, Stamp, Stats},
 };
 use flow_runs::{Result, StoreError};
@@ -57,16 +59,6 @@ pub struct Listing {
     pub text: Vec<u8>,
     /// The list is the same while these are unchanged: the content of files, and the names in folders.
     pub watched: Vec<PathBuf>,
-}
-
-/// A borrowed key for lookups.
-#[derive(Hash)]
-struct InputKey<'a>(&'a Path, bool);
-
-impl Equivalent<(PathBuf, bool)> for InputKey<'_> {
-    fn equivalent(&self, (path, by_listing): &(PathBuf, bool)) -> bool {
-        self.0 == path && self.1 == *by_listing
-    }
 }
 
 /// An input as it was when it was hashed.
@@ -123,7 +115,7 @@ impl Inputs {
     /// # Errors
     /// The path is missing or cannot be read; a link leads back to a folder above it; it contains a pipe or a device.
     pub fn hash_path(&self, path: &Path, by_listing: bool) -> Result<Tree> {
-        if let Some(seen) = self.seen().get(&InputKey(path, by_listing)) {
+        if let Some(seen) = self.as_seen(path, by_listing) {
             return Ok(seen.tree);
         }
         let now = Arc::new(match self.known(path).filter(|known| known.is_same) {
@@ -131,15 +123,7 @@ impl Inputs {
             None => self.look(path, by_listing, None)?,
         });
         // The first result counts for the whole run.
-        Ok(self.seen().entry((path.to_owned(), by_listing)).or_insert(now).tree)
-    }
-
-    fn seen(&self) -> MutexGuard<'_, IndexMap<(PathBuf, bool), Arc<StampedInput>>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn listed(&self) -> MutexGuard<'_, IndexMap<PathBuf, Arc<StampedInput>>> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(lock(&self.seen).entry((path.to_owned(), by_listing)).or_insert(now).tree)
     }
 
     /// The digest of the list that `list` makes of `path`. It is made once in a run, and kept as an object.
@@ -147,23 +131,23 @@ impl Inputs {
     /// # Errors
     /// Those of `list`; a watched path cannot be read.
     pub fn list<E: From<StoreError>>(&self, path: &Path, list: impl Fn() -> Result<Listing, E>) -> Result<Digest, E> {
-        if let Some(known) = self.listed().get(path) {
+        if let Some(known) = lock(&self.listed).get(path) {
             return Ok(known.tree.digest);
         }
         let now = self.stamped(&list)?;
-        Ok(self.listed().entry(path.to_owned()).or_insert(Arc::new(now)).tree.digest)
+        Ok(lock(&self.listed).entry(path.to_owned()).or_insert(Arc::new(now)).tree.digest)
     }
 
     /// True if the list of `path` is no longer the one of [`Inputs::list`]. `list` makes it again if a watched path looks
     /// changed.
     pub fn has_changed<E: From<StoreError>>(&self, path: &Path, list: impl Fn() -> Result<Listing, E>) -> bool {
-        let Some(before) = self.listed().get(path).cloned() else { return false };
+        let Some(before) = lock(&self.listed).get(path).cloned() else { return false };
         if before.files.iter().all(SeenFile::is_as_it_was) {
             return false;
         }
         match self.stamped(&list) {
             Ok(now) if now.tree.digest == before.tree.digest => {
-                self.listed().insert(path.to_owned(), Arc::new(now));
+                lock(&self.listed).insert(path.to_owned(), Arc::new(now));
                 false
             }
             _ => true,
@@ -200,18 +184,14 @@ impl Inputs {
         Ok(SeenFile { path: path.to_owned(), stamp, what })
     }
 
-    fn doubted(&self) -> MutexGuard<'_, Vec<PathBuf>> {
-        self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// True if the input was hashed, and therefore existed.
     pub fn is_read(&self, path: &Path, by_listing: bool) -> bool {
-        self.seen().contains_key(&InputKey(path, by_listing))
+        self.as_seen(path, by_listing).is_some()
     }
 
     /// The input as it was when it was hashed, if it was.
     pub(crate) fn as_seen(&self, path: &Path, by_listing: bool) -> Option<Arc<StampedInput>> {
-        self.seen().get(&InputKey(path, by_listing)).cloned()
+        lock(&self.seen).get(&(path.to_owned(), by_listing)).cloned()
     }
 
     /// Ignored files that were found in an input folder.
@@ -222,9 +202,9 @@ impl Inputs {
 
     /// Forgets these inputs, and those inside or around them: they are read again when needed.
     pub fn forget(&self, paths: &[PathBuf]) {
-        self.doubted().extend_from_slice(paths);
+        lock(&self.doubted).extend_from_slice(paths);
         let apart = |one: &Path, other: &Path| !one.starts_with(other) && !other.starts_with(one);
-        self.seen().retain(|(path, _), _| paths.iter().all(|forgotten| apart(path, forgotten)));
+        lock(&self.seen).retain(|(path, _), _| paths.iter().all(|forgotten| apart(path, forgotten)));
     }
 
     /// The files of an input, relative to it, without ignored ones; an empty path for a file.
@@ -235,8 +215,7 @@ impl Inputs {
         if !path.is_dir() {
             return Ok(vec![PathBuf::new()]);
         }
-        let rules = IgnoreRules::of(path, self.root.as_deref(), &self.named)?;
-        let (found, _) = hash::walk_but(path, Links::Follow, |path, is_folder| rules.covers(path, is_folder))?;
+        let (found, _) = self.walk(path)?;
         Ok(found.into_iter().filter(|entry| entry.kind == FoundKind::File).map(|entry| entry.path).collect())
     }
 
@@ -245,9 +224,12 @@ impl Inputs {
     /// # Errors
     /// As of [`Inputs::hash_path`].
     pub fn ignored(&self, path: &Path) -> Result<Vec<PathBuf>> {
-        let rules = IgnoreRules::of(path, self.root.as_deref(), &self.named)?;
-        let (_, ignored) = hash::walk_but(path, Links::Follow, |path, is_folder| rules.covers(path, is_folder))?;
-        Ok(to_report(&ignored).cloned().collect())
+        Ok(to_report(&self.walk(path)?.1).cloned().collect())
+    }
+
+    fn walk(&self, folder: &Path) -> Result<(Vec<FolderEntry>, Vec<PathBuf>)> {
+        let rules = IgnoreRules::of(folder, self.root.as_deref(), &self.named)?;
+        hash::walk_but(folder, Links::Follow, |path, is_folder| rules.covers(path, is_folder))
     }
 
     fn look(&self, path: &Path, by_listing: bool, rules: Option<Arc<IgnoreRules>>) -> Result<StampedInput> {
@@ -299,7 +281,7 @@ impl Inputs {
         // The rules of a run stay those of its start.
         match self.look(path, by_listing, before.rules.clone()) {
             Ok(now) if now.tree.digest == tree.digest => {
-                self.seen().insert((path.to_owned(), by_listing), Arc::new(now));
+                lock(&self.seen).insert((path.to_owned(), by_listing), Arc::new(now));
                 None
             }
             _ => Some(looks),
@@ -355,7 +337,7 @@ impl Inputs {
 
     /// The known digest of a file, unless it turned out to be wrong.
     fn known(&self, path: &Path) -> Option<&KnownFile> {
-        let is_doubted = || self.doubted().iter().any(|doubted| path.starts_with(doubted));
+        let is_doubted = || lock(&self.doubted).iter().any(|doubted| path.starts_with(doubted));
         self.known.get(path).filter(|_| !is_doubted())
     }
 
@@ -363,23 +345,19 @@ impl Inputs {
     /// `now` is the present time. If it is still too fresh, or has changed since, it gets a stamp that never matches.
     pub(crate) fn settle(&self, now: SystemTime) -> Stats {
         let now = nanoseconds(now);
-        let (seen, listed) = (self.seen(), self.listed());
+        let (seen, listed) = (lock(&self.seen), lock(&self.listed));
         let files: Vec<&SeenFile> = seen.values().chain(listed.values()).flat_map(|seen| &seen.files).collect();
-        let fresh: Vec<&SeenFile> = files.iter().copied().filter(|file| !file.stamp.is_settled(self.now)).collect();
-        let bytes = fresh.iter().map(|file| file.stamp.bytes).sum();
-        let settled = hash::in_parallel(&fresh, bytes, |file| {
-            let sure = file.stamp.is_settled(now)
-                && match file.what {
-                    SeenKind::Content(digest) => {
-                        hash::file(&file.path, &self.activity).is_ok_and(|found| found == digest)
-                    }
-                    SeenKind::Folder | SeenKind::Length => true,
-                }
-                && file.is_as_it_was();
-            Ok(sure)
-        });
-        let mut unsure =
-            fresh.iter().zip(settled.unwrap_or_default()).filter(|(_, sure)| !sure).map(|(file, _)| *file).peekable();
+        let fresh = files.iter().filter(|file| !file.stamp.is_settled(self.now));
+        let bytes = fresh.map(|file| file.stamp.bytes).sum();
+        let is_sure = |file: &&SeenFile| {
+            let is_same = || match file.what {
+                SeenKind::Content(digest) => hash::file(&file.path, &self.activity).is_ok_and(|found| found == digest),
+                SeenKind::Folder | SeenKind::Length => true,
+            };
+            let settles = || file.stamp.is_settled(now) && is_same() && file.is_as_it_was();
+            Ok(file.stamp.is_settled(self.now) || settles())
+        };
+        let sure = hash::in_parallel(&files, bytes, is_sure).unwrap_or_default().into_iter().chain(iter::repeat(false));
         let mut stats = Stats::default();
         let rules = seen.values().filter_map(|seen| seen.rules.as_ref());
         let places: BTreeMap<&Path, Option<Stamp>> =
@@ -391,9 +369,8 @@ impl Inputs {
                 Some(_) => stats.file(path, Stamp::NEVER, Counts::Unread),
             }
         }
-        for file in files {
-            let never = unsure.next_if(|unsure| std::ptr::eq(*unsure, file)).is_some();
-            let stamp = if never { Stamp::NEVER } else { file.stamp };
+        for (file, is_sure) in files.iter().zip(sure) {
+            let stamp = if is_sure { file.stamp } else { Stamp::NEVER };
             match file.what {
                 SeenKind::Folder => stats.folder(&file.path, stamp),
                 SeenKind::Content(digest) => stats.file(&file.path, stamp, Counts::Content(digest)),

@@ -23,8 +23,8 @@ const IN_JOURNAL: u8 = b'#';
 pub(crate) struct Memory {
     dir: StoreDir,
     index: Index,
-    /// Changes since the index; none for a deletion.
-    changes: RwLock<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
+    /// Changes since the index.
+    changes: RwLock<DbBatch>,
 }
 
 impl Memory {
@@ -32,7 +32,7 @@ impl Memory {
         Memory { dir: dir.clone(), index, changes: RwLock::default() }
     }
 
-    fn changes(&self) -> RwLockReadGuard<'_, BTreeMap<Vec<u8>, Option<Vec<u8>>>> {
+    fn changes(&self) -> RwLockReadGuard<'_, DbBatch> {
         self.changes.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -40,7 +40,7 @@ impl Memory {
     /// large values.
     pub(crate) fn put(&self, batch: DbBatch, line: Option<(&RunId, u64)>) {
         let mut changes = self.changes.write().unwrap_or_else(PoisonError::into_inner);
-        changes.extend(batch.into_writes().map(|(key, value)| match line {
+        changes.extend(batch.into_iter().map(|(key, value)| match line {
             Some((run, at)) if matches!(key.first(), Some(b'r' | b'a' | b'l')) => {
                 (key, value.map(|_| format!("{}{at} {run}", char::from(IN_JOURNAL)).into_bytes()))
             }
@@ -62,11 +62,10 @@ impl Memory {
 
     /// Visits all keys with `prefix`, in order.
     pub(crate) fn scan(&self, prefix: &[u8], each: &mut EachValue<'_>) -> Result<()> {
-        let changed = self.changes();
-        let index = self.index.from(prefix).take_while(|(key, _)| key.starts_with(prefix));
-        let changes = changed.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(prefix));
-        let found: Vec<_> = merge(index, changes).map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
-        drop(changed);
+        let changes = self.changes();
+        let entries = self.entries(&changes, prefix).into_iter();
+        let found: Vec<_> = entries.map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+        drop(changes);
         for (key, stored) in found {
             if let Some(value) = self.whole(&key, stored)? {
                 each(&key, &value)?;
@@ -81,8 +80,20 @@ impl Memory {
         let changes = self.changes();
         let is_there =
             |(_, value): &(&[u8], &[u8])| place(value).is_none_or(|(_, run)| runs.binary_search(&run).is_ok());
-        let entries = merge(self.index.from(b""), changes.iter());
-        Index::write(&self.dir, &self.dir.index(), entries.filter(is_there))
+        Index::write(&self.dir, &self.dir.index(), self.entries(&changes, b"").into_iter().filter(is_there))
+    }
+
+    /// The entries with a prefix, with changes applied.
+    fn entries<'a>(&'a self, changes: &'a DbBatch, prefix: &[u8]) -> BTreeMap<&'a [u8], &'a [u8]> {
+        let mut entries: BTreeMap<&[u8], &[u8]> =
+            self.index.from(prefix).take_while(|(key, _)| key.starts_with(prefix)).collect();
+        for (key, change) in changes.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(prefix)) {
+            match change {
+                Some(value) => entries.insert(key, value),
+                None => entries.remove(&**key),
+            };
+        }
+        entries
     }
 
     /// The value itself. None if its run was removed.
@@ -93,7 +104,7 @@ impl Memory {
         let (mut batch, mut values) = (Batch::new(), DbBatch::default());
         batch.apply(&line);
         put_values(&batch, &mut values);
-        Ok(values.into_writes().find(|(found, _)| found == key).and_then(|(_, value)| value))
+        Ok(values.remove(key).flatten())
     }
 }
 
@@ -104,41 +115,18 @@ fn place(stored: &[u8]) -> Option<(u64, RunId)> {
     Some((at.parse().ok()?, RunId(run.to_owned())))
 }
 
-/// Entries in order, with changes applied.
-fn merge<'a>(
-    index: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-    changes: impl Iterator<Item = (&'a Vec<u8>, &'a Option<Vec<u8>>)>,
-) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-    let (mut index, mut changes) = (index.peekable(), changes.peekable());
-    std::iter::from_fn(move || {
-        loop {
-            let Some((changed, _)) = changes.peek() else { return index.next() };
-            if let Some(kept) = index.next_if(|(key, _)| *key < changed.as_slice()) {
-                return Some(kept);
-            }
-            index.next_if(|(key, _)| *key == changed.as_slice());
-            if let Some((key, Some(value))) = changes.next() {
-                return Some((key, value));
-            }
-        }
-    })
-}
-
 /// Adds the values of a batch that have keys of their own.
 pub(crate) fn put_values(batch: &Batch, writes: &mut DbBatch) {
     for result in &batch.results {
-        writes.put(result_key(&result.fingerprint), json(result));
+        writes.insert(result_key(&result.fingerprint), Some(json(result)));
         if let Some(attempt) = attempt_of(result) {
-            writes.put(attempt_key(&attempt), json(&result.fingerprint));
+            writes.insert(attempt_key(&attempt), Some(json(&result.fingerprint)));
         }
     }
     for (attempt, reading) in &batch.attempts {
-        match reading {
-            Some(reading) => writes.put(attempt_key(attempt), json(reading)),
-            None => writes.delete(attempt_key(attempt)),
-        }
+        writes.insert(attempt_key(attempt), reading.as_ref().map(json));
     }
     for (workflow, label, last) in &batch.last {
-        writes.put(last_key(workflow, label), json(last));
+        writes.insert(last_key(workflow, label), Some(json(last)));
     }
 }

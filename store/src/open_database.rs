@@ -2,32 +2,35 @@
 //! holds the lock has it in sled, every other one in [`Memory`].
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fs,
     os::unix::fs::MetadataExt,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::SystemTime,
 };
 
-use flow_core::{JournalLine, RunId};
+use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation};
+use serde::de::DeserializeOwned;
 
 use crate::{
-    Batch, Objects,
-    bytes::{Bytes, EachValue, FoundValue, history_key, json, parse, result_key},
+    Batch, EarlierData, LastFingerprint, Objects,
+    bytes::{EachValue, FoundValue, history_key, json, last_key, object_of, parse, result_key},
     db::{Db, DbBatch},
     index::Index,
     memory::{Memory, put_values},
-    results::is_same_attempt,
+    mutex::lock,
+    results::order,
     rings::ObservationRings,
 };
 use flow_runs::{
     Holder, Result, StoreDir,
     journal::Lines,
     lock::StoreLock,
-    mark::{INDEXED, UNDISTURBED, mark_key},
+    mark::{INDEXED, MARKS, UNDISTURBED, mark_key},
 };
 
 /// Number of results that are applied in one batch.
@@ -45,7 +48,7 @@ pub(crate) struct OpenDatabase {
     rings: ObservationRings,
     /// One write at a time: of two that replace the same value, the last one wins, here and in `rings`.
     recording: Mutex<()>,
-    followed: Mutex<FollowedRuns>,
+    pub(crate) followed: Mutex<FollowedRuns>,
     /// Other processes have recorded since it was opened.
     is_shared: AtomicBool,
     /// Released after the database is closed.
@@ -66,23 +69,89 @@ pub(crate) struct FollowedRuns {
     as_of: Option<(SystemTime, u64)>,
 }
 
-impl Bytes for OpenDatabase {
-    fn objects(&self) -> &Objects {
-        &self.objects
-    }
-
-    fn first(&self, of: &[Vec<u8>]) -> Result<FoundValue> {
+/// Reading. Values have their stored form where nothing else is said.
+impl OpenDatabase {
+    /// The first of these keys that has a value, and the value.
+    pub(crate) fn first(&self, of: &[Vec<u8>]) -> Result<FoundValue> {
         match &self.values {
             Values::Held(db) => db.first_of(of),
             Values::Read(memory) => memory.first_of(of),
         }
     }
 
-    fn scan(&self, prefix: &[u8], each: &mut EachValue<'_>) -> Result<()> {
+    /// Every key and value with a prefix, in order of key.
+    pub(crate) fn scan(&self, prefix: &[u8], each: &mut EachValue<'_>) -> Result<()> {
         match &self.values {
             Values::Held(db) => db.scan(prefix, each),
             Values::Read(memory) => memory.scan(prefix, each),
         }
+    }
+
+    /// The same, with large values in full; `None` if a value's object is lost.
+    pub(crate) fn each(&self, prefix: &[u8], mut each: impl FnMut(&[u8], Option<&[u8]>)) -> Result<()> {
+        self.scan(prefix, &mut |key, value| {
+            each(key, self.full(value).as_deref());
+            Ok(())
+        })
+    }
+
+    fn full<'v>(&self, value: &'v [u8]) -> Option<Cow<'v, [u8]>> {
+        match object_of(value) {
+            None => Some(value.into()),
+            Some(digest) => self.objects.read(&digest, "").ok().map(Cow::Owned),
+        }
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, value: &[u8]) -> Option<T> {
+        parse(self.full(value).as_deref())
+    }
+
+    pub(crate) fn value<T: DeserializeOwned>(&self, key: Vec<u8>) -> Result<Option<T>> {
+        Ok(self.first(&[key])?.and_then(|(_, value)| self.parsed(&value)))
+    }
+
+    pub(crate) fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>> {
+        self.value(result_key(fingerprint))
+    }
+
+    /// The first value found under the keys of a result, its attempt and the last fingerprint, in this order.
+    pub(crate) fn earlier(&self, keys: &[Vec<u8>]) -> Result<EarlierData> {
+        let mut next = 0;
+        while let Some((place, value)) = self.first(&keys[next..])? {
+            let found = match next + place {
+                0 => self.parsed(&value).map(EarlierData::Result),
+                1 => match self.parsed(&value) {
+                    Some(reading) => self.result(&reading)?.map(|result| EarlierData::Attempt(Box::new(result))),
+                    None => None,
+                },
+                _ => self.parsed(&value).map(EarlierData::Last),
+            };
+            if let Some(found) = found {
+                return Ok(found);
+            }
+            next += place + 1;
+        }
+        Ok(EarlierData::Nothing)
+    }
+
+    /// The observations under a shape, with their slots.
+    pub(crate) fn observed(&self, shape: &str) -> Result<Vec<(Observation, u8)>> {
+        let mut found = Vec::new();
+        self.each(&history_key(shape, None), |key, value| {
+            // Unreadable values are overwritten.
+            found.extend(parse(value).map(|seen| (seen, key.last().copied().unwrap_or(0))));
+        })?;
+        Ok(found)
+    }
+
+    /// The offsets up to which journals are in the database.
+    pub(crate) fn marks(&self) -> Result<BTreeMap<RunId, u64>> {
+        let mut found = BTreeMap::new();
+        self.each(MARKS, |key, value| {
+            let run = String::from_utf8_lossy(&key[MARKS.len()..]).into_owned();
+            found.extend(parse(value).map(|to: u64| (RunId(run), to)));
+        })?;
+        Ok(found)
     }
 }
 
@@ -121,8 +190,8 @@ impl OpenDatabase {
     }
 
     /// Keeps the lock until the database is closed.
-    pub(crate) fn holding(self, lock: StoreLock) -> OpenDatabase {
-        OpenDatabase { lock: Some(lock), ..self }
+    pub(crate) fn holding(self, lock: Option<StoreLock>) -> OpenDatabase {
+        OpenDatabase { lock, ..self }
     }
 
     /// Says in the lock, if this process holds it, who it is.
@@ -142,21 +211,19 @@ impl OpenDatabase {
         if self.is_shared.load(Ordering::Relaxed) {
             self.leave_later(run, &mut recorded)?;
         }
-        let mut writes = DbBatch::default();
-        for digest in recorded.forgotten.iter().chain(&batch.forgotten) {
-            writes.delete(result_key(digest));
-        }
+        let forgotten = recorded.forgotten.iter().chain(&batch.forgotten);
+        let mut writes: DbBatch = forgotten.map(|digest| (result_key(digest), None)).collect();
         for batch in [&recorded, batch] {
             put_values(batch, &mut writes);
             for (shape, observation) in &batch.observed {
-                if let Some(slot) = self.rings.place(self, shape, observation)? {
-                    writes.put(history_key(shape, Some(slot)), json(observation));
+                if let Some(slot) = self.rings.place(shape, observation, || self.observed(shape))? {
+                    writes.insert(history_key(shape, Some(slot)), Some(json(observation)));
                 }
             }
             for (shape, observation) in &batch.observed_again {
-                self.each(&history_key(shape, None), &mut |key, value| {
-                    if parse(value).is_some_and(|seen| is_same_attempt(&seen, observation)) {
-                        writes.put(key.to_vec(), json(observation));
+                self.each(&history_key(shape, None), |key, value| {
+                    if parse(value).is_some_and(|seen: Observation| order(&seen) == order(observation)) {
+                        writes.insert(key.to_vec(), Some(json(observation)));
                     }
                 })?;
             }
@@ -173,7 +240,8 @@ impl OpenDatabase {
             }
         }
         for (workflow, label, made) in last {
-            if self.last(&workflow, &label)?.is_none_or(|kept| kept.run <= *run) {
+            let kept: Option<LastFingerprint> = self.value(last_key(&workflow, &label))?;
+            if kept.is_none_or(|kept| kept.run <= *run) {
                 recorded.last.push((workflow, label, made));
             }
         }
@@ -187,19 +255,19 @@ impl OpenDatabase {
         if !self.is_held() {
             return Ok(());
         }
-        let _one = self.one_at_a_time();
-        let is_only_here = only_here.len() > 0;
+        let _one = lock(&self.recording);
+        let is_only_here = !only_here.is_empty();
         let mut writes = only_here;
         // Deletions first: a forgotten result may be recorded again in these lines.
-        writes.append(self.writes(run, lines, &Batch::new())?);
+        writes.extend(self.writes(run, lines, &Batch::new())?);
         if let Some(to) = to {
-            writes.put(mark_key(run), json(&to));
+            writes.insert(mark_key(run), Some(json(&to)));
             self.disturb_others(run, &mut writes)?;
         }
-        match writes.len() {
-            0 => Ok(()),
-            _ if is_only_here => self.write(writes),
-            _ => self.put(writes, None),
+        match writes.is_empty() {
+            true => Ok(()),
+            false if is_only_here => self.write(writes),
+            false => self.put(writes, None),
         }
     }
 
@@ -227,12 +295,12 @@ impl OpenDatabase {
         if !self.is_held() {
             return Ok(());
         }
-        self.followed().runs.insert(run.clone(), None);
-        let _one = self.one_at_a_time();
+        lock(&self.followed).runs.insert(run.clone(), None);
+        let _one = lock(&self.recording);
         let (mut writes, mut undisturbed) = (DbBatch::default(), self.undisturbed()?);
         undisturbed.push(run.clone());
         undisturbed.drain(..undisturbed.len().saturating_sub(UNDISTURBED_RUNS));
-        writes.put(UNDISTURBED.to_vec(), json(&undisturbed));
+        writes.insert(UNDISTURBED.to_vec(), Some(json(&undisturbed)));
         self.put(writes, None)
     }
 
@@ -245,14 +313,14 @@ impl OpenDatabase {
         let mut undisturbed = self.undisturbed()?;
         if undisturbed.iter().any(|other| other != run) {
             undisturbed.retain(|other| other == run);
-            writes.put(UNDISTURBED.to_vec(), json(&undisturbed));
+            writes.insert(UNDISTURBED.to_vec(), Some(json(&undisturbed)));
         }
         Ok(())
     }
 
     /// Applies what other runs have journalled since the last call.
     pub(crate) fn import_new_lines(&self) -> Result<()> {
-        let mut followed = self.followed();
+        let mut followed = lock(&self.followed);
         let folder = fs::metadata(self.dir.runs_folder()).ok();
         let as_of = folder.and_then(|folder| Some((folder.modified().ok()?, folder.nlink())));
         if as_of.is_none() || as_of != followed.as_of {
@@ -273,7 +341,7 @@ impl OpenDatabase {
     /// The same, and the rest of the journals of runs that have ended.
     pub(crate) fn import_ended(&self) -> Result<()> {
         self.import_new_lines()?;
-        for (run, read) in &mut self.followed().runs {
+        for (run, read) in &mut lock(&self.followed).runs {
             if read.is_some() && self.dir.run(run).is_over() {
                 self.import_rest(run)?;
                 *read = None;
@@ -285,7 +353,7 @@ impl OpenDatabase {
     /// Applies what a run's journal has beyond its mark. Returns how far it is applied; `None` if there is no journal,
     /// or its writer holds it for too long.
     pub(crate) fn import_rest(&self, run: &RunId) -> Result<Option<u64>> {
-        let _one = self.one_at_a_time();
+        let _one = lock(&self.recording);
         let folder = self.dir.run(run);
         let from = self.value(mark_key(run))?.unwrap_or(0);
         let Some(to) = folder.settled()? else { return Ok(None) };
@@ -310,7 +378,7 @@ impl OpenDatabase {
             if !recorded.is_empty() {
                 self.disturb_others(run, &mut writes)?;
             }
-            writes.put(mark_key(run), json(&lines.to));
+            writes.insert(mark_key(run), Some(json(&lines.to)));
             self.put(writes, Some((run, at)))?;
             if recorded.len() < most {
                 return Ok(lines.to);
@@ -328,29 +396,18 @@ impl OpenDatabase {
         if let Values::Read(memory) = &OpenDatabase::read(&self.dir)?.values {
             memory.write_index()?;
         }
-        let mut writes = DbBatch::default();
-        writes.put(INDEXED.to_vec(), json(&all));
-        self.put(writes, None)
+        self.put(DbBatch::from([(INDEXED.to_vec(), Some(json(&all)))]), None)
     }
 
     /// Whether records may be older than stored ones, until another process records.
     pub(crate) fn expect_others(&self, others: bool) {
         self.is_shared.store(others, Ordering::Relaxed);
     }
-
-    pub(crate) fn followed(&self) -> MutexGuard<'_, FollowedRuns> {
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
-        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The writes for a batch that no journal contains. It has no observations.
 pub(crate) fn unjournalled(batch: &Batch) -> DbBatch {
-    let mut writes = DbBatch::default();
-    batch.forgotten.iter().for_each(|digest| writes.delete(result_key(digest)));
+    let mut writes: DbBatch = batch.forgotten.iter().map(|digest| (result_key(digest), None)).collect();
     put_values(batch, &mut writes);
     writes
 }

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, fmt, fs, path::PathBuf};
 use flow_core::reason::StoreAction;
 
 use crate::{
-    bytes::Bytes,
     db::{Db, DbBatch},
+    mutex::lock,
     open_database::OpenDatabase,
 };
 use flow_runs::{Result, StoreDir, StoreError, mark::mark_key};
@@ -40,18 +40,14 @@ impl fmt::Display for RebuiltDatabase {
 impl OpenDatabase {
     /// The database of a store whose lock the caller holds, with all journals applied.
     pub(crate) fn open(dir: &StoreDir) -> Result<(OpenDatabase, Option<RebuiltDatabase>)> {
-        let core = match Db::open(dir) {
-            Ok(Some(db)) => OpenDatabase::on(dir, db),
-            Ok(None) => return OpenDatabase::rebuild(dir, None),
-            Err(StoreError::Damaged { detail, .. }) => return OpenDatabase::rebuild(dir, Some(detail)),
-            Err(error) => return Err(error),
-        };
-        match core.catch_up() {
-            Ok(_) => Ok((core, None)),
-            Err(StoreError::Damaged { detail, .. }) => {
-                drop(core);
-                OpenDatabase::rebuild(dir, Some(detail))
-            }
+        let opened = Db::open(dir).and_then(|db| {
+            let core = db.map(|db| OpenDatabase::on(dir, db));
+            core.iter().try_for_each(|core| core.catch_up().map(drop)).map(|()| core)
+        });
+        match opened {
+            Ok(Some(core)) => Ok((core, None)),
+            Ok(None) => OpenDatabase::rebuild(dir, None),
+            Err(StoreError::Damaged { detail, .. }) => OpenDatabase::rebuild(dir, Some(detail)),
             Err(error) => Err(error),
         }
     }
@@ -85,7 +81,6 @@ impl OpenDatabase {
     /// Applies what journals have beyond their marks, including those of living runs. Returns how many were read.
     pub(crate) fn catch_up(&self) -> Result<u32> {
         let marks = self.marks()?;
-        let mut removed = DbBatch::default();
         // A killed run may have less in the database than one that began after it.
         self.expect_others(true);
         let (mut runs, mut read) = (BTreeMap::new(), 0);
@@ -98,12 +93,13 @@ impl OpenDatabase {
             read += u32::from(!is_known && to.is_some());
             runs.insert(run, (!is_over).then_some(to.unwrap_or(0)));
         }
-        marks.keys().filter(|run| !runs.contains_key(run)).for_each(|run| removed.delete(mark_key(run)));
+        let removed: DbBatch =
+            marks.keys().filter(|run| !runs.contains_key(run)).map(|run| (mark_key(run), None)).collect();
         if self.is_held() && runs.values().all(Option::is_none) {
             self.expect_others(false);
         }
-        self.followed().runs = runs;
-        if removed.len() == 0 { Ok(read) } else { self.put(removed, None).map(|()| read) }
+        lock(&self.followed).runs = runs;
+        if removed.is_empty() { Ok(read) } else { self.put(removed, None).map(|()| read) }
     }
 }
 

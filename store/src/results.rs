@@ -1,71 +1,12 @@
 //! Data of earlier work: results by fingerprint, the last fingerprint of each instance with its parts, and the usage of
 //! attempts. Values and keys; [`crate::Store`] knows where they are stored.
 
-use flow_core::{Digest, JournalLine, RunEvent, RunId, StepResult, learn::Observation, plan::LookupKeys};
+use flow_core::{Digest, JournalLine, RunEvent, RunId, StepResult, learn::Observation};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use flow_runs::Result;
-
 /// Number of observations kept per shape: the newest.
 pub const HISTORY: usize = 32;
-
-/// Read access to earlier work, as [`crate::Store`] gives it. Callers that need many results ask for all at once.
-pub trait Results {
-    /// The results kept under these fingerprints. [`crate::Objects::missing`] tells whether their artifacts still
-    /// exist.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    fn results_of(&self, fingerprints: &[Digest]) -> Result<Vec<Option<StepResult>>>;
-
-    /// The same for one fingerprint.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>> {
-        Ok(self.results_of(&[*fingerprint])?.pop().flatten())
-    }
-
-    /// The last good result of an attempt, by the attempt's fingerprint, for any reading of its metrics.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>>;
-
-    /// The last fingerprint of an instance, whatever its outcome.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    fn last(&self, workflow: &str, label: &str) -> Result<Option<LastFingerprint>>;
-
-    /// For each of these instances, the first that exists: the result under its fingerprint, the last good result of
-    /// its attempt, or its last fingerprint.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    fn earlier(&self, workflow: &str, of: &[LookupKeys<'_>]) -> Result<Vec<EarlierData>>;
-
-    /// All results, in no order.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    fn all(&self) -> Result<Vec<StepResult>>;
-
-    /// The newest attempts of each of these shapes, oldest first, at most [`HISTORY`].
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    fn histories(&self, shapes: &[String]) -> Result<Vec<Vec<Observation>>>;
-
-    /// The same for one shape.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    fn history(&self, shape: &str) -> Result<Vec<Observation>> {
-        Ok(self.histories(&[shape.to_owned()])?.pop().unwrap_or_default())
-    }
-}
 
 /// Data about an instance from earlier runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,18 +40,14 @@ pub fn device_shape(model: &str) -> String {
     format!("gpu/{model}")
 }
 
-/// Every shape under which a result is observed.
-pub(crate) fn all_shapes(result: &StepResult) -> Vec<String> {
+/// The observation of a result, under each of its shapes.
+fn observations(result: &StepResult) -> impl Iterator<Item = (String, Observation)> {
     let mut shapes = shapes(&result.workflow, &result.step, &result.label).to_vec();
     if result.circumstances.sharing.is_some() {
         shapes.extend(result.circumstances.gpu_models.first().map(|model| device_shape(model)));
     }
-    shapes
-}
-
-fn observations(result: &StepResult) -> impl Iterator<Item = (String, Observation)> {
     let observation = Observation::of(result);
-    all_shapes(result).into_iter().map(move |shape| (shape, observation.clone()))
+    shapes.into_iter().map(move |shape| (shape, observation.clone()))
 }
 
 /// The attempt of a result, if other readings can be made from this one.
@@ -121,11 +58,6 @@ pub(crate) fn attempt_of(result: &StepResult) -> Option<Digest> {
 /// The key that orders attempts by age; it is unique to one attempt.
 pub(crate) fn order(of: &Observation) -> (u64, &RunId, &str) {
     (of.at, &of.run, &of.label)
-}
-
-/// True if both observe the same attempt.
-pub(crate) fn is_same_attempt(a: &Observation, b: &Observation) -> bool {
-    order(a) == order(b)
 }
 
 /// Changes that are written together and that no journal contains. Records come from the lines of a journal.
@@ -166,7 +98,7 @@ impl Batch {
                 self.forgotten.extend(results);
                 self.attempts.extend(readings.iter().map(|(attempt, reading)| (*attempt, Some(*reading))));
             }
-            RunEvent::Observed { result } => self.observe(result),
+            RunEvent::Observed { result } => self.observed.extend(observations(result)),
             RunEvent::Tried { workflow, label, run, fingerprint, parts } => {
                 self.tried(workflow, label, *fingerprint, parts, run);
             }
@@ -177,10 +109,6 @@ impl Batch {
     fn tried(&mut self, workflow: &str, label: &str, fingerprint: Digest, parts: &Value, run: &RunId) {
         let last = LastFingerprint { fingerprint, parts: parts.clone(), run: run.clone() };
         self.last.push((workflow.to_owned(), label.to_owned(), last));
-    }
-
-    fn observe(&mut self, result: &StepResult) {
-        self.observed.extend(observations(result));
     }
 
     /// Forgets the result under a fingerprint, because its artifacts are gone.

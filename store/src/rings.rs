@@ -1,18 +1,11 @@
 //! Selects the observations of a shape to keep: the newest, in whatever order they arrive. So overlapping runs leave
 //! the same result as their journals read one after the other. Knows slots, not the observations.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Mutex};
 
 use flow_core::{RunId, learn::Observation};
 
-use crate::{
-    HISTORY,
-    bytes::{Bytes, history_key, parse},
-    results::order,
-};
+use crate::{HISTORY, mutex::lock, results::order};
 use flow_runs::Result;
 
 /// The kept observations of each shape that this process has seen, by slot.
@@ -25,29 +18,24 @@ type Slot = (Order, u8);
 
 impl ObservationRings {
     /// The slot for an observation: that of the same attempt, else a free one, else that of the oldest. None if all
-    /// kept ones are newer.
-    pub(crate) fn place(&self, database: &impl Bytes, shape: &str, of: &Observation) -> Result<Option<u8>> {
-        let mut rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// kept ones are newer. `kept` reads those of the shape with their slots.
+    pub(crate) fn place(
+        &self,
+        shape: &str,
+        of: &Observation,
+        kept: impl FnOnce() -> Result<Vec<(Observation, u8)>>,
+    ) -> Result<Option<u8>> {
+        let mut rings = lock(&self.0);
         if !rings.contains_key(shape) {
-            rings.insert(shape.to_owned(), read(database, shape)?);
+            rings.insert(shape.to_owned(), kept()?.iter().map(|(seen, slot)| (owned(seen), *slot)).collect());
         }
         Ok(rings.get_mut(shape).and_then(|ring| place(ring, of)))
     }
 
     /// Forgets placements, because they may not have been written.
     pub(crate) fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.0).clear();
     }
-}
-
-fn read(database: &impl Bytes, shape: &str) -> Result<Vec<Slot>> {
-    let mut ring = Vec::new();
-    database.each(&history_key(shape, None), &mut |key, value| {
-        let slot = key.last().copied().unwrap_or(0);
-        // Unreadable values are overwritten.
-        ring.extend(parse::<Observation>(value).map(|seen| (owned(&seen), slot)));
-    })?;
-    Ok(ring)
 }
 
 fn owned(of: &Observation) -> Order {

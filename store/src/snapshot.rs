@@ -1,7 +1,7 @@
 //! The snapshot of a workflow: all that a finished run depends on, so that the next run sees by `stat` calls alone
 //! whether there is nothing to do. Also remembers digests of inputs. A cache: an unreadable one is ignored.
 
-use std::{collections::HashMap, fs, path::PathBuf, sync::OnceLock, time::SystemTime};
+use std::{fs, path::PathBuf, sync::OnceLock, time::SystemTime};
 
 use flow_core::{Artifact, ArtifactKind, Digest, Outcome, RunId, StepResult};
 use nix::{
@@ -88,17 +88,6 @@ pub struct FinishedRun<'a> {
     pub summary: String,
 }
 
-/// The published files of a snapshot, as they were then.
-#[derive(Clone, Debug, Default)]
-pub struct PublishedFiles(Stats);
-
-impl PublishedFiles {
-    /// Those that nobody changed since, as far as `stat` shows.
-    pub fn unchanged(&self) -> impl Iterator<Item = PathBuf> {
-        self.0.unchanged()
-    }
-}
-
 impl Snapshot {
     /// The snapshot of a run that has ended; `now` is the present time. A missing published file makes the next run
     /// look closer.
@@ -146,9 +135,9 @@ impl Snapshot {
         &self.run
     }
 
-    /// The files that it published.
-    pub fn published(&self) -> PublishedFiles {
-        PublishedFiles(self.published.clone())
+    /// The files that it published and that nobody changed since, as far as `stat` shows.
+    pub fn unchanged_published(&self) -> impl Iterator<Item = PathBuf> {
+        self.published.unchanged()
     }
 
     /// The text to show if it still holds.
@@ -213,8 +202,7 @@ impl Inputs {
     /// Uses the digests of the last snapshot, if there is one. Lists of input folders are kept in `objects`, for a
     /// later `flow why`. `now` is the time at which the run began.
     pub fn new(objects: Option<Objects>, previous: Option<&Snapshot>, now: SystemTime) -> Inputs {
-        let mut known = HashMap::with_capacity(previous.map_or(0, |snapshot| snapshot.inputs.count()));
-        known.extend(previous.into_iter().flat_map(|snapshot| snapshot.inputs.known_files()));
-        Inputs::knowing(known, objects, now)
+        let known = previous.into_iter().flat_map(|snapshot| snapshot.inputs.known_files());
+        Inputs::knowing(known.collect(), objects, now)
     }
 }

@@ -126,34 +126,29 @@ impl Stats {
         })
     }
 
-    /// The files that still have their stamp.
-    pub(crate) fn unchanged(&self) -> impl Iterator<Item = PathBuf> {
+    /// Every file, and whether it still has its stamp.
+    fn files(&self) -> impl Iterator<Item = (PathBuf, &FileStamp, bool)> {
         self.0.iter().flat_map(|(path, folder)| {
             let path = Path::new(OsStr::from_bytes(path));
             let fd = open_folder(path).ok();
-            folder.files.iter().filter_map(move |file| {
-                let stat = fstatat(fd.as_ref()?, file.name.as_slice(), AtFlags::empty()).ok()?;
-                (Stamp::of_stat(&stat) == file.stamp).then(|| path.join(OsStr::from_bytes(&file.name)))
+            folder.files.iter().map(move |file| {
+                let stat = fd.as_ref().and_then(|fd| fstatat(fd, file.name.as_slice(), AtFlags::empty()).ok());
+                let is_same = stat.is_some_and(|stat| Stamp::of_stat(&stat) == file.stamp);
+                (path.join(OsStr::from_bytes(&file.name)), file, is_same)
             })
         })
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.0.values().map(|folder| folder.files.len()).sum()
+    /// The files that still have their stamp.
+    pub(crate) fn unchanged(&self) -> impl Iterator<Item = PathBuf> {
+        self.files().filter(|(_, _, is_same)| *is_same).map(|(path, ..)| path)
     }
 
-    /// Files with a known digest, and whether they are unchanged.
+    /// Files with a known digest.
     pub(crate) fn known_files(&self) -> impl Iterator<Item = (PathBuf, KnownFile)> {
-        self.0.iter().flat_map(|(path, folder)| {
-            let path = Path::new(OsStr::from_bytes(path));
-            let fd = open_folder(path).ok();
-            folder.files.iter().filter_map(move |file| {
-                let Counts::Content(digest) = file.counts else { return None };
-                let stat = fd.as_ref().and_then(|fd| fstatat(fd, file.name.as_slice(), AtFlags::empty()).ok());
-                let is_same = stat.is_some_and(|stat| Stamp::of_stat(&stat) == file.stamp);
-                let known = KnownFile { stamp: file.stamp, digest, is_same };
-                Some((path.join(OsStr::from_bytes(&file.name)), known))
-            })
+        self.files().filter_map(|(path, file, is_same)| match file.counts {
+            Counts::Content(digest) => Some((path, KnownFile { stamp: file.stamp, digest, is_same })),
+            _ => None,
         })
     }
 }

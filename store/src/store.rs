@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeSet, HashSet},
     ops::ControlFlow,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     thread,
 };
 
@@ -18,11 +18,13 @@ use flow_runs::{
 use serde::de::DeserializeOwned;
 
 use crate::{
-    Batch, Commit, EarlierData, Import, LastFingerprint, Objects, RebuiltDatabase, Results,
-    bytes::{Bytes, attempt_key, last_key, object_of, parse, result_key},
+    Batch, Commit, EarlierData, Import, LastFingerprint, Objects, RebuiltDatabase,
+    bytes::{attempt_key, last_key, object_of, parse, result_key},
     db::DbBatch,
     hash,
+    mutex::lock,
     open_database::{OpenDatabase, unjournalled},
+    results::order,
 };
 
 /// A store that this process uses, with others or alone.
@@ -67,21 +69,6 @@ impl Store {
         Ok(store)
     }
 
-    /// The same, with a run.
-    ///
-    /// # Errors
-    /// As of [`Store::open`].
-    pub fn open_for_run(
-        path: &Path,
-        me: &Holder,
-        name: impl FnMut(&[RunId]) -> RunId,
-        waiting: impl FnMut(&Holder) -> ControlFlow<()>,
-    ) -> Result<(Store, RunId)> {
-        let mut store = Store::open_to_run(path, me, waiting)?;
-        let run = store.name_run(name)?;
-        Ok((store, run))
-    }
-
     /// Renews the index if the journals have much that it lacks. Without it, other processes read more of them.
     pub(crate) fn renew_index(&self) {
         if self.database.is_held() {
@@ -97,7 +84,7 @@ impl Store {
     pub fn name_run(&mut self, mut name: impl FnMut(&[RunId]) -> RunId) -> Result<RunId> {
         let (run, alive) = take_name(&self.dir, &self.me, &mut name)?;
         self.me.run = Some(run.clone());
-        self.alive.get_mut().unwrap_or_else(PoisonError::into_inner).push(alive);
+        lock(&self.alive).push(alive);
         if let Some(database) = Arc::get_mut(&mut self.database) {
             database.write_holder(&self.me)?;
         }
@@ -112,14 +99,9 @@ impl Store {
         let dir = StoreDir::create(path)?;
         let users = dir.alone(me, &mut waiting)?;
         let lock = dir.lock(me, &mut waiting)?;
-        Store::alone_with(dir, me, users, lock)
-    }
-
-    /// Opens it exclusively with the locks already taken.
-    pub(crate) fn alone_with(dir: StoreDir, me: &Holder, users: Users, lock: StoreLock) -> Result<Store> {
         Objects::of(&dir).sweep_workplace()?;
-        let (core, rebuilt) = OpenDatabase::open(&dir)?;
-        Ok(Store::of_core(dir, me, users, lock, (core, rebuilt)))
+        let opened = OpenDatabase::open(&dir)?;
+        Ok(Store::of(dir, me, opened, Some(lock), Some(users)))
     }
 
     /// Opens it to read results, even if this process may not write it, another one has it alone, or it never has a
@@ -134,27 +116,19 @@ impl Store {
                 opened => return opened,
             }
         }
-        Ok(Store::of(dir.clone(), me.clone(), (OpenDatabase::read(dir)?, None), None))
+        Ok(Store::of(dir.clone(), me, (OpenDatabase::read(dir)?, None), None, None))
     }
 
-    pub(crate) fn of_core(
+    /// With the lock of the database, if this process has it.
+    pub(crate) fn of(
         dir: StoreDir,
         me: &Holder,
-        users: Users,
-        lock: StoreLock,
         (core, rebuilt): (OpenDatabase, Option<RebuiltDatabase>),
-    ) -> Store {
-        Store::of(dir, me.clone(), (core.holding(lock), rebuilt), Some(users))
-    }
-
-    fn of(
-        dir: StoreDir,
-        me: Holder,
-        (database, rebuilt): (OpenDatabase, Option<RebuiltDatabase>),
+        lock: Option<StoreLock>,
         users: Option<Users>,
     ) -> Store {
-        let (objects, database) = (Objects::of(&dir), Arc::new(database));
-        Store { objects, dir, database, rebuilt, me, alive: Mutex::default(), users }
+        let (objects, database) = (Objects::of(&dir), Arc::new(core.holding(lock)));
+        Store { objects, dir, database, rebuilt, me: me.clone(), alive: Mutex::default(), users }
     }
 
     fn join(
@@ -169,14 +143,9 @@ impl Store {
             Objects::of(&dir).sweep_workplace()?;
             users.share(&dir)?;
         }
-        let opened = match lock(&dir, me)? {
-            None => (OpenDatabase::read(&dir)?, None),
-            Some(lock) => {
-                let (core, rebuilt) = OpenDatabase::open(&dir)?;
-                (core.holding(lock), rebuilt)
-            }
-        };
-        Ok(Store::of(dir, me.clone(), opened, Some(users)))
+        let lock = lock(&dir, me)?;
+        let opened = if lock.is_some() { OpenDatabase::open(&dir)? } else { (OpenDatabase::read(&dir)?, None) };
+        Ok(Store::of(dir, me, opened, lock, Some(users)))
     }
 
     /// The database with everything that other runs have journalled by now. If that cannot be read or written, as on a
@@ -210,10 +179,7 @@ impl Store {
     /// # Errors
     /// The database is damaged.
     pub fn result_of(&self, fingerprint: &Digest, attempt: &Digest) -> Result<Option<StepResult>> {
-        Ok(match self.fresh().earlier(&[result_key(fingerprint), attempt_key(attempt)])? {
-            EarlierData::Result(result) | EarlierData::Attempt(result) => Some(*result),
-            EarlierData::Last(_) | EarlierData::Nothing => None,
-        })
+        self.result(fingerprint)?.map_or_else(|| self.of_attempt(attempt), |result| Ok(Some(result)))
     }
 
     pub fn dir(&self) -> &StoreDir {
@@ -224,7 +190,7 @@ impl Store {
         &self.objects
     }
 
-    /// Begins a run, with the id from [`Store::open_for_run`] or a later one: creates its folder and journal.
+    /// Begins a run, with the id from [`Store::name_run`] or a later one: creates its folder and journal.
     ///
     /// # Errors
     /// It already exists; the disk is full, or the database is damaged.
@@ -233,7 +199,7 @@ impl Store {
             // It is not a run, but writes like one.
             let me = Holder { run: Some(run.clone()), ..self.me.clone() };
             let alive = self.dir.run(run).take(&me)?;
-            self.alive.lock().unwrap_or_else(PoisonError::into_inner).extend(alive);
+            lock(&self.alive).extend(alive);
         }
         self.database.begin(run)?;
         self.dir.run(run).create()
@@ -249,7 +215,7 @@ impl Store {
         for fingerprint in &batch.forgotten {
             // Another run may have made it again since then.
             if self.is_whole(fingerprint)? {
-                only_here.keep(&result_key(fingerprint));
+                only_here.remove(&result_key(fingerprint));
             }
         }
         let (objects, database) = (self.objects.clone(), Arc::clone(&self.database));
@@ -286,7 +252,7 @@ impl Store {
     }
 
     fn is_own(&self, run: &RunId) -> bool {
-        self.alive.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|alive| alive.is_of(&self.dir.run(run)))
+        lock(&self.alive).iter().any(|alive| alive.is_of(&self.dir.run(run)))
     }
 
     /// True if this process uses the store exclusively.
@@ -299,17 +265,86 @@ impl Store {
         Ok(self.fresh().first(&[result_key(fingerprint)])?.is_some())
     }
 
+    /// The results kept under these fingerprints. [`Objects::missing`] tells whether their artifacts still exist.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn results_of(&self, fingerprints: &[Digest]) -> Result<Vec<Option<StepResult>>> {
+        let database = self.fresh();
+        hash::look_up_all(fingerprints, |fingerprint| database.result(fingerprint))
+    }
+
+    /// The same for one fingerprint.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>> {
+        self.fresh().result(fingerprint)
+    }
+
+    /// The last good result of an attempt, by the attempt's fingerprint, for any reading of its metrics.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>> {
+        let database = self.fresh();
+        let reading: Option<Digest> = database.value(attempt_key(attempt))?;
+        reading.map_or(Ok(None), |reading| database.result(&reading))
+    }
+
+    /// The last fingerprint of an instance, whatever its outcome.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn last(&self, workflow: &str, label: &str) -> Result<Option<LastFingerprint>> {
+        self.fresh().value(last_key(workflow, label))
+    }
+
+    /// For each of these instances, the first that exists: the result under its fingerprint, the last good result of
+    /// its attempt, or its last fingerprint.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn earlier(&self, workflow: &str, of: &[LookupKeys<'_>]) -> Result<Vec<EarlierData>> {
+        let database = self.fresh();
+        hash::look_up_all(of, |of| {
+            database.earlier(&[result_key(&of.fingerprint), attempt_key(&of.attempt), last_key(workflow, of.label)])
+        })
+    }
+
+    /// The newest attempts of each of these shapes, oldest first, at most [`HISTORY`](crate::HISTORY).
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn histories(&self, shapes: &[String]) -> Result<Vec<Vec<Observation>>> {
+        let database = self.fresh();
+        let history = |shape: &String| {
+            let mut found: Vec<Observation> = database.observed(shape)?.into_iter().map(|(seen, _)| seen).collect();
+            found.sort_by(|a, b| order(a).cmp(&order(b)));
+            Ok(found)
+        };
+        shapes.iter().map(history).collect()
+    }
+
+    /// The same for one shape.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn history(&self, shape: &str) -> Result<Vec<Observation>> {
+        Ok(self.histories(&[shape.to_owned()])?.pop().unwrap_or_default())
+    }
+
     /// All results, in no order.
     ///
     /// # Errors
     /// The database cannot be read.
     pub fn each_result(&self, mut each: impl FnMut(StepResult)) -> Result<()> {
-        self.fresh().each(b"r", &mut |_, value| _ = parse(value).map(&mut each))
+        self.fresh().each(b"r", |_, value| _ = parse(value).map(&mut each))
     }
 
     /// Every attempt whose metrics may be read again, and the result under which it is known.
     pub(crate) fn each_attempt(&self, mut each: impl FnMut(Digest, Digest)) -> Result<()> {
-        self.fresh().each(b"a", &mut |key, value| {
+        self.fresh().each(b"a", |key, value| {
             if let (Ok(attempt), Some(reading)) = (key[1..].try_into(), parse(value)) {
                 each(Digest(attempt), reading);
             }
@@ -318,7 +353,7 @@ impl Store {
 
     /// Every last fingerprint, with workflow and label.
     pub(crate) fn each_last(&self, mut each: impl FnMut(&str, &str, LastFingerprint)) -> Result<()> {
-        self.fresh().each(b"l", &mut |key, value| {
+        self.fresh().each(b"l", |key, value| {
             let key = String::from_utf8_lossy(&key[1..]);
             if let (Some((workflow, label)), Some(last)) = (key.split_once('\0'), parse(value)) {
                 each(workflow, label, last);
@@ -332,7 +367,7 @@ impl Store {
             value.is_some_and(|value| serde_json::from_slice::<T>(value).is_ok())
         }
         let mut gone = DbBatch::default();
-        self.fresh().each(b"", &mut |key, value| {
+        self.fresh().each(b"", |key, value| {
             let sound = match key.first() {
                 Some(b'r') => readable::<StepResult>(value),
                 Some(b'l') => readable::<LastFingerprint>(value),
@@ -341,7 +376,7 @@ impl Store {
                 _ => true,
             };
             if !sound {
-                gone.delete(key.to_vec());
+                gone.insert(key.to_vec(), None);
             }
         })?;
         let count = gone.len();
@@ -351,9 +386,7 @@ impl Store {
 
     /// Removes last fingerprints of these workflows and labels.
     pub(crate) fn forget_last(&self, gone: &[(&str, &str)]) -> Result<()> {
-        let mut writes = DbBatch::default();
-        gone.iter().for_each(|(workflow, label)| writes.delete(last_key(workflow, label)));
-        self.database.write(writes)
+        self.database.write(gone.iter().map(|(workflow, label)| (last_key(workflow, label), None)).collect())
     }
 
     /// Objects with large values of the database, except those of results to be forgotten.
@@ -405,42 +438,9 @@ fn take_name(dir: &StoreDir, me: &Holder, name: Namer<'_>) -> Result<(RunId, Run
 
 impl Drop for Store {
     fn drop(&mut self) {
-        let has_run = !self.alive.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let has_run = !lock(&self.alive).is_empty();
         if has_run {
             self.renew_index();
         }
-    }
-}
-
-impl Results for Store {
-    fn results_of(&self, fingerprints: &[Digest]) -> Result<Vec<Option<StepResult>>> {
-        self.fresh().results(fingerprints)
-    }
-
-    fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>> {
-        let database = self.fresh();
-        let reading: Option<Digest> = database.value(attempt_key(attempt))?;
-        reading.map_or(Ok(None), |reading| database.result(&reading))
-    }
-
-    fn last(&self, workflow: &str, label: &str) -> Result<Option<LastFingerprint>> {
-        self.fresh().last(workflow, label)
-    }
-
-    fn earlier(&self, workflow: &str, of: &[LookupKeys<'_>]) -> Result<Vec<EarlierData>> {
-        let database = self.fresh();
-        hash::look_up_all(of, |of| {
-            database.earlier(&[result_key(&of.fingerprint), attempt_key(&of.attempt), last_key(workflow, of.label)])
-        })
-    }
-
-    fn all(&self) -> Result<Vec<StepResult>> {
-        let mut all = Vec::new();
-        self.each_result(|result| all.push(result))?;
-        Ok(all)
-    }
-
-    fn histories(&self, shapes: &[String]) -> Result<Vec<Vec<Observation>>> {
-        self.fresh().histories(shapes)
     }
 }

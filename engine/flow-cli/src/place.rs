@@ -8,7 +8,7 @@ use std::time::Duration;
 use flow_core::{InstanceId, JournalLine, Place, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace};
 use flow_runs::{Holder, ProcessIdentity, RunDir, StoreDir};
-use flow_store::{Import, RebuiltDatabase, Results, Store};
+use flow_store::{Import, RebuiltDatabase, Store};
 use flow_supervisor::clock;
 
 use crate::{
@@ -305,10 +305,10 @@ pub(crate) fn tried_earlier(
 }
 
 /// Stored results, whichever process holds the database.
-pub(crate) fn results(store: &StoreDir, output: &mut Output) -> Result<Box<dyn Results>, CliError> {
+pub(crate) fn results(store: &StoreDir, output: &mut Output) -> Result<Store, CliError> {
     let store = Store::open_to_read(store, &me())?;
     mended(store.rebuilt(), output)?;
-    Ok(Box::new(store))
+    Ok(store)
 }
 
 /// Opens a workflow. Warns if its cluster does not answer.

@@ -39,7 +39,7 @@ fn a_whole_tree_is_seen_daemons_included() {
         let mut keeper =
             Keeper::spawn(env!("CARGO_BIN_EXE_flow-supervisor-test-engine").as_ref(), &dir.path().join("keeper.json"))
                 .unwrap();
-        let sampler = Sampler::start(keeper.pid()).unwrap();
+        let sampler = Sampler::start(keeper.pid(), None).unwrap();
         let folder = Folder::create(dir.path().join("1")).unwrap();
         keeper.send(&Request::Start(Start {
             attempt: AttemptId(7),

@@ -38,14 +38,6 @@ impl IgnoredFile {
     pub(crate) fn new(path: impl Into<String>, why: impl ToString) -> Self {
         Self { path: path.into(), why: why.to_string() }
     }
-
-    /// Names everything that is ignored in the attempt's log, in the order of paths.
-    pub(crate) fn log(all: &mut [IgnoredFile], attempt: &Attempt) {
-        all.sort_by(|a, b| a.path.cmp(&b.path));
-        for ignored in all {
-            attempt.log(format_args!("ignored {}: {}", ignored.path, ignored.why));
-        }
-    }
 }
 
 /// The content of a folder of class folders, in the order of names.
@@ -103,21 +95,27 @@ pub(crate) fn list(folder: &Path, given: &str) -> Result<Listing, Error> {
     Ok(Listing { classes, files, ignored })
 }
 
-/// Refuses a class without photographs: a training would silently not know it.
-pub(crate) fn check_classes(given: &str, classes: &[String], left: impl Fn(&str) -> bool) -> Result<(), Error> {
-    match classes.iter().find(|class| !left(class)) {
-        None => Ok(()),
-        Some(class) => Err(Error::failed(format!(
-            "the class folder `{class}` in {given} has no whole JPEG or PNG: add photographs, or remove the folder"
-        ))),
+impl Listing {
+    /// Names in the log what is ignored, in the order of paths. Refuses a folder, or a class folder, of which no photograph
+    /// is in the `left` classes: a training would silently not know the class.
+    pub(crate) fn check_left(&mut self, given: &str, left: &[String], attempt: &Attempt) -> Result<(), Error> {
+        self.ignored.sort_by(|a, b| a.path.cmp(&b.path));
+        for IgnoredFile { path, why } in &self.ignored {
+            attempt.log(format_args!("ignored {path}: {why}"));
+        }
+        if left.is_empty() {
+            let first = self.ignored.first().map(|first| format!("; the first: {}: {}", first.path, first.why));
+            let (files, first) = (self.files.len(), first.unwrap_or_default());
+            let none = format!("no photograph in {given}: none of its {files} files is a whole JPEG or PNG{first}");
+            return Err(Error::failed(none));
+        }
+        match self.classes.iter().find(|class| !left.contains(class)) {
+            None => Ok(()),
+            Some(class) => Err(Error::failed(format!(
+                "the class folder `{class}` in {given} has no whole JPEG or PNG: add photographs, or remove the folder"
+            ))),
+        }
     }
-}
-
-/// When every file turned out to be something else.
-pub(crate) fn none_left(given: &str, files: usize, ignored: &[IgnoredFile]) -> Error {
-    let first =
-        ignored.first().map_or(String::new(), |ignored| format!("; the first: {}: {}", ignored.path, ignored.why));
-    Error::failed(format!("no photograph in {given}: none of its {files} files is a whole JPEG or PNG{first}"))
 }
 
 /// Names in one class folder of an output, each once.

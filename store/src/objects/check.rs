@@ -16,7 +16,7 @@ use flow_core::{
 use flow_runs::{Result, StoreError};
 
 use super::{Objects, STAMP, ingest, look, stamp, untouched};
-use crate::{EntryKind, hash};
+use crate::{EntryKind, Manifest, hash};
 
 /// A missing or damaged output that a result needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,15 +98,7 @@ impl Objects {
 
     /// Restores time, modes and list of an artifact with the right content; false if the content differs.
     fn restore(&self, artifact: &Artifact, path: &Path) -> Result<bool> {
-        let manifest = match artifact.kind {
-            ArtifactKind::File => None,
-            ArtifactKind::Folder => readable(hash::folder(path, &self.activity))?,
-        };
-        let found = match (&manifest, artifact.kind) {
-            (Some(manifest), _) => Some(manifest.digest()),
-            (None, ArtifactKind::File) => readable(hash::file(path, &self.activity))?,
-            (None, ArtifactKind::Folder) => None,
-        };
+        let (found, manifest) = self.content(path, artifact.kind)?;
         let sound = found == Some(artifact.digest);
         if sound {
             // If the store is read-only, the artifact is still sound, and is read again the next time.
@@ -114,6 +106,17 @@ impl Objects {
             let _ = manifest.map(|manifest| self.keep_manifest(&manifest));
         }
         Ok(sound)
+    }
+
+    /// The digest of what is at this path, read again, and the manifest of a folder.
+    fn content(&self, path: &Path, kind: ArtifactKind) -> Result<(Option<Digest>, Option<Manifest>)> {
+        Ok(match kind {
+            ArtifactKind::File => (readable(hash::file(path, &self.activity))?, None),
+            ArtifactKind::Folder => {
+                let manifest = readable(hash::folder(path, &self.activity))?;
+                (manifest.as_ref().map(Manifest::digest), manifest)
+            }
+        })
     }
 
     fn check_folder(&self, digest: &Digest, path: &Path, meta: &Metadata) -> Result<Option<Damage>> {
@@ -160,7 +163,7 @@ impl Objects {
         if let Some(damage) = self.check(artifact)? {
             return Ok(Some(damage));
         }
-        let found = readable(hash::content(&self.path(&artifact.digest), artifact.kind, &self.activity))?;
+        let (found, _) = self.content(&self.path(&artifact.digest), artifact.kind)?;
         Ok((found != Some(artifact.digest)).then_some(Damage::Content))
     }
 

@@ -43,7 +43,7 @@ const PRIVATE: u32 = 0o400;
 /// Makes a private object readable if it becomes an artifact as well.
 fn is_shared(path: &Path, meta: &Metadata) -> bool {
     let executable = hash::is_executable(meta);
-    meta.mode() & 0o777 != PRIVATE || fs::set_permissions(path, read_only(executable)).is_ok()
+    meta.mode() & 0o777 != PRIVATE || fs::set_permissions(path, Permissions::from_mode(read_only(executable))).is_ok()
 }
 
 /// True for a file with one name, with no link or mount on the path from `within`. Uses one system call if available,
@@ -199,22 +199,16 @@ impl Objects {
             let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
             write(&mut file)?;
             let taken = content_digest(&File::open(&temporary)?, &self.activity)?;
-            file.set_permissions(Permissions::from_mode(PRIVATE))?;
-            file.set_times(FileTimes::new().set_modified(stamp()))?;
+            settle(&file, PRIVATE)?;
             Ok(taken)
         };
         let made = made().map_err(StoreError::io(StoreAction::Write, &temporary));
         let (digest, bytes) = made.inspect_err(|_| drop_half(&temporary))?;
-        let target = self.path(&digest);
-        match look(&target)? {
-            Some(meta) if meta.is_file() && untouched(&meta, bytes) => {
-                fs::remove_file(&temporary).map_err(StoreError::io(StoreAction::Remove, &temporary))?;
-                return Ok(digest);
-            }
-            Some(_) => _ = self.remove(&digest)?,
-            None => {}
+        if self.keeps(&digest, bytes, |_, _| true)? {
+            fs::remove_file(&temporary).map_err(StoreError::io(StoreAction::Remove, &temporary))?;
+        } else {
+            self.place(&temporary, &self.path(&digest))?;
         }
-        self.place(&temporary, &target)?;
         Ok(digest)
     }
 
@@ -224,20 +218,18 @@ impl Objects {
     /// # Errors
     /// The file cannot be read; the disk is full, or the store cannot be written.
     pub fn link_private(&self, path: &Path) -> Result<Digest> {
-        let settle = || {
+        let settled = || {
             let file = File::open(path)?;
-            let (digest, bytes) = content_digest(&file, &self.activity)?;
-            file.set_permissions(Permissions::from_mode(PRIVATE))?;
-            file.set_times(FileTimes::new().set_modified(stamp()))?;
-            Ok((digest, bytes))
+            let taken = content_digest(&file, &self.activity)?;
+            settle(&file, PRIVATE)?;
+            Ok(taken)
         };
-        let (digest, bytes) = settle().map_err(StoreError::io(StoreAction::Store, path))?;
-        let target = self.path(&digest);
-        if look(&target)?.is_some_and(|meta| meta.is_file() && untouched(&meta, bytes)) {
+        let (digest, bytes) = settled().map_err(StoreError::io(StoreAction::Store, path))?;
+        if self.keeps(&digest, bytes, |_, _| true)? {
             return Ok(digest);
         }
+        let target = self.path(&digest);
         self.shelf(&target)?;
-        self.remove(&digest)?;
         if fs::hard_link(path, &target).is_ok() {
             return Ok(digest);
         }
@@ -280,14 +272,10 @@ impl Objects {
     fn link_file(&self, path: &Path) -> Result<Artifact> {
         let (digest, bytes) = settle_file(path, &self.activity)?;
         let artifact = Artifact { digest, kind: ArtifactKind::File, bytes, files: 1 };
-        let target = self.path(&digest);
-        match look(&target)? {
-            Some(meta) if meta.is_file() && untouched(&meta, bytes) && is_shared(&target, &meta) => {
-                return Ok(artifact);
-            }
-            Some(_) => _ = self.remove(&digest)?,
-            None => {}
+        if self.keeps(&digest, bytes, is_shared)? {
+            return Ok(artifact);
         }
+        let target = self.path(&digest);
         let linked = fs::hard_link(path, &target).or_else(|e| match e.kind() {
             io::ErrorKind::NotFound if self.shelf(&target).is_ok() => fs::hard_link(path, &target),
             _ => Err(e),
@@ -299,17 +287,23 @@ impl Objects {
     fn ingest_file(&self, path: &Path) -> Result<Artifact> {
         let (digest, bytes) = settle_file(path, &self.activity)?;
         let artifact = Artifact { digest, kind: ArtifactKind::File, bytes, files: 1 };
-        let target = self.path(&digest);
-        match look(&target)? {
-            Some(meta) if meta.is_file() && untouched(&meta, bytes) && is_shared(&target, &meta) => {
-                fs::remove_file(path).map_err(StoreError::io(StoreAction::Remove, path))?;
-                return Ok(artifact);
-            }
-            Some(_) => _ = self.remove(&digest)?,
-            None => {}
+        if self.keeps(&digest, bytes, is_shared)? {
+            fs::remove_file(path).map_err(StoreError::io(StoreAction::Remove, path))?;
+        } else {
+            self.place(path, &self.path(&digest))?;
         }
-        self.place(path, &target)?;
         Ok(artifact)
+    }
+
+    /// True if the store has this file, unchanged and as `suits` wants it. Removes another one in its place.
+    fn keeps(&self, digest: &Digest, bytes: u64, suits: impl Fn(&Path, &Metadata) -> bool) -> Result<bool> {
+        let target = self.path(digest);
+        let Some(meta) = look(&target)? else { return Ok(false) };
+        let sound = meta.is_file() && untouched(&meta, bytes) && suits(&target, &meta);
+        if !sound {
+            self.remove(digest)?;
+        }
+        Ok(sound)
     }
 
     fn ingest_folder(&self, path: &Path) -> Result<Artifact> {
@@ -399,17 +393,16 @@ impl Objects {
 
 /// Hashes a file, makes it read-only and sets the store's time, all through one open file.
 fn settle_file(path: &Path, activity: &Activity) -> Result<(Digest, u64)> {
-    let settle = || {
+    let settled = || {
         let file = File::open(path)?;
         let meta = file.metadata()?;
         let _begun = activity.begin("hashing", path, meta.len());
         let executable = hash::is_executable(&meta);
         let (content, bytes) = content_digest(&file, activity)?;
-        file.set_permissions(read_only(executable))?;
-        file.set_times(FileTimes::new().set_modified(stamp()))?;
+        settle(&file, read_only(executable))?;
         Ok((hash::file_digest(content, executable), bytes))
     };
-    settle().map_err(StoreError::io(StoreAction::Store, path))
+    settled().map_err(StoreError::io(StoreAction::Store, path))
 }
 
 fn settle_folder(path: &Path, meta: &Metadata) -> io::Result<()> {
@@ -429,10 +422,7 @@ pub(super) fn resettle(path: &Path) -> Result<()> {
         let whole = if below.as_os_str().is_empty() { path.to_owned() } else { path.join(below) };
         let settled = match kind {
             FoundKind::Folder => settle_folder(&whole, meta),
-            FoundKind::File => File::open(&whole).and_then(|file| {
-                file.set_permissions(read_only(hash::is_executable(meta)))?;
-                file.set_times(FileTimes::new().set_modified(stamp()))
-            }),
+            FoundKind::File => File::open(&whole).and_then(|file| settle(&file, read_only(hash::is_executable(meta)))),
             FoundKind::Link(_) => Ok(()),
         };
         settled.map_err(StoreError::io(StoreAction::Settle, &whole))?;
@@ -440,8 +430,14 @@ pub(super) fn resettle(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn read_only(executable: bool) -> Permissions {
-    Permissions::from_mode(if executable { 0o555 } else { 0o444 })
+/// Sets the mode and the store's time of a file.
+fn settle(file: &File, mode: u32) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.set_times(FileTimes::new().set_modified(stamp()))
+}
+
+fn read_only(executable: bool) -> u32 {
+    if executable { 0o555 } else { 0o444 }
 }
 
 /// Copies a file, or a folder with everything in it. Links stay links.

@@ -10,7 +10,7 @@ use std::{
 
 use flow_core::{Digest, InstanceId, JournalLine, RunEvent, RunId, StepResult};
 use flow_runs::{Holder, Journal, ProcessIdentity, StoreError};
-use flow_store::{Batch, Results, Store, shapes};
+use flow_store::{Batch, Store, shapes};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -93,7 +93,19 @@ pub(crate) fn made(id: &str, salt: u64) -> StepResult {
 
 pub(crate) fn run_in(path: &Path, id: &str) -> Result<Store, StoreError> {
     let me = me(&format!("flow run {id}.yaml"));
-    Store::open_for_run(path, &me, |_| run(id), |_| ControlFlow::Break(())).map(|(store, _)| store)
+    open_for_run(path, &me, |_| run(id), |_| ControlFlow::Break(())).map(|(store, _)| store)
+}
+
+/// A store with a run of this process.
+pub(crate) fn open_for_run(
+    path: &Path,
+    me: &Holder,
+    name: impl FnMut(&[RunId]) -> RunId,
+    waiting: impl FnMut(&Holder) -> ControlFlow<()>,
+) -> Result<(Store, RunId), StoreError> {
+    let mut store = Store::open_to_run(path, me, waiting)?;
+    let run = store.name_run(name)?;
+    Ok((store, run))
 }
 
 /// Everything that the database tells: results, histories, last fingerprints.

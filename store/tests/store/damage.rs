@@ -9,7 +9,7 @@ use std::{
 };
 
 use flow_core::{JournalLine, Outcome, RunEvent, RunId, StepResult};
-use flow_store::{Diagnosis, Objects, Results, Retention, Store, doctor, gc, shapes};
+use flow_store::{Diagnosis, Objects, Retention, Store, doctor, gc, shapes};
 use serde_json::json;
 
 use crate::common::{Tiny, keep, me, observed, open, record, recorded, result, scratch};

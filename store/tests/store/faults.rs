@@ -11,7 +11,7 @@ use std::{
 
 use flow_core::{Artifact, StepResult};
 use flow_runs::StoreDir;
-use flow_store::{Diagnosis, Inputs, Objects, Results, Store, doctor};
+use flow_store::{Diagnosis, Inputs, Objects, Store, doctor};
 use serde_json::json;
 
 use crate::common::{me, open, record, result, scratch, write};

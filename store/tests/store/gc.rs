@@ -15,10 +15,10 @@ use flow_core::{
     Digest, InstanceId, JournalLine, KeptOutput, Machine, PlannedAction, RunEvent, RunId, RunStart, StepResult,
     reason::ProfileReason,
 };
-use flow_store::{Diagnosis, Objects, Results, Retention, Store, doctor, gc};
+use flow_store::{Diagnosis, Objects, Retention, Store, doctor, gc};
 use serde_json::{Map, json};
 
-use crate::common::{beside, keep, me, open, recorded, result, scratch, write};
+use crate::common::{beside, keep, me, open, open_for_run, recorded, result, scratch, write};
 
 /// A run of a workflow that records some results and reuses others.
 fn run(store: &Store, file: &str, id: &str, records: &[StepResult], reuses: &[&StepResult]) {
@@ -314,7 +314,7 @@ fn examine(path: &Path) -> Diagnosis {
 
 /// Which of these results the database has, and which the journals, alone and as a new database.
 fn found(path: &Path, results: &[&StepResult]) -> [Vec<bool>; 3] {
-    let which = |of: &dyn Results| results.iter().map(|r| of.result(&r.fingerprint).unwrap().is_some()).collect();
+    let which = |of: &Store| results.iter().map(|r| of.result(&r.fingerprint).unwrap().is_some()).collect();
     let store = open(path).unwrap();
     let (database, journals) = (which(&store), which(&beside(&store)));
     drop(store);
@@ -468,7 +468,7 @@ fn what_is_read_again_is_observed_once() {
     }
     keep(&store, &store.begin(&RunId("2".into())).unwrap(), vec![line]).unwrap();
     let shape = &flow_store::shapes("feb08", "solo", "solo")[0];
-    let seen = |results: &dyn Results| results.history(shape).unwrap().iter().map(|o| o.cpu_cores).collect::<Vec<_>>();
+    let seen = |results: &Store| results.history(shape).unwrap().iter().map(|o| o.cpu_cores).collect::<Vec<_>>();
     assert_eq!(seen(&store), [Some(7.0)]);
     assert_eq!(seen(&beside(&store)), [Some(7.0)]);
 }
@@ -494,7 +494,7 @@ fn copies_that_a_killed_run_left_are_removed_by_gc_and_by_the_next_run() {
             assert_eq!(gc(dir.path(), &me("flow gc"), keep, false).unwrap().bytes, 10);
         } else {
             let next = |_: &[RunId]| RunId("2".into());
-            drop(Store::open_for_run(dir.path(), &me("flow run"), next, |_| ControlFlow::Break(())).unwrap());
+            drop(open_for_run(dir.path(), &me("flow run"), next, |_| ControlFlow::Break(())).unwrap());
         }
         assert!(!own.exists() && !copies.exists());
         assert!(dir.path().join("runs/1/attempts/1/log").exists());

@@ -13,7 +13,7 @@ use flow_runs::StoreDir;
 use flow_store::{FinishedRun, Inputs, Objects, Snapshot, SnapshotResult, Store};
 use serde_json::Value;
 
-use crate::common::{keep, me, open, record, recorded, result, scratch, write};
+use crate::common::{keep, me, open, open_for_run, record, recorded, result, scratch, write};
 
 fn later() -> SystemTime {
     SystemTime::now() + Duration::from_secs(10)
@@ -256,7 +256,7 @@ fn what_stood_is_not_relied_on_where_another_run_ran_at_the_same_time() {
     let path = dir.path().join(".flow");
     let key = Digest::of(b"key");
     let named = |id: &'static str| {
-        let named = Store::open_for_run(&path, &me("flow run"), |_| RunId(id.into()), |_| ControlFlow::Break(()));
+        let named = open_for_run(&path, &me("flow run"), |_| RunId(id.into()), |_| ControlFlow::Break(()));
         let (store, run) = named.unwrap();
         let journal = store.begin(&run).unwrap();
         (store, run, journal)

@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use flow_core::{InstanceId, JournalLine, RunEvent, RunId, StepResult};
 use flow_runs::{StoreDir, StoreError};
-use flow_store::{CommitError, Results, Retention, Store, shapes};
+use flow_store::{CommitError, Retention, Store, shapes};
 use serde_json::json;
 
 use crate::common::{Tiny, keep, open, record, recorded, result, scratch};

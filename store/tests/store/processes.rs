@@ -12,14 +12,13 @@ use std::{
 };
 
 use flow_core::{Digest, StepResult};
-use flow_store::{Results, Store};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 use serde_json::json;
 
-use crate::common::{content, keep, made, me, open, rebuilt, recorded, result, run, run_in, scratch};
+use crate::common::{content, keep, made, me, open, open_for_run, rebuilt, recorded, result, run, run_in, scratch};
 
 /// Not a test: a run that records short steps and says what it kept, or that does nothing, until it is killed.
 #[test]
@@ -28,12 +27,8 @@ fn actor() {
     let Some(path) = env::var_os("STORE").map(PathBuf::from) else { return };
     let var = |name: &str| env::var(name).unwrap();
     let name = var("NAME");
-    let store = Store::open_for_run(
-        &path,
-        &me(&format!("flow run {name}.yaml")),
-        |_| run(&name),
-        |_| ControlFlow::Continue(()),
-    );
+    let store =
+        open_for_run(&path, &me(&format!("flow run {name}.yaml")), |_| run(&name), |_| ControlFlow::Continue(()));
     let (store, id) = store.unwrap();
     println!("\nnamed");
     let journal = store.begin(&id).unwrap();

@@ -1,8 +1,8 @@
-//! Results, last fingerprints and history: what is applied is there after the store is opened again, and in no other place.
+//! last fingerprints and history: what is applied is there after the store is opened again, and in no other place.
 
 use flow_core::RunId;
 use flow_runs::StoreError;
-use flow_store::{Batch, HISTORY, Results, shapes};
+use flow_store::{Batch, HISTORY, shapes};
 use serde_json::json;
 
 use crate::common::{keep, observed, open, record, result, scratch, write};

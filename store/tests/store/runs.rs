@@ -4,9 +4,8 @@ use std::{fs, io::Write, ops::ControlFlow};
 
 use flow_core::{InstanceId, JournalLine, Outcome, RunEvent, RunId};
 use flow_runs::{EndRequest, Follow, RunDir, Status, StoreDir, StoreError, UnreadableParts};
-use flow_store::Store;
 
-use crate::common::{me, scratch};
+use crate::common::{me, open_for_run, scratch};
 
 fn settled(n: u32) -> JournalLine {
     let event = RunEvent::Settled { instance: InstanceId(n), outcome: Outcome::Skipped, cause: None };
@@ -134,7 +133,7 @@ fn a_run_is_told_to_end_by_a_file_that_it_takes() {
 fn a_run_that_never_began_leaves_nothing() {
     let dir = scratch();
     let name = |id: &'static str| move |_: &[RunId]| RunId(id.into());
-    let opened = |id| Store::open_for_run(dir.path(), &me("flow run a.yaml"), name(id), |_| ControlFlow::Break(()));
+    let opened = |id| open_for_run(dir.path(), &me("flow run a.yaml"), name(id), |_| ControlFlow::Break(()));
     let (store, run) = opened("20260208-1").unwrap();
     let folder = store.dir().run(&run);
     assert!(folder.path().is_dir(), "it can be told to end");

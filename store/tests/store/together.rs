@@ -4,11 +4,13 @@ use std::{collections::BTreeSet, fs, io::Write, ops::ControlFlow, thread};
 
 use flow_core::{Digest, KeptOutput, RunId, StepResult, plan::LookupKeys};
 use flow_runs::{StoreDir, StoreError};
-use flow_store::{Captures, EarlierData, Results, Retention, Store, gc};
+use flow_store::{Captures, EarlierData, Retention, Store, gc};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::common::{beside, content, keep, made, me, observed, open, rebuilt, recorded, result, run, run_in, scratch};
+use crate::common::{
+    beside, content, keep, made, me, observed, open, open_for_run, rebuilt, recorded, result, run, run_in, scratch,
+};
 
 #[test]
 fn what_one_records_all_have_at_once_and_the_next_that_comes_has_the_database() {
@@ -145,7 +147,7 @@ fn names_are_given_once_to_however_many_ask() {
         let opened = |_| {
             scope.spawn(|| {
                 let me = me("flow run a.yaml");
-                Store::open_for_run(dir.path(), &me, next, |_| ControlFlow::Continue(())).unwrap()
+                open_for_run(dir.path(), &me, next, |_| ControlFlow::Continue(())).unwrap()
             })
         };
         let opening: Vec<_> = (0..8).map(opened).collect();

@@ -176,7 +176,7 @@ impl Export {
         };
         let results = place::results(&place.store, output)?;
         let mut found: Vec<StepResult> = Vec::new();
-        each_result(view.instances.values(), &*results, &place.store, |_, result| {
+        each_result(view.instances.values(), &results, &place.store, |_, result| {
             found.extend(result);
             Ok(())
         })?;

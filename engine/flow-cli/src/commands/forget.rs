@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::{Digest, RunEvent};
 use flow_exec::ForgetResult;
-use flow_store::{Import, Results, Store};
+use flow_store::{Import, Store};
 use indexmap::IndexSet;
 
 use super::{CommandResult, find};

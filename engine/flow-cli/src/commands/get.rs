@@ -51,7 +51,7 @@ impl Get {
         let (place, _, view) = place::run_with(global, &self.of, &self.step, |shown| !shown.is_unread(), output)?;
         let results = place::results(&place.store, output)?;
         let mut found = Vec::new();
-        each_result(find(&view, &self.step)?, &*results, &place.store, |shown, result| {
+        each_result(find(&view, &self.step)?, &results, &place.store, |shown, result| {
             found.extend(result.map(|result| (&*shown.label, result)));
             Ok(())
         })?;

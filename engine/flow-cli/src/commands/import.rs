@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::{Bundle, LONGEST_BUNDLE, RunId, StepResult};
 use flow_runs::StoreDir;
-use flow_store::{Results, Store};
+use flow_store::Store;
 
 use super::CommandResult;
 use crate::{

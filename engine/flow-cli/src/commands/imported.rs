@@ -41,7 +41,7 @@ pub(super) fn reports(
     let mut results: BTreeMap<String, StepResult> = BTreeMap::new();
     let mut observed: BTreeMap<String, StepResult> = BTreeMap::new();
     let kept = place::results(dir.store(), output)?;
-    each_result(view.instances.values(), &*kept, dir.store(), |shown, result| {
+    each_result(view.instances.values(), &kept, dir.store(), |shown, result| {
         results.extend(result.map(|result| (shown.label.clone(), result)));
         Ok(())
     })?;

@@ -202,7 +202,7 @@ fn in_store<'v, T>(
     let results = place::results(store, output)?;
     let objects = Objects::of(store);
     let mut found = Vec::new();
-    each_result(shown, &*results, store, |shown, result| {
+    each_result(shown, &results, store, |shown, result| {
         let outputs = result.map(|result| result.outputs).unwrap_or_default();
         let folder = outputs.into_values().find(|artifact| artifact.kind == ArtifactKind::Folder);
         let Some(folder) = folder else { return Ok(()) };

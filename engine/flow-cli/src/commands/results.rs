@@ -141,7 +141,7 @@ impl Results {
         };
         let mut failed = BTreeMap::new();
         for tried in place::tried_earlier(&place, &self.of, &view, wanted, has_failed, output)? {
-            each_result(tried.all(), &*results, &place.store, |shown, result| {
+            each_result(tried.all(), &results, &place.store, |shown, result| {
                 failed.extend(result.map(|result| (shown.label.clone(), result)));
                 Ok(())
             })?;
@@ -149,7 +149,7 @@ impl Results {
         let mut without = Vec::new();
         each_result(
             view.instances.values().filter(|shown| wanted(&shown.label)),
-            &*results,
+            &results,
             &place.store,
             |shown, result| {
                 let result = result.or_else(|| failed.remove(&shown.label));

@@ -61,14 +61,14 @@ impl Show {
         let mut past = PastRuns::of(&place.store);
         if found.len() >= MANY && !self.json && !output.verbose {
             let mut rows = Vec::new();
-            each_result(found, &*results, &place.store, |shown, result| {
+            each_result(found, &results, &place.store, |shown, result| {
                 rows.push(line(shown, result, orphans.as_ref()));
                 Ok(())
             })?;
             output.lines(words::columns(&rows))?;
             return Ok(ExitCode::SUCCESS);
         }
-        each_result(found, &*results, &place.store, |shown, result| {
+        each_result(found, &results, &place.store, |shown, result| {
             match result {
                 Some(result) if self.json => output.json(&with_start(&result, &mut past, shown)?)?,
                 Some(result) => {

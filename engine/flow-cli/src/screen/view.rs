@@ -10,7 +10,7 @@ use flow_core::{
     why::WrittenSteps,
 };
 use flow_runs::{Status, StoreDir, WaitingStep};
-use flow_store::Results;
+use flow_store::Store;
 use serde_json::Value;
 
 use crate::{
@@ -399,7 +399,7 @@ impl InstanceState {
 /// and held in batches.
 pub(crate) fn each_result<'a>(
     shown: impl IntoIterator<Item = &'a InstanceView>,
-    kept: &dyn Results,
+    kept: &Store,
     store: &StoreDir,
     mut each: impl FnMut(&'a InstanceView, Option<StepResult>) -> Result<(), CliError>,
 ) -> Result<(), CliError> {

@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
+    sync::Arc,
 };
 
 use flow_core::{Digest, EnvironmentProvider, InstanceId, Outcome, RunId, SettledResults, StepResult, plan::unfit};
 use flow_runs::StoreDir;
-use flow_store::{FinishedRun, PublishedFiles, Snapshot, SnapshotResult};
+use flow_store::{FinishedRun, Snapshot, SnapshotResult};
 use flow_supervisor::clock;
 use serde::{Deserialize, Serialize};
 
@@ -33,17 +34,21 @@ pub(super) fn is_last(dir: &StoreDir, run: &RunId, workspace: &Workspace) -> boo
 #[derive(Default)]
 pub(super) struct PublishedBefore {
     paths: BTreeSet<PathBuf>,
-    files: PublishedFiles,
+    snapshot: Option<Arc<Snapshot>>,
 }
 
 impl PublishedBefore {
-    pub(super) fn of(snapshot: &Snapshot) -> PublishedBefore {
-        PublishedBefore { paths: Summary::of(snapshot).wrote, files: snapshot.published() }
+    pub(super) fn of(snapshot: Arc<Snapshot>) -> PublishedBefore {
+        PublishedBefore { paths: Summary::of(&snapshot).wrote, snapshot: Some(snapshot) }
     }
 
     /// Those that nobody changed since.
     pub(super) fn unchanged(&self) -> BTreeSet<PathBuf> {
-        self.files.unchanged().filter(|path| self.paths.contains(path)).collect()
+        self.snapshot
+            .iter()
+            .flat_map(|snapshot| snapshot.unchanged_published())
+            .filter(|path| self.paths.contains(path))
+            .collect()
     }
 }
 

@@ -19,17 +19,16 @@ pub(super) struct UsableGpus {
 /// # Errors
 /// A sentence: `FLOW_FAKE_GPUS` is invalid, or `only` names a missing GPU.
 pub(super) fn found(only: Option<&str>) -> Result<UsableGpus, String> {
-    let declared = only.filter(|only| declares(only));
+    let declared = |from: &str, text: &str| -> Result<UsableGpus, String> {
+        let gpus = parse_fake_gpus(from, text)?;
+        Ok(UsableGpus { gpus, fake: true, survey: Survey::default() })
+    };
+    if let Some(text) = only.filter(|only| declares(only)) {
+        return declared("--gpus", text);
+    }
     let mut found = match env::var(FAKE_GPUS_VAR) {
-        _ if declared.is_some() => {
-            let text = declared.unwrap_or_default();
-            let gpus = parse_fake_gpus("--gpus", text)?;
-            return Ok(UsableGpus { gpus, fake: true, survey: Survey::default() });
-        }
         // A variable about real GPUs does not hide declared ones.
-        Ok(text) if !text.trim().is_empty() => {
-            UsableGpus { gpus: parse_fake_gpus(FAKE_GPUS_VAR, &text)?, fake: true, survey: Survey::default() }
-        }
+        Ok(text) if !text.trim().is_empty() => declared(FAKE_GPUS_VAR, &text)?,
         _ => {
             let mut survey = survey();
             let there: Vec<GpuFacts> = survey.gpus.iter().map(|gpu| gpu.facts.clone()).collect();

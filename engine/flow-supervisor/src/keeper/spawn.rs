@@ -17,7 +17,10 @@ use flow_core::{
 use nix::{
     errno::Errno,
     libc,
-    sys::resource::{UsageWho, getrusage},
+    sys::{
+        resource::{UsageWho, getrusage},
+        signal::SigSet,
+    },
     unistd::Pid,
 };
 
@@ -87,11 +90,10 @@ enum SpawnFailure {
 /// The failed action, and the reason.
 pub(super) fn start(start: &Start, log: &File, stack: &mut Stack) -> Result<Pid, StartFault> {
     let program = start.argv.first().filter(|p| !p.is_empty()).ok_or(StartFault::NoProgram)?;
-    let nul = |_| StartFault::ZeroByte;
-    let argv = strings(start.argv.iter().map(|a| CString::new(a.as_str()))).map_err(nul)?;
-    let envp = strings(start.env.iter().map(|(k, v)| CString::new(format!("{k}={v}")))).map_err(nul)?;
-    let candidates = strings(candidates(program, &start.env).into_iter().map(CString::new)).map_err(nul)?;
-    let cwd = CString::new(start.cwd.as_os_str().as_encoded_bytes()).map_err(nul)?;
+    let argv = strings(start.argv.iter().cloned())?;
+    let envp = strings(start.env.iter().map(|(k, v)| format!("{k}={v}")))?;
+    let candidates = strings(candidates(program, &start.env))?;
+    let cwd = CString::new(start.cwd.as_os_str().as_encoded_bytes()).map_err(|_| StartFault::ZeroByte)?;
     let (argv_p, envp_p, candidates_p) = (pointers(&argv), pointers(&envp), pointers(&candidates));
     let mut order = Order {
         candidates: candidates_p.as_ptr(),
@@ -100,7 +102,7 @@ pub(super) fn start(start: &Start, log: &File, stack: &mut Stack) -> Result<Pid,
         cwd: cwd.as_ptr(),
         log: log.as_raw_fd(),
         keeper: Pid::this().as_raw(),
-        no_signals: empty_set(),
+        no_signals: *SigSet::empty().as_ref(),
         failed: None,
     };
     let pid = vfork(&mut order, stack).map_err(|e| StartFault::NoProcess { error: system(e) })?;
@@ -146,22 +148,12 @@ fn candidates(program: &str, env: &[(String, String)]) -> Vec<String> {
     path.split(':').map(|dir| if dir.is_empty() { program.to_owned() } else { format!("{dir}/{program}") }).collect()
 }
 
-fn strings<E>(all: impl Iterator<Item = Result<CString, E>>) -> Result<Vec<CString>, E> {
-    all.collect()
+fn strings(all: impl IntoIterator<Item = String>) -> Result<Vec<CString>, StartFault> {
+    all.into_iter().map(|text| CString::new(text).map_err(|_| StartFault::ZeroByte)).collect()
 }
 
 fn pointers(all: &[CString]) -> Vec<*const c_char> {
     all.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
-}
-
-#[expect(unsafe_code, reason = "a signal set is filled in by the system")]
-fn empty_set() -> libc::sigset_t {
-    // SAFETY: all-zero bytes are a valid set, and `sigemptyset` only writes to it.
-    unsafe {
-        let mut set = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        set
-    }
 }
 
 /// Starts a child in our memory that runs [`child`], and waits until it has executed its program or given up. No page

@@ -7,7 +7,13 @@
 //! enough. It includes the keeper's start time, for a reader who finds it after the keeper's death, when the number may
 //! belong to another process.
 
-use std::{collections::BTreeMap, fs::File, io, os::unix::fs::FileExt, thread, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{Read, Seek},
+    thread,
+    time::Duration,
+};
 
 use flow_core::AttemptId;
 use flow_runs::ProcessIdentity;
@@ -83,38 +89,21 @@ pub(super) fn mark_on(process: &Process) -> Option<u64> {
 }
 
 /// The children of this process, read repeatedly. The list is exact: only this process removes entries.
-pub(super) struct Children {
-    file: Option<File>,
-    text: Vec<u8>,
-}
+pub(super) struct Children(Option<File>);
 
 impl Children {
     pub(super) fn new() -> Children {
         let me = Pid::this();
         // Kernels without CONFIG_PROC_CHILDREN have no such file.
-        Children { file: File::open(format!("/proc/{me}/task/{me}/children")).ok(), text: vec![0; 4096] }
+        Children(File::open(format!("/proc/{me}/task/{me}/children")).ok())
     }
 
     pub(super) fn list(&mut self) -> Vec<i32> {
-        match self.file.as_ref().map(|file| read_all(file, &mut self.text)) {
-            Some(Ok(n)) => self.text[..n]
-                .split(u8::is_ascii_whitespace)
-                .filter_map(|word| std::str::from_utf8(word).ok()?.parse().ok())
-                .collect(),
+        let mut text = String::new();
+        let file = self.0.as_mut().map(|file| file.rewind().and_then(|()| file.read_to_string(&mut text)));
+        match file {
+            Some(Ok(_)) => text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect(),
             Some(Err(_)) | None => Tree::read().children(Pid::this().as_raw()).to_vec(),
-        }
-    }
-}
-
-fn read_all(file: &File, text: &mut Vec<u8>) -> io::Result<usize> {
-    let mut n = 0;
-    loop {
-        if n == text.len() {
-            text.resize(2 * n, 0);
-        }
-        match file.read_at(&mut text[n..], n as u64)? {
-            0 => return Ok(n),
-            more => n += more,
         }
     }
 }

@@ -93,7 +93,7 @@ pub struct NodeFacts {
 }
 
 /// The end of a program on its node, by the node's clock.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     pub exit: Exit,
     pub host: HostSamples,
@@ -124,26 +124,11 @@ pub struct Record {
     pub closed: Option<f64>,
 }
 
-impl Record {
-    /// A record of an exit, without observations.
-    pub fn of(exit: Exit) -> Record {
-        Record {
-            exit,
-            host: HostSamples::default(),
-            gpus: GpuSamples::default(),
-            cost: 0.0,
-            looks: Looks::default(),
-            released: None,
-            warned: None,
-            timed_out: false,
-            other_attempts: 0,
-            unwatched: false,
-            corunners: BTreeSet::new(),
-            near: BTreeSet::new(),
-            closed: None,
-        }
-    }
-}
+/// Names of these files, as in the table above.
+const STARTED: &str = "started.json";
+const BEAT: &str = "beat";
+const KILL: &str = "kill";
+const ENDED: &str = "ended.json";
 
 /// The files of an attempt that runs on a node.
 pub struct NodeFiles(PathBuf);
@@ -161,62 +146,46 @@ impl NodeFiles {
         self.0.join("claim")
     }
 
-    fn started(&self) -> PathBuf {
-        self.0.join("started.json")
-    }
-
     /// The grace period, if its program was asked to end.
     pub fn end_grace(&self) -> Option<Duration> {
-        let seconds = std::fs::read_to_string(self.kill()).ok()?.trim().parse().ok()?;
+        let seconds = std::fs::read_to_string(self.0.join(KILL)).ok()?.trim().parse().ok()?;
         Duration::try_from_secs_f64(seconds).ok()
-    }
-
-    fn beat(&self) -> PathBuf {
-        self.0.join("beat")
-    }
-
-    fn kill(&self) -> PathBuf {
-        self.0.join("kill")
-    }
-
-    pub(crate) fn ended(&self) -> PathBuf {
-        self.0.join("ended.json")
     }
 
     /// Those of a program that has ended.
     pub fn all(&self) -> Vec<PathBuf> {
-        [self.started(), self.kill(), self.ended()].into_iter().filter(|path| path.exists()).collect()
+        [self.0.join(STARTED), self.0.join(KILL), self.0.join(ENDED)].into_iter().filter(|path| path.exists()).collect()
     }
 
     /// The facts about its node, once its program runs.
     pub fn read_started(&self) -> Option<NodeFacts> {
-        read(&self.started())
+        read(&self.0.join(STARTED))
     }
 
     /// # Errors
     /// The disk is full.
     pub fn write_ended(&self, record: &Record) -> io::Result<()> {
-        write_atomically(&self.ended(), &serde_json::to_vec(record)?)
+        write_atomically(&self.0.join(ENDED), &serde_json::to_vec(record)?)
     }
 
     /// The record of its end, if it has ended.
     pub fn read_ended(&self) -> Option<Record> {
-        read(&self.ended())
+        read(&self.0.join(ENDED))
     }
 
     /// True if it has ended with a record.
     pub fn has_ended(&self) -> bool {
-        self.ended().exists()
+        self.0.join(ENDED).exists()
     }
 
     /// The node's latest beat.
     pub fn read_beat(&self) -> Option<u64> {
-        read(&self.beat())
+        read(&self.0.join(BEAT))
     }
 
     /// Withdraws the request to end.
     pub fn let_live(&self) {
-        let _ = fs::remove_file(self.kill());
+        let _ = fs::remove_file(self.0.join(KILL));
     }
 
     /// Asks its program to end.
@@ -224,7 +193,7 @@ impl NodeFiles {
     /// # Errors
     /// The disk is full.
     pub fn request_end(&self, grace: Duration) -> io::Result<()> {
-        write_atomically(&self.kill(), format!("{:.3}", grace.as_secs_f64()).as_bytes())
+        write_atomically(&self.0.join(KILL), format!("{:.3}", grace.as_secs_f64()).as_bytes())
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 use flow_core::AttemptId;
 use serde::Serialize;
 
-use super::{NodeFacts, NodeFiles, Record, not_written};
+use super::{ENDED, NodeFacts, Record, STARTED, not_written};
 use crate::{
     attempt::{write_atomically, write_durably},
     clock,
@@ -39,12 +39,12 @@ struct UnwrittenRecord {
 impl Outgoing {
     /// A program runs.
     pub(super) fn started(&mut self, attempt: AttemptId, folder: &Path, facts: &NodeFacts) {
-        self.push(attempt, NodeFiles::of(folder).started(), facts, (false, false));
+        self.push(attempt, folder.join(STARTED), facts, (false, false));
     }
 
     /// A program has ended.
     pub(super) fn ended(&mut self, attempt: AttemptId, folder: &Path, record: &Record, durably: bool) {
-        self.push(attempt, NodeFiles::of(folder).ended(), record, (true, durably));
+        self.push(attempt, folder.join(ENDED), record, (true, durably));
     }
 
     fn push(&mut self, attempt: AttemptId, path: PathBuf, what: &impl Serialize, (is_end, durably): (bool, bool)) {

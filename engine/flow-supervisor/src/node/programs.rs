@@ -55,7 +55,7 @@ pub(super) struct Programs {
 impl Programs {
     /// Supervises programs on these GPUs. `engine`: the caller's process, if it is the parent and belongs to flow.
     pub(super) fn new(keeper: Keeper, devices: &[GpuFacts], engine: Option<u32>) -> Result<Programs, String> {
-        let sampler = Sampler::start_below(keeper.pid(), engine);
+        let sampler = Sampler::start(keeper.pid(), engine);
         let sampler = sampler.map_err(|e| format!("the sampler cannot be started: {e}"))?;
         let gpus = (!devices.is_empty()).then(|| GpuSampler::start(devices)).transpose();
         let gpus = gpus.map_err(|e| format!("GPUs cannot be measured: {e}"))?;
@@ -134,13 +134,14 @@ impl Programs {
         let (gpus, gpu_cost) = gpus.map(|gpus| gpus.untrack(attempt)).unwrap_or_default();
         let record = Record {
             host: if exit.spawn_error.is_some() { HostSamples::default() } else { host },
+            exit,
             gpus,
             cost: cost + gpu_cost,
             looks: std::mem::take(&mut program.looks),
             released: program.released,
             corunners: std::mem::take(&mut program.corunners),
             near: std::mem::take(&mut program.near),
-            ..Record::of(exit)
+            ..Record::default()
         };
         Some(ProgramEvent::Ended(attempt, Box::new((program, record))))
     }

@@ -13,7 +13,7 @@ use flow_protocol::{self as protocol, file};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
-    CLAIMED, Job, NO_FOLDER, NodeFacts, NodeFiles, Notifier, Program,
+    BEAT, CLAIMED, Job, NO_FOLDER, NodeFacts, NodeFiles, Notifier, Program,
     outgoing::{Outgoing, is_full},
     programs::{ProgramEvent, Programs},
 };
@@ -199,7 +199,7 @@ impl Node {
             for (_, folder) in self.programs.folders() {
                 let beat = self.beats.0.to_string();
                 // An engine that misses a beat waits a little longer.
-                let _ = write_atomically(&NodeFiles::of(folder).beat(), beat.as_bytes());
+                let _ = write_atomically(&folder.join(BEAT), beat.as_bytes());
             }
         }
     }

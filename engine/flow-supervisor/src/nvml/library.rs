@@ -50,10 +50,6 @@ pub(crate) struct Query {
     pub(crate) link: bool,
 }
 
-impl Query {
-    pub(crate) const EVERYTHING: Query = Query { memory: true, energy: true, link: true };
-}
-
 impl Library {
     /// Loads and starts the library: NVIDIA's own, or the one named by `FLOW_NVML_LIB`.
     pub(crate) fn open() -> Result<Library, NvmlUnavailable> {

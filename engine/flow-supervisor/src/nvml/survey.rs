@@ -67,19 +67,12 @@ fn query(library: Result<&Library, &NvmlUnavailable>) -> Survey {
         }
     };
     let mut survey = Survey { driver: library.driver(), cuda: library.cuda(), ..Survey::default() };
-    let count = match library.count() {
-        Ok(0) => {
-            survey.troubles.push(GpuFault::NoGpu.into());
-            0
-        }
-        Ok(count) => count,
-        Err(error) => {
-            survey.troubles.push(GpuFault::GpusNotCounted { message: error }.into());
-            0
-        }
-    };
-    survey.count = count;
-    for index in 0..count {
+    match library.count() {
+        Ok(0) => survey.troubles.push(GpuFault::NoGpu.into()),
+        Ok(count) => survey.count = count,
+        Err(message) => survey.troubles.push(GpuFault::GpusNotCounted { message }.into()),
+    }
+    for index in 0..survey.count {
         match library.gpu(index).and_then(|handle| survey_gpu(&handle)) {
             Ok(gpu) => survey.gpus.push(gpu),
             Err(fault) => survey.troubles.push(fault.into()),
@@ -93,7 +86,7 @@ fn survey_gpu(handle: &Handle<'_>) -> Result<GpuSurvey, GpuFault> {
     if handle.is_divided() {
         return Err(GpuFault::Divided { gpu: facts.index, model: facts.name });
     }
-    let looked = handle.look(Query::EVERYTHING).and_then(|now| {
+    let looked = handle.look(Query { memory: true, energy: true, link: true }).and_then(|now| {
         let processes = handle.processes(now.memory)?;
         Ok(Look { processes, ..now })
     });

@@ -71,36 +71,36 @@ struct SamplerState {
 struct TrackedAttempt {
     root: i32,
     samples: HostSamples,
+    cost: SamplingCost,
+}
+
+/// The CPU time that sampling took, from the start of an attempt.
+#[derive(Debug)]
+struct SamplingCost {
     since: Instant,
     cpu: Duration,
 }
 
-impl TrackedAttempt {
-    fn cost(&self, cpu: Duration) -> f64 {
-        share(cpu.saturating_sub(self.cpu), self.since)
+impl SamplingCost {
+    /// `cpu`: what sampling took by now.
+    fn from_now(cpu: Duration) -> SamplingCost {
+        SamplingCost { since: clock::steady(), cpu }
     }
-}
 
-/// This CPU time as a share of one core since then.
-fn share(cpu: Duration, since: Instant) -> f64 {
-    let took = clock::since(since).as_secs_f64();
-    if took > 0.0 { cpu.as_secs_f64() / took } else { 0.0 }
+    /// As a share of one core; `cpu` is what sampling took by now.
+    fn share(&self, cpu: Duration) -> f64 {
+        let took = clock::since(self.since).as_secs_f64();
+        if took > 0.0 { cpu.saturating_sub(self.cpu).as_secs_f64() / took } else { 0.0 }
+    }
 }
 
 impl Sampler {
-    /// Starts the thread. This process and all its descendants are ours, including `keeper` and its attempts.
+    /// Starts the thread. This process and all its descendants are ours, including `keeper` and its attempts. So is the
+    /// parent process, while it lives, if it is the `engine`.
     ///
     /// # Errors
     /// No more threads can be created.
-    pub fn start(keeper: u32) -> io::Result<Sampler> {
-        Self::start_below(keeper, None)
-    }
-
-    /// The same, if the parent process, `engine`, is ours as well while it lives.
-    ///
-    /// # Errors
-    /// As [`Sampler::start`].
-    pub fn start_below(keeper: u32, engine: Option<u32>) -> io::Result<Sampler> {
+    pub fn start(keeper: u32, engine: Option<u32>) -> io::Result<Sampler> {
         let shared = Arc::new(SharedState::default());
         let theirs = Arc::clone(&shared);
         let thread =
@@ -112,7 +112,7 @@ impl Sampler {
     pub fn track(&self, attempt: AttemptId, root: u32) {
         let mut state = self.shared.lock();
         let samples = HostSamples::since(clock::unix_seconds());
-        let tracked = TrackedAttempt { root: root.cast_signed(), samples, since: clock::steady(), cpu: state.cpu };
+        let tracked = TrackedAttempt { root: root.cast_signed(), samples, cost: SamplingCost::from_now(state.cpu) };
         state.tracked.insert(attempt, tracked);
         if state.idle {
             state.idle = false;
@@ -124,8 +124,7 @@ impl Sampler {
     pub fn untrack(&self, attempt: AttemptId) -> (HostSamples, f64) {
         let mut state = self.shared.lock();
         let Some(tracked) = state.tracked.remove(&attempt) else { return Default::default() };
-        let cost = tracked.cost(state.cpu);
-        (tracked.samples, cost)
+        (tracked.samples, tracked.cost.share(state.cpu))
     }
 }
 

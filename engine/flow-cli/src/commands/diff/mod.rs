@@ -14,7 +14,7 @@ use flow_core::{
 };
 use flow_exec::{PresentEnvironment, Session};
 use flow_runs::{RunDir, StoreDir};
-use flow_store::{Import, Objects, Results};
+use flow_store::{Import, Objects, Store};
 use indexmap::IndexMap;
 use serde_json::Value;
 
@@ -106,7 +106,7 @@ impl Diff {
                     (None, Err(error)) => place.view(Some(&place.imports()?.pop().ok_or(error)?.id.0))?,
                     (_, view) => view?,
                 };
-                side(view, &*place::results(dir.store(), output)?, dir.store())
+                side(view, &place::results(dir.store(), output)?, dir.store())
             };
             (side(before)?, if is_now { None } else { Some(side(Some(after))?) })
         };
@@ -231,7 +231,7 @@ impl Side {
     }
 }
 
-fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliError> {
+fn side(view: View, kept: &Store, store: &StoreDir) -> Result<Side, CliError> {
     let Some(start) = view.start.clone() else {
         return Err(CliError::failed("that run was killed before its journal began"));
     };
@@ -321,7 +321,7 @@ pub(super) fn since_import(
     file: &Path,
     output: &mut Output,
 ) -> Result<(BTreeSet<String>, bool), CliError> {
-    let before = side(view, &*place::results(dir.store(), output)?, dir.store())?.without_folders();
+    let before = side(view, &place::results(dir.store(), output)?, dir.store())?.without_folders();
     let (after, _) = now(global, Some(file), place, &before, output)?;
     let after = after.without_folders();
     let (_, inputs) = causes::inputs(&before, &after, &Objects::of(&place.store));

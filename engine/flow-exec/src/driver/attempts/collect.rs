@@ -91,7 +91,8 @@ impl Collect {
             corunners: corunners.keys().copied().collect(),
             near: near.map(|(attempt, _)| *attempt).collect(),
             closed: *closed,
-            ..Record::of(exit.clone())
+            exit: exit.clone(),
+            ..Record::default()
         };
         // If this fails, it may run again.
         let written = NodeFiles::of(running.folder.path()).write_ended(&record);

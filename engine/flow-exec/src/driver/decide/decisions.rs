@@ -8,7 +8,6 @@ use flow_core::{
     plan::{Decision, decide, reused_as, unfit},
 };
 use flow_runs::StoreError;
-use flow_store::Results;
 
 use super::deferred::DeferredGang;
 use crate::driver::{begin::context::RunContext, plan::lookup::StoreLookup};

@@ -36,7 +36,7 @@ impl Local {
         Ok(match event {
             keeper::Event::Started { attempt, pid } => {
                 if let (None, Some(keeper)) = (&self.sampler, &self.keeper) {
-                    let sampler = Sampler::start(keeper.pid()).map_err(ExecError::io("start", "the sampler"))?;
+                    let sampler = Sampler::start(keeper.pid(), None).map_err(ExecError::io("start", "the sampler"))?;
                     self.sampler = Some(sampler);
                 }
                 if let Some(sampler) = &self.sampler {

@@ -21,7 +21,7 @@ use flow_supervisor::{
     clock,
     hardware::{
         self,
-        ledger::{FollowingGang, Jobs, Ledger, LedgerView, MutexResult, Slot, Waiter, ledger_name},
+        ledger::{FollowingGang, Jobs, Ledger, LedgerView, Slot, Waiter, ledger_name},
     },
 };
 
@@ -159,8 +159,8 @@ impl PeerRuns {
         let mut without = None;
         match self.ledger.as_mut().map(Ledger::enter) {
             None => {}
-            Some(Ok(MutexResult::Yes)) => (self.busy_since, self.stuck, self.blind) = (None, false, false),
-            Some(Ok(MutexResult::Busy)) => {
+            Some(Ok(true)) => (self.busy_since, self.stuck, self.blind) = (None, false, false),
+            Some(Ok(false)) => {
                 let since = *self.busy_since.get_or_insert(now);
                 if now - since < STUCK {
                     return (None, say);
@@ -292,7 +292,7 @@ impl PeerRuns {
         let is_new = (self.own.jobs, &self.own.follows) != (jobs, &follows);
         // Who has nothing to decide yet has no place either; another one decides for a moment only.
         let has_place = ledger.own().is_some();
-        if !has_place && follows.is_some() && ledger.enter() == Ok(MutexResult::Yes) {
+        if !has_place && follows.is_some() && ledger.enter() == Ok(true) {
             ledger.leave();
         } else if !is_new || !has_place {
             return;
@@ -307,7 +307,7 @@ impl PeerRuns {
         if let Some(ledger) = self.ledger.as_mut().filter(|_| at_once || now - self.watched_at >= WATCH) {
             self.watched_at = now;
             // Where the file was removed we join those who made it anew, who did not see us.
-            if ledger.enter() == Ok(MutexResult::Yes) {
+            if ledger.enter() == Ok(true) {
                 self.blind |= ledger.write(&self.own).is_err();
                 ledger.leave();
             }

@@ -10,7 +10,7 @@ use flow_core::{
     sched::OtherParameter,
 };
 use flow_runs::StoreError;
-use flow_store::{HISTORY, Results, device_shape, shapes};
+use flow_store::{HISTORY, Store, device_shape, shapes};
 
 use super::{Knowledge, plan};
 use crate::{
@@ -158,7 +158,7 @@ pub(crate) fn observed(
     wanted: &[InstanceId],
     may_run: impl Fn(InstanceId) -> bool,
     plan: &Plan,
-    results: &dyn Results,
+    results: &Store,
 ) -> Result<EarlierObservations, StoreError> {
     let mut observed = EarlierObservations::default();
     let (runs, others): (Vec<InstanceId>, Vec<InstanceId>) = wanted.iter().partition(|id| may_run(**id));
@@ -190,7 +190,7 @@ impl EarlierObservations {
         &mut self,
         expansion: &Expansion,
         ids: &[InstanceId],
-        results: &dyn Results,
+        results: &Store,
     ) -> Result<BTreeSet<StepId>, StoreError> {
         let mut instances: BTreeMap<StepId, Vec<String>> = BTreeMap::new();
         for id in ids {
@@ -230,7 +230,7 @@ impl EarlierObservations {
 
     /// For steps with fewer attempts than a history holds: adds the results of a plan that were made under another
     /// name.
-    fn add_answers(&mut self, expansion: &Expansion, plan: &Plan, results: &dyn Results) -> Result<(), StoreError> {
+    fn add_answers(&mut self, expansion: &Expansion, plan: &Plan, results: &Store) -> Result<(), StoreError> {
         self.programs.extend(&plan.programs);
         for (step, seen) in self.steps.iter_mut().filter(|(_, seen)| seen.len() < HISTORY) {
             let known: BTreeSet<&str> = seen.iter().map(|seen| &*seen.label).collect();

@@ -15,7 +15,7 @@ use flow_core::{
     why::{Files, ListContent},
 };
 use flow_runs::{StoreDir, StoreError};
-use flow_store::{EarlierData, EntryKind, Inputs, Objects, Results, Snapshot, SnapshotResult};
+use flow_store::{EarlierData, EntryKind, Inputs, Objects, Snapshot, SnapshotResult, Store};
 use flow_supervisor::clock;
 
 use crate::{
@@ -36,7 +36,7 @@ pub(crate) struct StoreLookup<'a> {
     pub(crate) workflow: &'a str,
     pub(crate) folder: PathBuf,
     /// The store; `None` before the first run.
-    pub(crate) results: Option<&'a dyn Results>,
+    pub(crate) results: Option<&'a Store>,
     /// Under what else instances were recorded; none before the first run.
     pub(crate) recorded: Option<&'a RecordedParts>,
     /// Artifacts; none before the first run.
@@ -253,7 +253,7 @@ pub fn listed(digest: &Digest, objects: &Objects) -> flow_runs::Result<Option<Li
 
 impl<'a> StoreLookup<'a> {
     /// A store that could not be read is not asked again.
-    fn results(&self) -> Option<&'a dyn Results> {
+    fn results(&self) -> Option<&'a Store> {
         self.results.filter(|_| self.error.is_none())
     }
 
@@ -421,64 +421,43 @@ impl Lookup for StoreLookup<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::{fs, ops::ControlFlow};
 
-    use flow_core::learn::Observation;
-    use flow_runs::{Holder, ProcessIdentity, Result};
-    use flow_store::LastFingerprint;
+    use serde_json::json;
 
     use super::*;
-
-    /// A store that cannot be read.
-    #[derive(Default)]
-    struct UnreadableStore(Cell<u32>);
-
-    impl UnreadableStore {
-        fn fails<T>(&self) -> Result<T> {
-            self.0.set(self.0.get() + 1);
-            let (process, since) = (ProcessIdentity::own(), String::new());
-            let holder = Box::new(Holder { process, doing: "flow run a.yaml".to_owned(), run: None, since });
-            Err(StoreError::Held { path: "/store".into(), holder })
-        }
-    }
-
-    impl Results for UnreadableStore {
-        fn results_of(&self, _: &[Digest]) -> Result<Vec<Option<StepResult>>> {
-            self.fails()
-        }
-
-        fn of_attempt(&self, _: &Digest) -> Result<Option<StepResult>> {
-            self.fails()
-        }
-
-        fn last(&self, _: &str, _: &str) -> Result<Option<LastFingerprint>> {
-            self.fails()
-        }
-
-        fn earlier(&self, _: &str, _: &[LookupKeys<'_>]) -> Result<Vec<EarlierData>> {
-            self.fails()
-        }
-
-        fn all(&self) -> Result<Vec<StepResult>> {
-            self.fails()
-        }
-
-        fn histories(&self, _: &[String]) -> Result<Vec<Vec<Observation>>> {
-            self.fails()
-        }
-    }
+    use crate::driver::session::identity::holder;
 
     #[test]
     fn a_store_that_cannot_be_read_is_not_asked_again() {
-        let (unreadable, inputs) = (UnreadableStore::default(), Inputs::new(None, None, clock::system()));
-        let of_inputs = StoreLookup::of_inputs("w", Path::new(""), &inputs);
-        let mut world = StoreLookup { results: Some(&unreadable), ..of_inputs };
+        let folder = tempfile::tempdir().unwrap();
+        let dir = StoreDir::create(folder.path()).unwrap();
+        let run = RunId("1".to_owned());
         let (fingerprint, attempt) = (Digest::of(b"f"), Digest::of(b"a"));
-        for label in ["a", "b"] {
-            world.ahead(&[LookupKeys { fingerprint, attempt, label }]);
-            assert_eq!((world.result(&fingerprint), world.last(label)), (Ok(None), None));
-        }
-        assert!(matches!(world.error, Some(StoreError::Held { .. })));
-        assert_eq!(unreadable.0.get(), 1);
+        let tried = |label: &str| {
+            let (workflow, label, run) = ("w".to_owned(), label.to_owned(), run.clone());
+            JournalLine {
+                at: 1,
+                event: RunEvent::Tried { workflow, label, run, fingerprint, parts: json!({"base": []}) },
+            }
+        };
+        // A process that does not hold the database reads what it answers from the journal.
+        let _holds = Store::open(dir.path(), &holder("flow run"), |_| ControlFlow::Break(())).unwrap();
+        dir.run(&run).create().unwrap().add(&["a", "b"].map(tried), true).unwrap();
+        let store = Store::open_to_read(&dir, &holder("flow why")).unwrap();
+        let inputs = Inputs::new(None, None, clock::system());
+        let world = || StoreLookup { results: Some(&store), ..StoreLookup::of_inputs("w", Path::new(""), &inputs) };
+        assert!(world().last("a").is_some());
+
+        let (journal, aside) = (dir.run(&run).journal(), folder.path().join("aside"));
+        fs::rename(&journal, &aside).unwrap();
+        fs::create_dir(&journal).unwrap();
+        let mut unreadable = world();
+        unreadable.ahead(&[LookupKeys { fingerprint, attempt, label: "a" }]);
+        assert!(matches!(unreadable.error, Some(StoreError::Io { .. })));
+        fs::remove_dir(&journal).unwrap();
+        fs::rename(&aside, &journal).unwrap();
+        assert_eq!((unreadable.result(&fingerprint), unreadable.last("b")), (Ok(None), None));
+        assert!(world().last("b").is_some());
     }
 }

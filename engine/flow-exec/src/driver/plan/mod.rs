@@ -23,7 +23,7 @@ use flow_core::{
     why::ListContent,
 };
 use flow_runs::{Holder, StoreDir, StoreError};
-use flow_store::{Batch, Inputs, LastFingerprint, Objects, RebuiltDatabase, Results, Snapshot, Store};
+use flow_store::{Batch, Inputs, LastFingerprint, Objects, RebuiltDatabase, Snapshot, Store};
 use flow_supervisor::clock;
 
 use crate::{
@@ -62,23 +62,19 @@ impl Knowledge {
         Ok(Knowledge(Some(Box::new(Store::open_to_read(dir, &holder(doing))?))))
     }
 
-    fn store(&self) -> Option<&Store> {
+    /// The store with the results, if anything has run yet.
+    pub fn results(&self) -> Option<&Store> {
         self.0.as_deref()
-    }
-
-    /// The results, if anything has run yet.
-    pub fn results(&self) -> Option<&dyn Results> {
-        self.store().map(|store| store as &dyn Results)
     }
 
     /// Set if the database was damaged and rebuilt.
     pub fn rebuilt(&self) -> Option<&RebuiltDatabase> {
-        self.store()?.rebuilt()
+        self.results()?.rebuilt()
     }
 
     /// The folder of the store, if there is one.
     pub fn dir(&self) -> Option<&StoreDir> {
-        self.store().map(Store::dir)
+        self.results().map(Store::dir)
     }
 
     fn with_world<T>(
@@ -91,7 +87,7 @@ impl Knowledge {
         let objects: Option<Objects> = self.dir().map(|dir| Objects::of(dir).doing(activity.clone()));
         let snapshot = self.dir().and_then(|dir| Snapshot::load(dir, &session.workspace.snapshot_name()));
         // Only a process that uses the store writes lists of input folders into it.
-        let keep = objects.clone().filter(|_| self.store().is_some_and(|store| !store.is_read_only()));
+        let keep = objects.clone().filter(|_| self.results().is_some_and(|store| !store.is_read_only()));
         let inputs = inputs_of(session, keep, snapshot.as_ref()).doing(activity.clone());
         let to_follow = self.dir().map(|dir| follow::to_follow(dir, &follow::seen(dir))).unwrap_or_default();
         let recorded = self.dir().map(|dir| recorded(dir, &session.expansion.workflow));
@@ -369,7 +365,7 @@ pub fn accept(
     });
     let at = clock::unix_millis();
     let lines: Vec<JournalLine> = std::iter::once(begins).chain(kept).map(|event| JournalLine { at, event }).collect();
-    if let Some(store) = knowledge.store()
+    if let Some(store) = knowledge.results()
         && lines.len() > 1
     {
         // Without a journal, the kept results would be lost with the database, and to `flow gc`.

@@ -8,7 +8,7 @@ use std::{
 
 use flow_core::{AttemptId, Digest, Place, RunId, StepResult};
 use flow_runs::{RunDir, StoreDir};
-use flow_store::{Results, Store};
+use flow_store::Store;
 use flow_supervisor::{
     intents::{self, Intent, Member, OrphanState},
     keeper,

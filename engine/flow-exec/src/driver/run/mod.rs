@@ -104,7 +104,7 @@ pub(super) fn run_on<X: Executor>(
     if let Some(end) = nothing_to_do(options, &basis, &*builtins, previous.as_deref())? {
         return Ok(end);
     }
-    let before = previous.as_deref().map(PublishedBefore::of).unwrap_or_default();
+    let before = previous.clone().map(PublishedBefore::of).unwrap_or_default();
     let orphan_places = find_orphan_places(&basis)?;
     let opened = thread::scope(|scope| {
         // It takes as long as the expansion of the workflow, which opens the store itself if a dead run left something.

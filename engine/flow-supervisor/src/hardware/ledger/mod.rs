@@ -15,7 +15,7 @@
 mod slot;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fs::File,
     io,
     os::{
@@ -59,12 +59,7 @@ struct Open {
     slot: usize,
     /// Its content.
     written: Vec<u8>,
-    /// What was read in others' slots last. Most have not changed since.
-    parsed: ParsedSlots,
 }
-
-/// What stands in a slot, as bytes and as what it says.
-type ParsedSlots = BTreeMap<usize, (Vec<u8>, Option<Slot>)>;
 
 /// Who else is there.
 #[derive(Debug, Default, PartialEq)]
@@ -73,21 +68,6 @@ pub struct LedgerView {
     pub runs: Vec<(u32, Slot)>,
     /// Slots of living runs that say nonsense.
     pub nonsense: BTreeSet<u32>,
-}
-
-/// Whether the mutex was to be had.
-#[derive(Debug, PartialEq, Eq)]
-pub enum MutexResult {
-    /// It is ours until [`Ledger::leave`].
-    Yes,
-    /// Somebody else decides.
-    Busy,
-}
-
-impl Open {
-    fn of(file: File, slot: usize) -> Open {
-        Open { file, slot, written: Vec::new(), parsed: ParsedSlots::new() }
-    }
 }
 
 impl Ledger {
@@ -102,17 +82,17 @@ impl Ledger {
 
     /// The place of a run whose process is gone, for who has its open file.
     pub(crate) fn inherited(file: File, slot: u32) -> Ledger {
-        let open = Open::of(file, slot as usize);
         let mut ledger = Ledger::of_machine();
-        ledger.open = Some(open);
+        ledger.open = Some(Open { file, slot: slot as usize, written: Vec::new() });
         ledger
     }
 
-    /// Takes the mutex if nobody has it, and with the first time a slot.
+    /// Takes the mutex if nobody has it, and with the first time a slot. True if it is ours until [`Ledger::leave`], false
+    /// while somebody else decides.
     ///
     /// # Errors
     /// The ledger is of no use: why, in words.
-    pub fn enter(&mut self) -> Result<MutexResult, String> {
+    pub fn enter(&mut self) -> Result<bool, String> {
         let fails = |error: io::Error, path: &Path| {
             // A lock for writing needs a file that can be written.
             let read_only = error.raw_os_error() == Some(libc::EBADF);
@@ -129,7 +109,7 @@ impl Ledger {
             };
             let (locked, new) = entered.map_err(|error| fails(error, &self.path))?;
             if !locked {
-                return Ok(MutexResult::Busy);
+                return Ok(false);
             }
             let file = new.as_ref().or(self.open.as_ref().map(|open| &open.file));
             if !file.is_some_and(|file| is_at(file, &self.path)) {
@@ -139,9 +119,9 @@ impl Ledger {
             }
             if let Some(file) = new {
                 let slot = own_slot(&file).map_err(|error| fails(error, &self.path))?;
-                self.open = Some(Open::of(file, slot));
+                self.open = Some(Open { file, slot, written: Vec::new() });
             }
-            return Ok(MutexResult::Yes);
+            return Ok(true);
         }
         Err(fails(io::Error::other("something keeps removing it"), &self.path))
     }
@@ -166,7 +146,7 @@ impl Ledger {
             // Somebody wrote over it, or cut the file: it is said again.
             open.written.clear();
         }
-        look(&open.file, &bytes, Some(open.slot), &mut open.parsed)
+        look(&open.file, &bytes, Some(open.slot))
     }
 
     /// Says how we stand, if that is news.
@@ -220,7 +200,7 @@ pub fn look_at_machine() -> Result<LedgerView, String> {
     if !path.exists() {
         return Ok(LedgerView::default());
     }
-    let seen = shared_file::open(&path).and_then(|file| look(&file, &read(&file)?, None, &mut ParsedSlots::new()));
+    let seen = shared_file::open(&path).and_then(|file| look(&file, &read(&file)?, None));
     seen.map_err(|error| shared_file::unusable(&path, &error, "read", "the machine"))
 }
 
@@ -241,18 +221,14 @@ fn read(file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn look(file: &File, bytes: &[u8], own: Option<usize>, parsed: &mut ParsedSlots) -> io::Result<LedgerView> {
+fn look(file: &File, bytes: &[u8], own: Option<usize>) -> io::Result<LedgerView> {
     let mut seen = LedgerView::default();
     for (number, bytes) in bytes.chunks(SIZE).enumerate() {
         if Some(number) == own || bytes[0] == 0 || !is_locked(file, number * SIZE)? {
             continue;
         }
-        let (before, slot) = parsed.entry(number).or_default();
-        if before != bytes {
-            (*before, *slot) = (bytes.to_vec(), Slot::read(bytes));
-        }
-        match slot {
-            Some(slot) => seen.runs.push((number as u32, slot.clone())),
+        match Slot::read(bytes) {
+            Some(slot) => seen.runs.push((number as u32, slot)),
             None => _ = seen.nonsense.insert(number as u32),
         }
     }
@@ -316,7 +292,7 @@ mod tests {
     }
 
     fn enter(ledger: &mut Ledger, run: &str) {
-        assert_eq!(ledger.enter(), Ok(MutexResult::Yes));
+        assert_eq!(ledger.enter(), Ok(true));
         ledger.write(&slot(run)).unwrap();
         ledger.leave();
     }
@@ -333,10 +309,10 @@ mod tests {
         enter(&mut yours, "yours");
         assert_eq!((runs(&mut mine), runs(&mut yours)), (vec!["yours".to_owned()], vec!["mine".to_owned()]));
         assert_eq!((mine.own(), yours.own()), (Some(0), Some(1)));
-        assert_eq!(mine.enter(), Ok(MutexResult::Yes));
-        assert_eq!(yours.enter(), Ok(MutexResult::Busy), "one decides at a time");
+        assert_eq!(mine.enter(), Ok(true));
+        assert_eq!(yours.enter(), Ok(false), "one decides at a time");
         mine.leave();
-        assert_eq!(yours.enter(), Ok(MutexResult::Yes));
+        assert_eq!(yours.enter(), Ok(true));
         yours.leave();
         // A crash: nobody says anything, the open file is gone. With the keeper's descriptor it is not.
         let life = yours.life().unwrap();

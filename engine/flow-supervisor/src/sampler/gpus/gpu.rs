@@ -38,8 +38,7 @@ pub(super) struct GpuScan {
     /// Memory that programs can use at all.
     pub(super) usable: u64,
     /// The part of it that is not free.
-    pub(super) taken: u64,
-    used: u64,
+    pub(super) used: u64,
     /// The driver reports processes.
     listed: bool,
     /// Memory by attempt; `None` if the driver does not report that of one of its processes.
@@ -87,19 +86,6 @@ impl<'a> OneGpu<'a> {
             Some(handle) => handle,
             None => self.library.gpu(self.facts.index).ok()?,
         };
-        let found = self.query(&handle, owners, keeper, held, slowly)?;
-        self.handle = Some(handle);
-        Some(found)
-    }
-
-    fn query(
-        &mut self,
-        handle: &Handle<'_>,
-        owners: &mut Owners,
-        keeper: Option<u32>,
-        held: bool,
-        slowly: bool,
-    ) -> Option<GpuScan> {
         if slowly {
             self.slowly = Some(clock::steady());
         }
@@ -113,7 +99,6 @@ impl<'a> OneGpu<'a> {
         let mut found = GpuScan {
             at: clock::unix_seconds(),
             usable: look.memory.map_or(0, |memory| memory.used.saturating_add(memory.free).min(memory.total)),
-            taken: look.memory.map_or(0, |memory| memory.used),
             used: used.unwrap_or(0),
             listed: self.processes.is_some(),
             look,
@@ -158,6 +143,7 @@ impl<'a> OneGpu<'a> {
             found.shares =
                 (!first).then(|| shares.into_iter().map(|(pid, share)| (owners.of(pid, keeper), share)).collect());
         }
+        self.handle = Some(handle);
         Some(found)
     }
 }
@@ -245,7 +231,6 @@ mod tests {
             look: Look::default(),
             at: 1.0,
             usable: 1000 * MIB,
-            taken: used * MIB,
             used: used * MIB,
             listed,
             ours: ours.into_iter().map(|memory| (AttemptId(1), memory.map(|mib| mib * MIB))).collect(),

@@ -18,7 +18,7 @@ use std::{
 use flow_core::{AttemptId, ForeignProcess, GpuFacts, measure::GpuSamples};
 use tokio::sync::Notify;
 
-use super::{owners::Owners, share};
+use super::{SamplingCost, owners::Owners};
 use crate::{clock, nvml::Library};
 use gpu::{GpuScan, Holder, OneGpu};
 
@@ -110,14 +110,7 @@ struct TrackedAttempt {
     keeper: u32,
     holds: Vec<Holder>,
     samples: GpuSamples,
-    since: Instant,
-    cpu: Duration,
-}
-
-impl TrackedAttempt {
-    fn cost(&self, cpu: Duration) -> f64 {
-        share(cpu.saturating_sub(self.cpu), self.since)
-    }
+    cost: SamplingCost,
 }
 
 impl GpuSampler {
@@ -197,7 +190,7 @@ impl GpuSampler {
         let samples = GpuSamples::since(clock::unix_seconds(), uuids);
         let mut state = self.shared.lock();
         let holds = gpus.iter().map(|gpu| Holder::new(*gpu)).collect();
-        let tracked = TrackedAttempt { keeper, holds, samples, since: clock::steady(), cpu: state.cpu() };
+        let tracked = TrackedAttempt { keeper, holds, samples, cost: SamplingCost::from_now(state.cpu()) };
         state.tracked.insert(attempt, tracked);
         self.shared.wake.notify_all();
     }
@@ -207,8 +200,7 @@ impl GpuSampler {
         let mut state = self.shared.lock();
         let Some(mut tracked) = state.tracked.remove(&attempt) else { return Default::default() };
         tracked.samples.close(clock::unix_seconds());
-        let cost = tracked.cost(state.cpu());
-        (tracked.samples, cost)
+        (tracked.samples, tracked.cost.share(state.cpu()))
     }
 
     /// Memory of an attempt on each of its GPUs, bytes; `None` if it cannot be separated from that of others.
@@ -399,7 +391,7 @@ impl GpuSamplerState {
             alive: true,
             silent,
             usable: seen.usable,
-            others: seen.taken.saturating_sub(ours),
+            others: seen.used.saturating_sub(ours),
             foreign: seen.foreign(owners.sees_all || held),
         };
     }
