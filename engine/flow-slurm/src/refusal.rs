@@ -58,6 +58,7 @@ const PHRASES: &[(&str, RefusalKind)] = &[
     ("ambiguous", RefusalKind::Refused),
     ("requires an argument", RefusalKind::Refused),
     ("Unable to open file", RefusalKind::Refused),
+    ("cli_filter plugin terminated with error", RefusalKind::Refused),
 ];
 
 /// Makes sense of what `sbatch` printed on standard error, with its exit code; none where it was ended because it took too
@@ -66,9 +67,9 @@ pub fn refused(stderr: &str, code: Option<i32>) -> SubmitRefusal {
     let said = PHRASES.iter().find(|(words, _)| stderr.contains(words)).map(|&(_, why)| why);
     let why = match said {
         Some(why) => why,
-        None if code.is_none() => RefusalKind::Unreachable,
         // The arguments are wrong, or the controller has answered, in whatever words of this site and release.
         None if code == Some(255) || stderr.contains(ANSWER) => RefusalKind::Refused,
+        None if code.is_none() => RefusalKind::Unreachable,
         None => RefusalKind::Unknown,
     };
     let mut lines: Vec<&str> = Vec::new();
@@ -122,6 +123,8 @@ mod tests {
         let option = "sbatch: unrecognized option '--nosuch'\nTry \"sbatch --help\" for more information\n";
         let text = "unrecognized option '--nosuch'".to_owned();
         assert_eq!(refused(option, Some(255)), SubmitRefusal { why: RefusalKind::Refused, text });
+        let filter = "sbatch: error: give --account\nsbatch: error: cli_filter plugin terminated with error\n";
+        assert_eq!(refused(filter, Some(1)).why, RefusalKind::Refused);
         // sbatch waits for two minutes with this, unless it is ended sooner.
         let full = "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n";
         assert_eq!(refused(full, None).why, RefusalKind::SubmitLimit);

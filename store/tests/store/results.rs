@@ -1,4 +1,4 @@
-//! last fingerprints and history: what is applied is there after the store is opened again, and in no other place.
+//! Results, last fingerprints and history: what is applied is there after the store is opened again, and in no other place.
 
 use flow_core::RunId;
 use flow_runs::StoreError;

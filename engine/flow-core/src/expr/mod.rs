@@ -32,7 +32,7 @@ pub(crate) use bounds::guarded;
 pub use bounds::{is_guarded, render};
 pub(crate) use environment::{filter_names, globals, has_filter, has_test, test_names};
 pub(crate) use scan::{Field, ROOTS, References, end_of_expression, paths};
-pub(crate) use scope::{ITEM_FIELDS, Item, Items, Scope};
+pub(crate) use scope::{ITEM_FIELDS, Item, Items, Scope, whole};
 pub(crate) use template::{EvalError, Node, Piece, Template};
 
 use crate::{

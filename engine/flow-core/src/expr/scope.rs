@@ -8,7 +8,7 @@ use std::{
 
 use minijinja::value::{Enumerator, Object, ObjectRepr, Serde, Value};
 
-use super::{faults::refused, value::whole};
+use super::faults::refused;
 use crate::{Digest, LateResult, Link, Outcome, Output, Render, reason::ExprFault};
 
 /// The names that an expression sees.
@@ -243,4 +243,9 @@ impl Object for Items {
     fn enumerate(self: &Arc<Self>) -> Enumerator {
         Enumerator::Seq(self.items.len())
     }
+}
+
+/// The integer that a number is, if it is one that a program holds exactly: `1e5` is 100000, and so is `1e6 / 10`.
+pub(crate) fn whole(number: f64) -> Option<i64> {
+    (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 
 use super::{
     faults::fault,
-    scope::{Items, Metrics},
+    scope::{Items, Metrics, whole},
 };
 use crate::reason::{ExprFault, Fault, FoundValue};
 
@@ -31,11 +31,6 @@ pub(crate) fn from_yaml(yaml: &serde_yaml::Value) -> Result<Value, String> {
         }
         Yaml::Tagged(tagged) => return Err(format!("the tag `{}` has no meaning here", tagged.tag)),
     })
-}
-
-/// The integer that a number is, if it is one that a program holds exactly: `1e5` is 100000, and so is `1e6 / 10`.
-pub(crate) fn whole(number: f64) -> Option<i64> {
-    (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
 }
 
 /// The same value, with integers for all whole numbers in it.

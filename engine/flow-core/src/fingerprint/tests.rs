@@ -326,6 +326,16 @@ fn a_group_counts_as_one() {
 }
 
 #[test]
+fn the_order_of_keys_in_a_parameter_does_not_count() {
+    let [one, other] = [r#"{"b": 1, "a": {"d": 2, "c": 3}}"#, r#"{"a": {"c": 3, "d": 2}, "b": 1}"#].map(|text| {
+        let mut sample = sample();
+        sample.with().insert("options".into(), serde_json::from_str(text).unwrap());
+        sample.parts().digest()
+    });
+    assert_eq!(one, other);
+}
+
+#[test]
 fn parts_stay_small_and_survive_storing() {
     let mut sample = sample();
     sample.resolved.links =

@@ -37,7 +37,9 @@ impl Nearest {
 
 /// The words outside braces.
 fn words(pattern: &str) -> Vec<String> {
-    let literals = pattern.split('{').map(|part| part.rsplit_once('}').map_or(part, |(_, literal)| literal));
+    let mut parts = pattern.split('{');
+    let first = parts.next();
+    let literals = first.into_iter().chain(parts.map(|part| part.split_once('}').map_or(part, |(_, literal)| literal)));
     let words = literals.flat_map(|literal| literal.split(|c: char| !c.is_alphanumeric()));
     words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
@@ -57,5 +59,6 @@ mod tests {
         assert_eq!(nearest("Loss: {loss}", &log).as_deref(), Some("train loss=0.5"));
         assert_eq!(nearest("val loss {val_loss}, acc {acc}", &log).as_deref(), Some("val loss=0.6 acc=0.9"));
         assert_eq!(nearest("f1 {f1}", &log), None);
+        assert_eq!(nearest("val }} {loss}", &log).as_deref(), Some("val loss=0.6 acc=0.9"));
     }
 }

@@ -9,7 +9,10 @@ use minijinja::value::{Value, ValueKind};
 use super::at::Seg;
 use crate::{
     CorunGpus, Diagnostic, Exclusive, Outcome, Span,
-    expr::value::{describe, to_text, whole},
+    expr::{
+        value::{describe, to_text},
+        whole,
+    },
     reason::FoundValue,
 };
 

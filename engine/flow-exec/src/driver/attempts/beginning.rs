@@ -45,10 +45,10 @@ impl<X: Executor> Attempts<X> {
             if let Some(group) = corun {
                 self.windows.begin(group);
             }
-            let placement = given(self.context.instance(instance), placement);
-            self.states.begin(attempt, instance, &placement);
             let undecided = || ExecError::Fault(format!("attempt {} starts, and nobody decided to run it", attempt.0));
             let decided = outcomes.decided(instance).ok_or_else(undecided)?;
+            let placement = given(self.context.instance(instance), placement);
+            self.states.begin(attempt, instance, &placement);
             let (fingerprint, claim) = (decided.fingerprint, decided.attempt);
             let gang = (corun, if corun.is_some() { AttemptId(0) } else { attempt });
             gangs.entry(gang).or_default().push(Fill { attempt, instance, fingerprint, claim, placement });

@@ -224,16 +224,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let theirs = dir.path().join("theirs");
         fs::write(&theirs, "precious").unwrap();
-        for name in ["a.md.flow-tmp".to_owned(), format!(".flow-tmp-{}-0", std::process::id())] {
-            symlink(&theirs, dir.path().join(name)).unwrap();
-        }
+        symlink(&theirs, dir.path().join("a.md.flow-tmp")).unwrap();
         let path = dir.path().join("a.md");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         assert!(write(&path, b"new").unwrap().changed);
         assert_eq!((fs::read(&path).unwrap(), fs::read(&theirs).unwrap()), (b"new".to_vec(), b"precious".to_vec()));
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "nothing is left behind");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "nothing is left behind");
     }
 
     #[test]
