@@ -212,7 +212,7 @@ steps:
     run: sh -c 'echo after > out.txt'
     outputs: [out.txt]
   fails: {run: sh -c 'exit 3', retries: 0}
-  hangs: {run: sleep 600, retries: 0, timeout: 100ms}
+  hangs: {run: sleep 600, retries: 0, timeout: 1s}
 ";
 
 fn fault() -> impl Strategy<Value = Fault> {
