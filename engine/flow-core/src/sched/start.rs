@@ -51,11 +51,6 @@ impl Core {
         }
         let shared = beside.len() > 1;
         self.live.insert(attempt, RunningAttempt { instance, since: self.now, shared, ..RunningAttempt::default() });
-        // The timeout counts from here, so that a process that never appears also ends. The wait in a batch system's
-        // queue does not count.
-        if !self.node(instance).task.batch {
-            self.arm(attempt, self.node(instance).task.timeout);
-        }
         out.push(Action::Start { attempt, instance, placement });
     }
 

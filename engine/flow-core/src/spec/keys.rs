@@ -206,7 +206,7 @@ pub(crate) const STEP: &[Key] = &[
         "timeout",
         Kind::Duration,
         PARAMS_AXES,
-        "Wall-clock limit of the program, `90s`, `2h`. flow's work after it, such as hashing outputs, does not count.",
+        "Wall-clock limit of the program, `90s`, `2h`. flow's work before and after it, such as copying inputs and hashing outputs, does not count.",
     ),
     key(
         "retries",

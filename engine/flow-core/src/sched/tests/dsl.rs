@@ -5,7 +5,7 @@
 //! declared by the task (`hit=ok`, `refuse=skipped`, else a miss), records at once, each start with "started", and a
 //! tick when one is due. `check()` is called after every event.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::sched::*;
@@ -21,6 +21,8 @@ pub(super) struct World {
     names: Vec<String>,
     ids: BTreeMap<String, InstanceId>,
     answers: BTreeMap<InstanceId, Answer>,
+    /// Started only by `begins`, because their folders are being filled.
+    filling: BTreeSet<InstanceId>,
     /// The last attempt of each instance.
     attempts: BTreeMap<InstanceId, AttemptId>,
     owners: BTreeMap<AttemptId, InstanceId>,
@@ -82,6 +84,7 @@ impl World {
             names: Vec::new(),
             ids: BTreeMap::new(),
             answers: BTreeMap::new(),
+            filling: BTreeSet::new(),
             attempts: BTreeMap::new(),
             owners: BTreeMap::new(),
             capacity,
@@ -137,6 +140,7 @@ impl World {
                 "continues" => task.continues = true,
                 "measured" => task.measured = true,
                 "batch" => task.batch = true,
+                "fills" => _ = self.filling.insert(id),
                 "record" => task.record.push(outcome(value)),
                 "timeout" => task.timeout = Some(seconds(value)),
                 "retries" => task.retries = number(value) as u32,
@@ -293,8 +297,8 @@ impl World {
                 Action::Start { attempt, instance, .. } => {
                     self.attempts.insert(instance, attempt);
                     self.owners.insert(attempt, instance);
-                    // A batch system makes it wait.
-                    if !self.scheduler.core().node(instance).task.batch {
+                    // It waits for a batch system, or for its folder.
+                    if !self.scheduler.core().node(instance).task.batch && !self.filling.contains(&instance) {
                         self.handle(at, Event::Started { attempt }, said);
                     }
                 }

@@ -144,6 +144,18 @@ fn a_disturbed_measurement_is_repeated_once() {
 }
 
 #[test]
+fn the_limit_of_a_step_counts_from_the_start_of_its_program() {
+    case(
+        "",
+        "a fills timeout=5",
+        "0 submit   | start a
+         7 begins a |
+         12 tick    | kill a in 10 timed_out
+         13 exit a  | record a; finish",
+    );
+}
+
+#[test]
 fn an_exit_in_the_instant_of_its_deadline_counts() {
     case(
         "",
