@@ -79,6 +79,11 @@ impl Scheduler {
         self.core.reservation.as_ref().map(|reserved| (reserved.gang, reserved.at))
     }
 
+    /// Whether gangs wait for resources.
+    pub fn has_queue(&self) -> bool {
+        !self.core.queue.classes.is_empty()
+    }
+
     /// Whether nothing new starts: something failed, or the run was cancelled.
     pub fn is_ending(&self) -> bool {
         self.core.ending != EndReason::No

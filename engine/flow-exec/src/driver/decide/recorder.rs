@@ -13,8 +13,10 @@ use crate::{
     driver::{begin::context::RunContext, updates::screen::STATUS},
 };
 
-/// How long results are collected before a write, because a disk takes as long for one as for ten.
-const GATHER: Span = Span::from_millis(10);
+/// How long results are collected before a write, because a disk takes as long for one as for ten. While other steps
+/// wait for room, four times as long as the last write took, within these limits: the files of steps are created slowly
+/// while the disk writes.
+const GATHER: (Span, Span) = (Span::from_millis(10), Span::from_millis(100));
 
 /// The lines that were written, or the error.
 pub(crate) type AppliedLines = Result<Vec<JournalLine>, CommitError>;
@@ -29,6 +31,7 @@ pub(crate) struct Recorder {
     /// Changes for which the journal had no room. They are written before everything else.
     unwritten: Option<Commit>,
     committed_at: Time,
+    gather: Span,
     warned_unwritten: bool,
 }
 
@@ -58,6 +61,7 @@ impl Recorder {
             committing: None,
             unwritten: None,
             committed_at: Time(0),
+            gather: GATHER.0,
             warned_unwritten: false,
         }
     }
@@ -73,9 +77,13 @@ impl Recorder {
     }
 
     /// Until when results wait for others, or for disk space. None if there is nothing to write, or if nothing runs
-    /// (`alone`) that could add results.
-    pub(crate) fn gather_until(&self, alone: bool) -> Option<Time> {
-        let pause = if self.unwritten.is_some() { STATUS } else { GATHER };
+    /// (`alone`) that could add results. `queued`: steps wait for room, so none is kept from it by this pause.
+    pub(crate) fn gather_until(&self, alone: bool, queued: bool) -> Option<Time> {
+        let pause = match self.unwritten {
+            Some(_) => STATUS,
+            None if queued => self.gather,
+            None => GATHER.0,
+        };
         let waits = self.unwritten.is_some() || !self.batch.is_empty() || !self.recorded.is_empty();
         (waits && !alone).then(|| self.committed_at + pause)
     }
@@ -85,10 +93,10 @@ impl Recorder {
     pub(crate) fn commit(
         &mut self,
         lines: &mut Vec<JournalLine>,
-        alone: bool,
+        (alone, queued): (bool, bool),
         now: Time,
     ) -> Result<CommittedBatch, ExecError> {
-        if self.committing.is_some() || self.gather_until(alone).is_some_and(|until| now < until) {
+        if self.committing.is_some() || self.gather_until(alone, queued).is_some_and(|until| now < until) {
             return Ok(CommittedBatch::default());
         }
         let (commit, recorded) = (self.gathered(lines)?, std::mem::take(&mut self.recorded));
@@ -128,8 +136,10 @@ impl Recorder {
         &mut self,
         done: Result<AppliedLines, JoinError>,
         alone: bool,
+        now: Time,
     ) -> Result<CommittedBatch, ExecError> {
         let Some(PendingBatch { recorded, .. }) = self.committing.take() else { return Ok(CommittedBatch::default()) };
+        self.gather = Span((now - self.committed_at).0.saturating_mul(4)).clamp(GATHER.0, GATHER.1);
         let done = done.map_err(|e| ExecError::Fault(format!("the store could not be written: {e}")))?;
         self.written(done, recorded, alone)
     }

@@ -173,7 +173,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                         }
                     }
                     LoopEvent::Committed(done) => {
-                        let written = self.recorder.done(done, self.attempts.is_empty())?;
+                        let written = self.recorder.done(done, self.attempts.is_empty(), self.clock.now())?;
                         self.written(written)?;
                     }
                     LoopEvent::Interrupt(end) => self.interrupt(end),
@@ -190,7 +190,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
         while self.recorder.is_committing() {
             let done = self.recorder.committed().await;
-            let written = self.recorder.done(done, true)?;
+            let written = self.recorder.done(done, true, self.clock.now())?;
             self.written(written)?;
         }
         while self.end_unjoined() {
@@ -258,7 +258,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         self.background.look_up(self.deferred.free(&self.context, now, &mut self.out)?);
         self.background.begin_look_up();
         self.gpus.close(self.attempts.gpus().collect());
-        let written = self.recorder.commit(&mut self.out.lines, self.attempts.is_empty(), now)?;
+        let written =
+            self.recorder.commit(&mut self.out.lines, (self.attempts.is_empty(), self.scheduler.has_queue()), now)?;
         self.written(written)?;
         for update in std::mem::take(&mut self.out.updates) {
             self.screen.show(update);

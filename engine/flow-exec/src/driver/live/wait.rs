@@ -31,8 +31,8 @@ impl<X: Executor> EventLoop<'_, X> {
         // Pending work wakes the loop by itself. The interval is for the notice that it waits for the holder of the
         // store.
         let aside = (self.recorder.is_committing() || !self.background.is_idle()).then_some(SILENT);
-        let alone = self.attempts.is_empty();
-        let gathering = self.recorder.gather_until(alone).filter(|_| !self.recorder.is_committing()).map(span);
+        let gathering = self.recorder.gather_until(self.attempts.is_empty(), self.scheduler.has_queue());
+        let gathering = gathering.filter(|_| !self.recorder.is_committing()).map(span);
         let theirs = self.deferred.due().map(span);
         let giving_up = self.gives_up_at.filter(|at| now < *at).map(span);
         let dues = [until_wake, until_room, gathering, listening, watching, aside, theirs, giving_up];
