@@ -124,7 +124,7 @@ pub struct Need {
 }
 
 /// Resources that an instance may hold while it runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceRequest {
     /// Whole GPUs, after the profile's cap.
     pub gpus: u32,
@@ -137,8 +137,7 @@ pub struct ResourceRequest {
 }
 
 /// `exclusive:`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exclusive {
     #[default]
     No,
@@ -181,22 +180,17 @@ impl Place {
 }
 
 /// Slurm options in addition to a request: `slurm:` of the workflow, overridden by that of a step.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SlurmJob {
     /// `--partition`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
     /// `--account`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
     /// `--time`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Span>,
     /// The type of its GPUs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_type: Option<String>,
     /// Further options of `sbatch`, unchanged.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
 }
 
@@ -214,7 +208,7 @@ impl SlurmJob {
 }
 
 /// `slurm:` of a workflow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slurm {
     /// Options of every job.
     pub job: SlurmJob,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{apart, check_numbers, line};
-use crate::{Artifact, Digest, InstanceId, JournalLine, Outcome, RunEvent, RunId, StepResult};
+use crate::{Artifact, Digest, InstanceId, JournalLine, Outcome, RunEvent, RunId, StepResult, reason::Texts};
 
 /// The parts of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -238,11 +238,7 @@ fn hidden_line(mut line: JournalLine, hide: &dyn Fn(&str) -> String) -> Option<J
 }
 
 /// A value with all its texts hidden, as in a bundle.
-pub fn hidden(value: Value, hide: &dyn Fn(&str) -> String) -> Value {
-    match value {
-        Value::String(text) => Value::String(hide(&text)),
-        Value::Array(items) => items.into_iter().map(|item| hidden(item, hide)).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, hidden(value, hide))).collect(),
-        scalar => scalar,
-    }
+pub fn hidden(mut value: Value, hide: &dyn Fn(&str) -> String) -> Value {
+    value.texts(&mut |text| *text = hide(text));
+    value
 }

@@ -133,11 +133,8 @@ impl History<'_> {
         };
         let walls: Vec<f64> = best.iter().filter_map(|seen| seen.whole_s()).collect();
         let mut estimate = common(&best);
-        estimate.range = (walls.len() > 1).then(|| {
-            let (low, high) =
-                walls.iter().fold((f64::INFINITY, 0.0f64), |(low, high), wall| (low.min(*wall), high.max(*wall)));
-            (Span::from_secs_f64(low), Span::from_secs_f64(high))
-        });
+        let spans = walls.iter().map(|wall| Span::from_secs_f64(*wall));
+        estimate.range = spans.clone().min().zip(spans.max()).filter(|_| walls.len() > 1);
         estimate.duration = median(walls).map(Span::from_secs_f64);
         let startups = best.iter().filter_map(|seen| seen.phases.map(|phases| phases.before_s + phases.after_s));
         estimate.startup = median(startups.collect()).map(Span::from_secs_f64);

@@ -253,7 +253,7 @@ impl<'a> History<'a> {
         let of = self.of(instance.step);
         let on = of.on(instance)?;
         let [all, calm] = [false, true].map(|calm| on.surface(calm, of));
-        let [all_there, calm_there] = [false, true].map(|calm| on.surfaces[usize::from(calm)].there());
+        let [all_there, calm_there] = [false, true].map(|calm| on.surfaces[usize::from(calm)].there);
         let disturbed = all_there.saturating_sub(calm_there) as u32;
         let best = if calm.suffices(all, &of.now) { (calm, disturbed) } else { (all, 0) };
         Some(best).filter(|(surface, _)| surface.points > 1)

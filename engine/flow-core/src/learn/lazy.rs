@@ -9,7 +9,7 @@ const REFIT_SHARE: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct LazyValue<T> {
     /// Observations that there are.
-    there: usize,
+    pub(super) there: usize,
     /// The derived value, and the number of observations that it used.
     made: OnceCell<(usize, T)>,
 }
@@ -33,10 +33,6 @@ impl<T> LazyValue<T> {
     /// It was made elsewhere, of so many.
     pub(super) fn put(&mut self, of: usize, made: T) {
         self.made = OnceCell::from((of, made));
-    }
-
-    pub(super) fn there(&self) -> usize {
-        self.there
     }
 
     /// Discards the value, because it no longer applies.

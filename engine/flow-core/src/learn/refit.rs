@@ -66,7 +66,7 @@ impl History<'_> {
             axes: axes.axes.clone(),
             ended: axes.ended.iter().map(|&n| seen.seen[n].clone()).collect(),
             now: seen.now.clone(),
-            there: [0, 1].map(|calm| axes.surfaces[calm].there()),
+            there: [0, 1].map(|calm| axes.surfaces[calm].there),
             made: [None, None],
         };
         seen.on.iter().enumerate().filter(|(_, axes)| axes.is_old()).map(refit).collect()

@@ -26,13 +26,6 @@ pub struct Interference {
     pub samples: u32,
 }
 
-impl Interference {
-    /// The coefficient from the measurements alone, while these are few; no interference before the first.
-    pub(crate) fn hoped(&self) -> Option<f64> {
-        hoped(self.coefficient, self.samples)
-    }
-}
-
 /// The load of an undisturbed instance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SoloLoad {
@@ -98,9 +91,9 @@ impl History<'_> {
     }
 
     /// The interference coefficient of each GPU of the machine, and the one from the measurements alone while these are
-    /// few.
+    /// few; no interference before the first.
     pub fn coefficients(&self) -> (Vec<f64>, Vec<Option<f64>>) {
-        self.devices().iter().map(|device| (device.coefficient, device.hoped())).unzip()
+        self.devices().iter().map(|of| (of.coefficient, hoped(of.coefficient, of.samples))).unzip()
     }
 
     /// The load of undisturbed attempts of an instance on GPUs of this model.

@@ -252,11 +252,11 @@ pub fn read_numbers(
 ) -> Option<NoMetrics> {
     let mut problem = printed.unmatched(&metrics.stdout);
     let mut places: BTreeMap<String, String> =
-        reported.names().map(|name| (name.clone(), PRINTED.to_owned())).collect();
+        reported.metrics.keys().map(|name| (name.clone(), PRINTED.to_owned())).collect();
     for file in &metrics.files {
         let mut columns = Columns::default();
         let place = format!("`{}`", hide(file.path.clone()));
-        let mut of_file = FileRows::new(file.form == MetricsForm::TensorBoard);
+        let mut of_file = FileRows { separate: file.form == MetricsForm::TensorBoard, ..FileRows::default() };
         let mut take = |mut rows: Vec<MetricRow>| {
             rows.iter_mut().for_each(|row| row.name = hide(std::mem::take(&mut row.name)));
             let new = of_file.new_names(&rows);
@@ -272,6 +272,7 @@ pub fn read_numbers(
 }
 
 /// The rows of a file, in order. `separate` metrics, such as TensorBoard tags, each have their own parts.
+#[derive(Default)]
 struct FileRows {
     separate: bool,
     names: BTreeSet<String>,
@@ -279,10 +280,6 @@ struct FileRows {
 }
 
 impl FileRows {
-    fn new(separate: bool) -> FileRows {
-        FileRows { separate, names: BTreeSet::new(), all: BTreeMap::new() }
-    }
-
     /// Names that are new in these rows.
     fn new_names(&mut self, rows: &[MetricRow]) -> BTreeSet<String> {
         let new: BTreeSet<String> =
@@ -310,7 +307,7 @@ impl FileRows {
 /// A plain program declares no summary: times and rates are averaged, other metrics take their last value.
 fn plain(row: MetricRow, part: u32) -> Row {
     let mean = row.name.ends_with("_time") || row.name.ends_with("_per_s") || row.unit == "s";
-    Row { name: row.name, value: row.value, unit: row.unit, key: row.key, part, mean }
+    Row { of: row, part, mean }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Metric, Point, Series, TimedEpoch,
-    metrics::{Columns, Key, Metrics, NotRead, Summary, UnreadTexts, convert},
+    metrics::{Columns, Key, MetricRow, Metrics, NotRead, Summary, UnreadTexts, convert},
     reason::Caveat,
     result::Phases,
 };
@@ -21,11 +21,7 @@ use crate::{
 /// One number from a message or a line of output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    pub name: String,
-    pub value: f64,
-    pub unit: String,
-    /// Epoch and step it belongs to.
-    pub key: Key,
+    pub of: MetricRow,
     /// As in [`Point::part`].
     pub part: u32,
     /// The metric's value is its mean over the epochs that count, else its last value.
@@ -35,7 +31,7 @@ pub struct Row {
 /// Everything that a program reported: the values of each metric in printed order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportedNumbers {
-    metrics: BTreeMap<String, Numbers>,
+    pub(super) metrics: BTreeMap<String, Numbers>,
     /// Values printed by the attempts from whose checkpoint it resumes, without times and rates.
     earlier: BTreeMap<String, Numbers>,
     /// Epochs with their times, in the order in which they were reported.
@@ -55,7 +51,7 @@ pub struct ReportedNumbers {
     /// Metrics found in two places: name, place before, place that counts.
     twice: Vec<(String, String, String)>,
     /// Number of output bytes that were not read.
-    skipped: u64,
+    pub skipped: u64,
     /// By place, how often a new part began.
     pub(super) parts: BTreeMap<String, u32>,
 }
@@ -95,7 +91,7 @@ impl ReportedNumbers {
 
     /// As [`ReportedNumbers::number`]. A value on a `redrawable` line is replaced if a progress bar redraws that line.
     pub(super) fn take(&mut self, row: Row, redrawable: bool) {
-        let Row { name, mut value, mut unit, key, part, mean } = row;
+        let Row { of: MetricRow { key, name, mut value, mut unit }, part, mean } = row;
         // A metric keeps its first unit.
         let before = self.metrics.get(&name).or_else(|| self.earlier.get(&name));
         if let Some(first) = before.map(|numbers| &numbers.unit).filter(|first| **first != unit) {
@@ -130,11 +126,6 @@ impl ReportedNumbers {
                 self.twice.push((name.to_owned(), before, file.to_owned()));
             }
         }
-    }
-
-    /// The metrics that were read.
-    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
-        self.metrics.keys()
     }
 
     /// It resumes from the checkpoint of an attempt that printed this, after the attempts already known.
@@ -273,11 +264,6 @@ impl ReportedNumbers {
             ([first, ..], false) => Some((first.ended, f64::INFINITY)),
             ([first, .., last], true) => Some((first.ended, last.ended)),
         }
-    }
-
-    /// Sets the number of output bytes that were not read.
-    pub fn skips(&mut self, bytes: u64) {
-        self.skipped = bytes;
     }
 
     /// Why its numbers may not be those of the whole attempt.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::windows::{Window, mean_over_or_whole, round};
+use super::windows::{Window, mean_over_or_whole, push_merging, round};
 use crate::{ForeignProcess, GpuUsage};
 
 /// If a list grows to this, pairs of neighbours are merged.
@@ -150,7 +150,7 @@ impl GpuSamples {
         gpu.load_peak = highest(gpu.load_peak, load);
         gpu.memory_load_peak = highest(gpu.memory_load_peak, memory_load);
         let full = |load: f64| f64::from(load > FULL);
-        gpu.samples.push(Sample {
+        let sample = Sample {
             at: seen.at,
             span,
             memory: seen.memory as f64,
@@ -160,10 +160,8 @@ impl GpuSamples {
             memory_load_full: memory_load.map(full),
             shared: seen.shared,
             watts: seen.watts,
-        });
-        if gpu.samples.len() >= MOST {
-            gpu.samples = gpu.samples.chunks(2).map(merge).collect();
-        }
+        };
+        push_merging(&mut gpu.samples, sample, MOST, merge);
     }
 
     /// The attempt is over.
@@ -251,8 +249,7 @@ fn highest(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::max)
 }
 
-fn merge(pair: &[Sample]) -> Sample {
-    let [a, b] = pair else { return pair[0] };
+fn merge(a: &Sample, b: &Sample) -> Sample {
     let span = a.span + b.span;
     let mean = |x: f64, y: f64| (x * a.span + y * b.span) / span;
     // If only one of the two values is known, take it.

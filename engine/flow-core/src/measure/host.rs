@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::windows::{Window, mean_over, mean_over_or_whole, round};
+use super::windows::{Window, mean_over, mean_over_or_whole, push_merging, round};
 use crate::Usage;
 
 /// If a list grows to this, pairs of neighbours are merged.
@@ -125,10 +125,7 @@ impl HostSamples {
         if sample.span >= 0.1 {
             self.cores_peak = Some(self.cores_peak.unwrap_or(0.0).max(sample.cpu_s / sample.span));
         }
-        self.samples.push(sample);
-        if self.samples.len() >= MOST {
-            self.samples = self.samples.chunks(2).map(merge).collect();
-        }
+        push_merging(&mut self.samples, sample, MOST, merge);
     }
 
     /// The attempt's usage, added to its totals at exit. Means cover the windows, or the whole attempt if there are
@@ -183,8 +180,7 @@ impl HostSamples {
     }
 }
 
-fn merge(pair: &[Sample]) -> Sample {
-    let [a, b] = pair else { return pair[0] };
+fn merge(a: &Sample, b: &Sample) -> Sample {
     let span = a.span + b.span;
     let mean = |x: Option<f64>, y: Option<f64>| match (x, y) {
         (Some(x), Some(y)) => Some((x * a.span + y * b.span) / span),

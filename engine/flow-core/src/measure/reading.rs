@@ -94,7 +94,7 @@ pub fn read_again(
             printed.read_lines(&metrics.stdout, lines.into_iter(), at, &mut reported);
         }
         if !metrics.stdout.is_empty() {
-            reported.skips(record.unread());
+            reported.skipped = record.unread();
         }
         let ended = result.outcome == Outcome::Ok;
         problem = read_numbers(metrics, &printed, files, ended, |name| name, &mut reported);

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{GpuSamples, HostSamples};
+use super::{GpuSamples, HostSamples, windows::push_merging};
 
 /// Line ends of a log. A progress bar ends its line with `\r`.
 pub const LINE_ENDS: &[u8] = b"\n\r";
@@ -68,14 +68,8 @@ pub struct Looks(Vec<Look>);
 impl Looks {
     /// Adds a part with whole lines, and its time.
     pub fn push(&mut self, from: u64, to: u64, at: f64) {
-        self.0.push(Look { from, to, at: micros(at) });
-        if self.0.len() >= MOST {
-            let both = |pair: &[Look]| match pair {
-                [a, b] => Look { from: a.from, ..*b },
-                _ => pair[0],
-            };
-            self.0 = self.0.chunks(2).map(both).collect();
-        }
+        let look = Look { from, to, at: micros(at) };
+        push_merging(&mut self.0, look, MOST, |a, b| Look { from: a.from, ..*b });
     }
 
     pub fn is_empty(&self) -> bool {

@@ -27,6 +27,14 @@ pub(super) fn mean_over_or_whole(windows: &[Window], values: impl Iterator<Item 
     }
 }
 
+/// Adds to a list. If it has then grown to `most`, pairs of neighbours are merged.
+pub(super) fn push_merging<T: Copy>(list: &mut Vec<T>, new: T, most: usize, merge: impl Fn(&T, &T) -> T) {
+    list.push(new);
+    if list.len() >= most {
+        *list = list.chunks(2).map(|pair| if let [a, b] = pair { merge(a, b) } else { pair[0] }).collect();
+    }
+}
+
 pub(super) fn round(value: f64, digits: f64) -> f64 {
     (value * digits).round() / digits
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{
     Key, MetricRow,
     columns::{self, Columns, Name},
-    push,
+    readable_name,
 };
 
 /// The scalar with which some loggers report the epoch of a step.
@@ -109,7 +109,10 @@ impl EventFile {
             .extend(scalars.iter().filter(|scalar| scalar.tag == EPOCH).map(|scalar| (scalar.step, scalar.value)));
         self.by_epoch |= scalars.iter().any(|scalar| scalar.tag.starts_with(BY_EPOCH));
         for scalar in scalars.iter().filter(|scalar| scalar.tag != EPOCH) {
-            push(&format!("{}{}", self.run, scalar.tag), Some(scalar.value), "", key(scalar, &self.epochs), rows);
+            let name = readable_name(&format!("{}{}", self.run, scalar.tag));
+            let row =
+                |name| MetricRow { key: key(scalar, &self.epochs), name, value: scalar.value, unit: String::new() };
+            rows.extend(name.map(row));
         }
         read
     }

@@ -84,7 +84,8 @@ impl Key {
 
     /// The epoch, if it is whole.
     pub fn whole_epoch(self) -> Option<u32> {
-        self.epoch.and_then(whole)
+        let is_whole = |epoch: &f64| *epoch >= 0.0 && epoch.fract() == 0.0 && *epoch <= f64::from(u32::MAX);
+        self.epoch.filter(is_whole).map(|epoch| epoch as u32)
     }
 }
 
@@ -195,12 +196,6 @@ pub(crate) fn readable_name(name: &str) -> Option<String> {
     (!clean.is_empty()).then(|| format!("{number}{clean}"))
 }
 
-/// Adds a number, if it exists and has a name.
-fn push(name: &str, value: Option<f64>, unit: &str, key: Key, rows: &mut Vec<MetricRow>) {
-    let (Some(value), Some(name)) = (value, readable_name(name)) else { return };
-    rows.push(MetricRow { key, name, value, unit: unit.to_owned() });
-}
-
 /// The start of a text, for messages.
 fn cut(text: &str) -> String {
     const LONGEST: usize = 60;
@@ -209,10 +204,6 @@ fn cut(text: &str) -> String {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),
     }
-}
-
-fn whole(number: f64) -> Option<u32> {
-    (number >= 0.0 && number.fract() == 0.0 && number <= f64::from(u32::MAX)).then_some(number as u32)
 }
 
 #[cfg(test)]

@@ -215,7 +215,7 @@ impl<'a> FingerprintedGang<'a> {
             }
         }
         // If one member of a group changed, only that member has its own reason.
-        let is_changed = |found: &Candidate| {
+        let is_changed = |found: &Candidate<'_>| {
             let is_other_group = |reason: &Reason| matches!(reason, Reason::Group | Reason::NeverRan);
             !found.reasons.is_empty() && !found.reasons.iter().any(is_other_group)
         };
@@ -225,7 +225,7 @@ impl<'a> FingerprintedGang<'a> {
             only_group.for_each(|found| found.reasons = vec![because.clone()]);
         }
         match instances.iter().zip(&found).find(|(_, found)| !found.reasons.is_empty()) {
-            None => found.into_iter().zip(&instances).filter_map(|(found, instance)| found.reuse(instance)).collect(),
+            None => found.into_iter().filter_map(Candidate::reuse).collect(),
             Some((first, _)) => {
                 let first = first.label.to_string();
                 found.into_iter().map(|found| found.run(&first)).collect()
@@ -258,25 +258,23 @@ fn refuse(members: &[&Instance], first: &Instance, refusal: &Refusal) -> Vec<Dec
     members.iter().map(decision).collect()
 }
 
-struct Candidate {
-    fingerprint: Digest,
-    attempt: Digest,
-    parts: Parts,
+struct Candidate<'a> {
+    member: Member<'a>,
     result: Option<StepResult>,
     read_again: Option<Vec<String>>,
     /// Why the result, if there is one, is not reused.
     reasons: Vec<Reason>,
 }
 
-impl Candidate {
-    fn reuse(self, instance: &Instance) -> Option<Decision> {
-        let Candidate { parts, result, read_again, .. } = self;
+impl Candidate<'_> {
+    fn reuse(self) -> Option<Decision> {
+        let Candidate { member: Member { instance, parts, .. }, result, read_again, .. } = self;
         let stands = |result| Arc::new(reused_as(result, instance));
         result.map(|result| Decision::Reuse { result: stands(result), parts, read_again })
     }
 
     fn run(self, first: &str) -> Decision {
-        let Candidate { fingerprint, attempt, parts, mut reasons, .. } = self;
+        let Candidate { member: Member { fingerprint, attempt, parts, .. }, mut reasons, .. } = self;
         if reasons.is_empty() {
             reasons.push(Reason::GroupMember(first.to_owned()));
         }
@@ -284,16 +282,17 @@ impl Candidate {
     }
 }
 
-fn find(
-    Member { instance, fingerprint, attempt, parts, accepted }: Member<'_>,
+fn find<'a>(
+    member: Member<'a>,
     metrics: Option<&Metrics>,
     lookup: &mut dyn Lookup,
     forced: bool,
-) -> Result<Candidate, Refusal> {
+) -> Result<Candidate<'a>, Refusal> {
+    let Member { instance, fingerprint, attempt, ref parts, ref accepted } = member;
     let since = lookup.running_in(instance, &fingerprint, &attempt);
     if forced {
         let reasons = vec![since.map_or(Reason::Forced, Reason::Collects)];
-        return Ok(Candidate { fingerprint, attempt, parts, result: None, read_again: None, reasons });
+        return Ok(Candidate { member, result: None, read_again: None, reasons });
     }
     let unseen = |error| Refusal::failed(Cause::ResultUnseen { error });
     let is_collected = since.is_some();
@@ -329,9 +328,9 @@ fn find(
             (Some(damage), _) => vec![Reason::Damaged(damage)],
             (None, None) => vec![Reason::NeverRan],
             (None, Some(last)) => {
-                let nearest = nearest(last, &parts, &mut || lookup.recorded(&instance.label));
-                let mut differences = compare(&nearest, &parts, &mut |digest| lookup.listed(digest));
-                name_accepted(&mut differences, &nearest, &parts, &accepted);
+                let nearest = nearest(last, parts, &mut || lookup.recorded(&instance.label));
+                let mut differences = compare(&nearest, parts, &mut |digest| lookup.listed(digest));
+                name_accepted(&mut differences, &nearest, parts, accepted);
                 match differences.is_empty() {
                     true if lookup.is_forgotten(&instance.label, &fingerprint) => vec![Reason::Forgotten],
                     true => vec![Reason::NoResult],
@@ -345,7 +344,7 @@ fn find(
         reasons.retain(|reason| !matches!(reason, Reason::NeverRan | Reason::Forgotten | Reason::NoResult));
         reasons.insert(0, first);
     }
-    Ok(Candidate { fingerprint, attempt, parts, result, read_again, reasons })
+    Ok(Candidate { member, result, read_again, reasons })
 }
 
 /// How much earlier and present parts differ: in the author's values, and in total.

@@ -47,14 +47,13 @@ pub struct Task {
 }
 
 /// Predictions for a task from history, and their source.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Estimate {
     /// Wall time.
     pub duration: Option<Span>,
     /// 90% prediction interval of the wall time.
     pub range: Option<(Span, Span)>,
     /// The part of the wall time that is start-up and end. Others on its GPUs do not slow it down.
-    #[serde(default)]
     pub startup: Option<Span>,
     /// Peak memory on one GPU, bytes.
     pub gpu_memory: Option<u64>,
@@ -63,7 +62,6 @@ pub struct Estimate {
     /// Share of time in which it keeps its GPUs busy when alone, in thousandths.
     pub gpu_busy_milli: Option<u32>,
     /// Its epochs were timed while nothing disturbed it, so it can show the cost of sharing a GPU.
-    #[serde(default)]
     pub timed_alone: bool,
     /// Number of earlier attempts that the estimate uses; 0 for an unknown step.
     pub samples: u32,
@@ -72,8 +70,7 @@ pub struct Estimate {
 }
 
 /// The attempts that an estimate uses.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum EstimateSource {
     /// No attempt of its step ended successfully.
     #[default]
@@ -81,36 +78,18 @@ pub enum EstimateSource {
     /// Its step ran with another value of a parameter that it depends on, which allows no prediction.
     Otherwise(OtherParameter),
     /// Attempts of the instance (`own`) and of `steps` that do the same work. `changed`: another version of its step.
-    Instance {
-        own: bool,
-        steps: Vec<String>,
-        #[serde(default)]
-        changed: bool,
-    },
+    Instance { own: bool, steps: Vec<String>, changed: bool },
     /// Attempts at other points of its step, which vary along these axes. `changed`: some are of another version of the
     /// step. `outdated`: all are. `disturbed`: the number of attempts that do not count because others disturbed them.
-    Points {
-        axes: Vec<String>,
-        distance: Distance,
-        #[serde(default)]
-        changed: bool,
-        #[serde(default)]
-        outdated: bool,
-        #[serde(default)]
-        disturbed: u32,
-    },
+    Points { axes: Vec<String>, distance: Distance, changed: bool, outdated: bool, disturbed: u32 },
     /// All attempts of its step; if too few, without an interval. `unseen`: the first axis on which its value never ran.
-    Step {
-        interval: bool,
-        #[serde(default)]
-        unseen: Option<(String, serde_json::Value)>,
-    },
+    Step { interval: bool, unseen: Option<(String, serde_json::Value)> },
     /// Not from attempts: it is a job of a trace or of a mix.
     Given,
 }
 
 /// A parameter, the value that a step ran with, and its present value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OtherParameter {
     pub name: String,
     pub was: serde_json::Value,
@@ -118,8 +97,7 @@ pub struct OtherParameter {
 }
 
 /// Distance of a point from the measured points.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distance {
     Among,
     Beyond,
@@ -127,7 +105,7 @@ pub enum Distance {
 }
 
 /// The resources of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Capacity {
     /// GPUs that flow may use.
     pub gpus: Vec<GpuState>,
@@ -137,7 +115,6 @@ pub struct Capacity {
     /// At most this many attempts at once (`-j`), if given.
     pub jobs: Option<u32>,
     /// At most this many attempts at once in the queue of a batch system.
-    #[serde(default)]
     pub batch: u32,
 }
 
@@ -205,7 +182,7 @@ impl Default for Limits {
 }
 
 /// Present state of one GPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GpuState {
     /// Total memory, bytes.
     pub memory: u64,

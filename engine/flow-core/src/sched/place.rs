@@ -76,8 +76,9 @@ impl JointSpeed {
 impl Allocations {
     /// Whether a demand could be placed now.
     pub(super) fn fits(&self, demand: &Demand) -> bool {
+        let empty = || self.takers(demand).filter(|(_, gpu)| gpu.is_empty()).count();
         self.sums_suffice(demand)
-            && (self.empty_takers(demand) >= demand.gpus as usize
+            && (empty() >= demand.gpus as usize
                 || self.choose(demand).is_some_and(|gpus| self.joins(demand, &gpus).is_some()))
     }
 
@@ -86,14 +87,12 @@ impl Allocations {
         (0..).map(GpuId).zip(&self.gpus).filter(|(_, gpu)| gpu.takes(demand))
     }
 
-    fn empty_takers(&self, demand: &Demand) -> usize {
-        self.takers(demand).filter(|(_, gpu)| gpu.is_empty()).count()
-    }
-
     /// The GPUs that a demand would get: empty, then least busy, then without foreign processes, then with the most room.
     fn choose(&self, demand: &Demand) -> Option<Vec<GpuId>> {
         let key = |(id, gpu): (GpuId, &Gpu)| {
-            (self.busy_milli(gpu), gpu.holders.len(), gpu.state.foreign > 0, Reverse(gpu.free()), id)
+            let held = gpu.holders.iter().filter_map(|hold| self.holders.get(&hold.attempt));
+            let busy_milli: u32 = held.map(|held| held.alone_load.gpu_milli).sum();
+            (busy_milli, gpu.holders.len(), gpu.state.foreign > 0, Reverse(gpu.free()), id)
         };
         let mut takers: Vec<_> = self.takers(demand).map(key).collect();
         let wanted = demand.gpus as usize;
@@ -104,10 +103,6 @@ impl Allocations {
         let mut chosen: Vec<GpuId> = takers.into_iter().map(|(.., id)| id).collect();
         chosen.sort();
         (chosen.len() == wanted).then_some(chosen)
-    }
-
-    fn busy_milli(&self, gpu: &Gpu) -> u32 {
-        gpu.holders.iter().filter_map(|h| self.holders.get(&h.attempt)).map(|held| held.alone_load.gpu_milli).sum()
     }
 
     /// How a demand may join the holders of these GPUs, if it may.

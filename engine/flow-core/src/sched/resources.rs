@@ -107,12 +107,6 @@ pub(super) struct Allocations {
 }
 
 impl Allocations {
-    pub(super) fn new(capacity: &Capacity, limits: &Limits) -> Self {
-        let mut ledger = Allocations { sharing: limits.sharing.clone(), ..Allocations::default() };
-        ledger.set_capacity(capacity);
-        ledger
-    }
-
     /// Updates the interference coefficients.
     pub(super) fn set_interference(&mut self, devices: &[f64], trial: &[Option<f64>]) {
         (self.sharing.devices, self.sharing.trial) = (devices.to_vec(), trial.to_vec());
@@ -207,13 +201,9 @@ impl Allocations {
 
     /// Facts about an attempt's placement for after its end.
     pub(super) fn held(&self, attempt: AttemptId) -> PlacementFacts {
-        PlacementFacts { lost: self.lost_under(attempt), peak: self.peak(attempt) }
-    }
-
-    /// The most memory that an attempt reserved or used on one GPU.
-    fn peak(&self, attempt: AttemptId) -> u64 {
         let holds = self.gpus.iter().flat_map(|gpu| &gpu.holders).filter(|hold| hold.attempt == attempt);
-        holds.map(|hold| hold.reserved.max(hold.used)).max().unwrap_or(0)
+        let peak = holds.map(|hold| hold.reserved.max(hold.used)).max().unwrap_or(0);
+        PlacementFacts { lost: self.lost_under(attempt), peak }
     }
 
     /// Records measured GPU memory, in the placement's order. Returns whether the free room changed.
@@ -316,7 +306,7 @@ pub(super) struct Feasibility {
 
 impl Feasibility {
     pub(super) fn new(capacity: &Capacity, limits: &Limits) -> Self {
-        let ledger = Allocations::new(capacity, limits);
+        let ledger = Allocations { sharing: limits.sharing.clone(), ..Allocations::default() };
         let mut feasibility =
             Feasibility { now: ledger.clone(), drained: ledger.clone(), cleared: ledger.clone(), whole: ledger };
         feasibility.set_capacity(capacity);

@@ -33,7 +33,7 @@ use self::{
 };
 use super::{
     distributions::{f_tail, t_quantile},
-    least_squares::{dot, least_squares, norm},
+    least_squares::{LeastSquares, dot, least_squares, norm},
     median,
 };
 
@@ -174,10 +174,16 @@ impl Sweep {
 
     /// The score of a curve without parts.
     fn bare(&self, noise: &Noise, curve: usize) -> Option<f64> {
-        let smooth = &self.curves[curve];
-        let white = |column: &Vec<f64>| self.white(column.clone(), noise.correlation);
-        let fit = least_squares(&smooth.columns.iter().map(white).collect::<Vec<_>>(), &white(&self.y))?;
-        Some(self.score(noise, fit.rss, self.price_of(noise.correlation, curve), smooth.columns.len()))
+        let fit = self.fit(std::iter::empty(), curve, noise.correlation)?;
+        let columns = self.curves[curve].columns.len();
+        Some(self.score(noise, fit.rss, self.price_of(noise.correlation, curve), columns))
+    }
+
+    /// Least squares of these parts and a curve.
+    fn fit(&self, parts: impl Iterator<Item = Part>, curve: usize, correlation: f64) -> Option<LeastSquares> {
+        let columns = parts.map(|part| self.column(part)).chain(self.curves[curve].columns.iter().cloned());
+        let columns: Vec<Vec<f64>> = columns.map(|column| self.white(column, correlation)).collect();
+        least_squares(&columns, &self.white(self.y.clone(), correlation))
     }
 
     /// The jumps of a model's staircase are not of one height: they have nothing to do with each other, and its places may be wrong.
@@ -188,18 +194,12 @@ impl Sweep {
         });
         let Some(stairs) = stairs else { return false };
         let places = &self.staircases[stairs].places;
-        let smooth = &self.curves[model.curve].columns;
         let rest: Vec<Part> = model.parts.iter().copied().filter(|part| *part != Part::Staircase(stairs)).collect();
-        let fit = |parts: &[Part]| {
-            let columns = parts.iter().chain(&rest).map(|part| self.column(*part)).chain(smooth.iter().cloned());
-            let columns: Vec<Vec<f64>> = columns.map(|column| self.white(column, model.correlation)).collect();
-            let fitted = least_squares(&columns, &self.white(self.y.clone(), model.correlation))?;
-            Some((fitted.rss, columns.len()))
-        };
+        let fit =
+            |parts: &[Part]| Some(self.fit(parts.iter().chain(&rest).copied(), model.curve, model.correlation)?.rss);
         let own: Vec<Part> = places.iter().map(|place| Part::Jump(*place)).collect();
-        let (Some((even, _)), Some((uneven, parameters))) = (fit(&[Part::Staircase(stairs)]), fit(&own)) else {
-            return false;
-        };
+        let (Some(even), Some(uneven)) = (fit(&[Part::Staircase(stairs)]), fit(&own)) else { return false };
+        let parameters = own.len() + rest.len() + self.curves[model.curve].columns.len();
         let (more, freedom) = ((places.len() - 1) as f64, self.x.len().saturating_sub(parameters) as f64);
         freedom > 0.0 && f_tail((even - uneven) / more / ((uneven + self.floor) / freedom), more, freedom) < UNEVEN
     }
@@ -262,20 +262,18 @@ impl Sweep {
             growing.add(white(self.column(*part)), self);
             growing.price += self.price(*part);
         }
-        let mut model = Model {
-            correlation: noise.correlation,
-            curve,
-            parts: start.to_vec(),
-            score: self.score(noise, dot(&growing.residuals, &growing.residuals), growing.price, growing.q.len()),
+        let score = |growing: &GrowingModel<'_>| {
+            self.score(noise, dot(&growing.residuals, &growing.residuals), growing.price, growing.q.len())
         };
+        let parts = start.to_vec();
+        let mut model = Model { correlation: noise.correlation, curve, parts, score: score(&growing) };
         let mut best = model.clone();
         while model.parts.len() < PARTS.min(self.x.len() / 6) {
             let Some(part) = self.most(&growing, &model.parts, jumps) else { break };
             growing.add(white(self.column(part)), self);
             growing.price += self.price(part);
             model.parts.push(part);
-            model.score =
-                self.score(noise, dot(&growing.residuals, &growing.residuals), growing.price, growing.q.len());
+            model.score = score(&growing);
             if model.score > best.score {
                 best = model.clone();
             } else if model.score < best.score - GIVE_UP {
@@ -320,17 +318,13 @@ impl Sweep {
     /// Without the parts that, given the others, are not worth their price.
     fn prune(&self, mut model: Model) -> Model {
         let n = self.x.len();
-        let smooth = &self.curves[model.curve].columns;
-        let y = self.white(self.y.clone(), model.correlation);
         while !model.parts.is_empty() {
-            let columns = model.parts.iter().map(|part| self.column(*part)).chain(smooth.iter().cloned());
-            let columns: Vec<Vec<f64>> = columns.map(|column| self.white(column, model.correlation)).collect();
-            let Some(fit) = least_squares(&columns, &y) else { break };
+            let Some(fit) = self.fit(model.parts.iter().copied(), model.curve, model.correlation) else { break };
+            let columns = model.parts.len() + self.curves[model.curve].columns.len();
             let parts: f64 = model.parts.iter().map(|part| self.price(*part)).sum();
             let price = parts + self.price_of(model.correlation, model.curve);
             let gains = model.parts.iter().zip(&fit.losses).map(|(part, loss)| {
-                let cheaper =
-                    self.dear(columns.len()) * price - self.dear(columns.len() - 1) * (price - self.price(*part));
+                let cheaper = self.dear(columns) * price - self.dear(columns - 1) * (price - self.price(*part));
                 cheaper - 0.5 * n as f64 * (loss / (fit.rss + self.floor)).ln_1p()
             });
             let Some((at, gain)) = gains.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)) else { break };
@@ -377,14 +371,10 @@ impl Sweep {
         let mut places = self.places(&model.parts);
         let others: Vec<Part> =
             model.parts.iter().copied().filter(|p| matches!(p, Part::Bend(_) | Part::Outlier(_))).collect();
-        let smooth = &self.curves[model.curve].columns;
-        let fit = |places: &[usize]| {
-            let jumps = places.iter().map(|place| Part::Jump(*place));
-            let parts = jumps.chain(others.iter().copied()).map(|part| self.column(part));
-            let columns: Vec<Vec<f64>> = parts.chain(smooth.iter().cloned()).collect();
-            let white: Vec<Vec<f64>> = columns.iter().map(|c| self.white(c.clone(), model.correlation)).collect();
-            Some((least_squares(&white, &self.white(self.y.clone(), model.correlation))?, columns))
+        let parts = |places: &[usize]| -> Vec<Part> {
+            places.iter().map(|place| Part::Jump(*place)).chain(others.iter().copied()).collect()
         };
+        let fit = |places: &[usize]| self.fit(parts(places).into_iter(), model.curve, model.correlation);
         // Each was placed before the later ones were known.
         if !has_staircase {
             for at in 0..places.len() {
@@ -395,7 +385,7 @@ impl Sweep {
                     let apart = moved.windows(2).all(|w| w[1] >= w[0] + MIN_LEVEL)
                         && place >= MIN_LEVEL
                         && place + MIN_LEVEL <= n;
-                    Some((fit(&moved).filter(|_| apart)?.0.rss, moved))
+                    Some((fit(&moved).filter(|_| apart)?.rss, moved))
                 });
                 places = moved.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(places.clone(), |(_, moved)| moved);
             }
@@ -408,8 +398,9 @@ impl Sweep {
                 places[at] = behind;
             }
         }
-        let (fitted, columns) = fit(&places)?;
-        let mut coefficients = fitted.coefficients();
+        let mut coefficients = fit(&places)?.coefficients();
+        let own = parts(&places).into_iter().map(|part| self.column(part));
+        let columns: Vec<Vec<f64>> = own.chain(self.curves[model.curve].columns.iter().cloned()).collect();
         let at = |i: usize| columns.iter().zip(&coefficients).map(|(column, c)| column[i] * c.value).sum();
         let curve: Vec<f64> = (0..n).map(at).collect();
         let mut squares: f64 = self.y.iter().zip(&curve).map(|(y, c)| (y - c).powi(2)).sum();

@@ -127,68 +127,55 @@ pub fn choose(points: &[(f64, f64)]) -> Option<Choice> {
     }
     let mut points = points.to_vec();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let all = |weigh: fn(f64) -> f64| {
-        let fits: Vec<FittedModel> = Model::ALL.into_iter().filter_map(|model| fit(model, &points, weigh)).collect();
-        let chosen = simplest(&fits, points.len())?;
-        Some((fits, chosen))
+    let equal = Choice::through(&points, false);
+    let in_proportion = points.iter().all(|(_, y)| *y > 0.0).then(|| Choice::through(&points, true)).flatten();
+    let choice = match (equal, in_proportion) {
+        (Some(equal), Some(other)) if other.scatters_in_proportion(&equal) => other,
+        (equal, other) => equal.or(other)?,
     };
-    let equal = all(|_| 1.0);
-    let in_proportion = points.iter().all(|(_, y)| *y > 0.0).then(|| all(|y| 1.0 / y)).flatten();
-    let (relative, (fits, chosen)) = match (equal, in_proportion) {
-        (Some(equal), Some(other)) if scatters_in_proportion(&equal, &other, points.len()) => (true, other),
-        (equal, other) => (equal.is_none(), equal.or(other)?),
-    };
-    fits.iter().find(|fit| fit.model == Model::Affine)?;
-    Some(Choice { fits, chosen, relative, points: points.len() })
-}
-
-/// The position of the curve with the fewest parameters of all whose criterion is within two of the least.
-fn simplest(fits: &[FittedModel], points: usize) -> Option<usize> {
-    let least = min_criterion(fits, points);
-    let close = possible(fits, points).filter(|(_, fit)| fit.aicc <= least + NOTABLE);
-    let order = |a: &FittedModel, b: &FittedModel| {
-        a.model.parameters().cmp(&b.model.parameters()).then(a.aicc.total_cmp(&b.aicc))
-    };
-    close.min_by(|(_, a), (_, b)| order(a, b)).map(|(at, _)| at)
-}
-
-fn min_criterion(fits: &[FittedModel], points: usize) -> f64 {
-    possible(fits, points).map(|(_, fit)| fit.aicc).fold(f64::INFINITY, f64::min)
-}
-
-/// Relative errors fit better than absolute ones: by a clear margin, or as well with a simpler curve. Otherwise the
-/// scatter of the largest values would look like a curve, because a parabola bends to a last point that is far from the
-/// others.
-fn scatters_in_proportion(equal: &(Vec<FittedModel>, usize), other: &(Vec<FittedModel>, usize), points: usize) -> bool {
-    let best = |(fits, chosen): &(Vec<FittedModel>, usize)| (fits[*chosen].model.parameters(), fits[*chosen].aicc);
-    let ((equal_parameters, equal_aicc), (parameters, aicc)) = (best(equal), best(other));
-    min_criterion(&other.0, points) < min_criterion(&equal.0, points) - NOTABLE
-        || parameters < equal_parameters && aicc < equal_aicc + DECISIVE
-}
-
-/// The models that may be chosen, with their positions. With few points a constant has a high price. Then a line
-/// through zero would win even if it is worse than the mean, or if there clearly is a constant.
-fn possible(fits: &[FittedModel], points: usize) -> impl Iterator<Item = (usize, &FittedModel)> {
-    let of = |model: Model| fits.iter().find(|fit| fit.model == model);
-    let constant = of(Model::Proportional).zip(of(Model::Affine)).and_then(|(none, some)| added(none, some, points));
-    let through_zero = constant.is_none_or(|p| p >= BY_CHANCE);
-    let may = move |fit: &FittedModel| fit.model != Model::Proportional || fit.r2 >= 0.0 && through_zero;
-    fits.iter().enumerate().filter(move |(_, fit)| may(fit))
-}
-
-/// The p-value of the F-test of what `large` adds to `small`, a case of it, through so many points.
-fn added(small: &FittedModel, large: &FittedModel, points: usize) -> Option<f64> {
-    let more = large.model.parameters().checked_sub(small.model.parameters()).filter(|more| *more > 0)? as f64;
-    let freedom = points.checked_sub(large.model.parameters()).filter(|freedom| *freedom > 0)? as f64;
-    let f = (small.rss - large.rss).max(0.0) / more / (large.rss / freedom);
-    Some(if f.is_nan() { 1.0 } else { f_tail(f, more, freedom) })
+    choice.of(Model::Affine).is_some().then_some(choice)
 }
 
 impl Choice {
+    /// Of all curves whose criterion is within two of the least, the one with the fewest parameters.
+    fn through(points: &[(f64, f64)], relative: bool) -> Option<Choice> {
+        let weigh: fn(f64) -> f64 = if relative { |y| 1.0 / y } else { |_| 1.0 };
+        let fits = Model::ALL.into_iter().filter_map(|model| fit(model, points, weigh)).collect();
+        let mut choice = Choice { fits, chosen: 0, relative, points: points.len() };
+        let least = choice.min_criterion();
+        let close = choice.possible().filter(|(_, fit)| fit.aicc <= least + NOTABLE);
+        let order = |a: &FittedModel, b: &FittedModel| {
+            a.model.parameters().cmp(&b.model.parameters()).then(a.aicc.total_cmp(&b.aicc))
+        };
+        choice.chosen = close.min_by(|(_, a), (_, b)| order(a, b)).map(|(at, _)| at)?;
+        Some(choice)
+    }
+
+    /// The models that may be chosen, with their positions. With few points a constant has a high price. Then a line
+    /// through zero would win even if it is worse than the mean, or if there clearly is a constant.
+    fn possible(&self) -> impl Iterator<Item = (usize, &FittedModel)> {
+        let through_zero = self.adds(Model::Proportional, Model::Affine).is_none_or(|p| p >= BY_CHANCE);
+        let may = move |fit: &FittedModel| fit.model != Model::Proportional || fit.r2 >= 0.0 && through_zero;
+        self.fits.iter().enumerate().filter(move |(_, fit)| may(fit))
+    }
+
+    fn min_criterion(&self) -> f64 {
+        self.possible().map(|(_, fit)| fit.aicc).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Its relative errors fit better than absolute ones: by a clear margin, or as well with a simpler curve. Otherwise
+    /// the scatter of the largest values would look like a curve, because a parabola bends to a last point that is far
+    /// from the others.
+    fn scatters_in_proportion(&self, equal: &Choice) -> bool {
+        self.min_criterion() < equal.min_criterion() - NOTABLE
+            || self.best().model.parameters() < equal.best().model.parameters()
+                && self.best().aicc < equal.best().aicc + DECISIVE
+    }
+
     /// By how much the criterion of a curve is above the least of all that may be chosen; `None` of one that may not.
     pub fn above_min(&self, fit: &FittedModel) -> Option<f64> {
-        let possible = possible(&self.fits, self.points).any(|(_, one)| one.model == fit.model);
-        possible.then(|| fit.aicc - min_criterion(&self.fits, self.points))
+        let possible = self.possible().any(|(_, one)| one.model == fit.model);
+        possible.then(|| fit.aicc - self.min_criterion())
     }
 
     /// The model that suffices.
@@ -203,7 +190,11 @@ impl Choice {
 
     /// The p-value of the F-test of what a model adds to one that is a case of it.
     pub fn adds(&self, to: Model, model: Model) -> Option<f64> {
-        added(self.of(to)?, self.of(model)?, self.points)
+        let (small, large) = (self.of(to)?, self.of(model)?);
+        let more = model.parameters().checked_sub(to.parameters()).filter(|more| *more > 0)? as f64;
+        let freedom = self.points.checked_sub(model.parameters()).filter(|freedom| *freedom > 0)? as f64;
+        let f = (small.rss - large.rss).max(0.0) / more / (large.rss / freedom);
+        Some(if f.is_nan() { 1.0 } else { f_tail(f, more, freedom) })
     }
 }
 

@@ -88,16 +88,12 @@ pub struct CallFigures {
 
 /// Judges a group with these members after look number `look`.
 pub fn call(members: &[Times], look: u32, tolerance: f64) -> CallFigures {
-    let speeds: Vec<Speed> = members.iter().map(Speed::of).collect();
     let pooled = pooled(members);
     let bounds = match pooled {
-        None => Bounds::unrepeated(&speeds, look),
-        Some((sd, freedom)) => {
-            let error = |speed: &Speed| sd * (1.0 / speed.alone + 1.0 / speed.together).sqrt();
-            Bounds::of(&speeds, error, t_quantile(allowed(look), f64::from(freedom)))
-        }
+        None => Bounds::unrepeated(members, look),
+        Some((sd, freedom)) => Bounds::of(members, |of| of.error(sd), t_quantile(allowed(look), f64::from(freedom))),
     };
-    CallFigures { repeated: pooled.is_some(), ..bounds.call(&speeds, tolerance) }
+    CallFigures { repeated: pooled.is_some(), ..bounds.call(members, tolerance) }
 }
 
 /// The relative standard deviation between runs and its degrees of freedom; `None` if nothing was measured twice.
@@ -119,15 +115,14 @@ fn allowed(look: u32) -> f64 {
 /// `MANY`. The scatter and the gain are themselves uncertain after few runs. So the scatter counts as one standard
 /// error larger, and the gain as one standard error nearer to none. The number is then enough in most cases.
 pub fn more(members: &[Times], look: u32, tolerance: f64) -> Option<u32> {
-    let speeds: Vec<Speed> = members.iter().map(Speed::of).collect();
     let made = members.iter().map(|member| member.together.len() as u32).max().unwrap_or(1);
     let first = |sd: f64, nearer: f64| {
         (1..=MANY).find(|more| {
             let runs = made + more;
             let error = sd * (2.0 / f64::from(runs)).sqrt();
             let freedom = (members.len() as u32 * 2 * (runs - 1)).max(1);
-            let bounds = Bounds::of(&speeds, |_| error, t_quantile(allowed(look + more), f64::from(freedom)));
-            let CallFigures { call, gain, half, .. } = bounds.call(&speeds, tolerance);
+            let bounds = Bounds::of(members, |_| error, t_quantile(allowed(look + more), f64::from(freedom)));
+            let CallFigures { call, gain, half, .. } = bounds.call(members, tolerance);
             match call {
                 Call::Undecided => false,
                 Call::Parallel => true,
@@ -139,28 +134,20 @@ pub fn more(members: &[Times], look: u32, tolerance: f64) -> Option<u32> {
         None => (USUAL, USUAL),
         Some((sd, freedom)) => (sd, sd * (1.0 + 1.0 / f64::from(2 * freedom).sqrt())),
     };
-    let error = |speed: &Speed| larger * (1.0 / speed.alone + 1.0 / speed.together).sqrt();
-    let wary = first(larger, Bounds::of(&speeds, error, 1.0).gain);
+    let wary = first(larger, Bounds::of(members, |of| of.error(larger), 1.0).gain);
     // `None` only if even the optimistic estimate exceeds `MANY`.
     wary.or_else(|| first(sd, 0.0).map(|_| MANY))
 }
 
-/// Speed of a member together; 1 is as fast as alone.
-struct Speed {
-    of: f64,
-    alone: f64,
-    together: f64,
-    epochs: Option<f64>,
-}
+impl Times {
+    /// Speed of the member together; 1 is as fast as alone.
+    fn speed(&self) -> f64 {
+        typical(&self.alone) / typical(&self.together)
+    }
 
-impl Speed {
-    fn of(times: &Times) -> Speed {
-        Speed {
-            of: typical(&times.alone) / typical(&times.together),
-            alone: times.alone.len() as f64,
-            together: times.together.len() as f64,
-            epochs: times.epochs,
-        }
+    /// The relative standard error of the speed if runs deviate by `sd`.
+    fn error(&self, sd: f64) -> f64 {
+        sd * (1.0 / self.alone.len() as f64 + 1.0 / self.together.len() as f64).sqrt()
     }
 }
 
@@ -185,27 +172,27 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of(speeds: &[Speed], error: impl Fn(&Speed) -> f64, quantile: f64) -> Bounds {
-        let squares: f64 = speeds.iter().map(|speed| (speed.of * error(speed)).powi(2)).sum();
-        Bounds { gain: quantile * squares.sqrt(), speeds: speeds.iter().map(|speed| quantile * error(speed)).collect() }
+    fn of(members: &[Times], error: impl Fn(&Times) -> f64, quantile: f64) -> Bounds {
+        let squares: f64 = members.iter().map(|of| (of.speed() * error(of)).powi(2)).sum();
+        Bounds { gain: quantile * squares.sqrt(), speeds: members.iter().map(|of| quantile * error(of)).collect() }
     }
 
-    fn unrepeated(speeds: &[Speed], look: u32) -> Bounds {
+    fn unrepeated(members: &[Times], look: u32) -> Bounds {
         let both = std::f64::consts::SQRT_2;
-        let reckoned = |speed: &Speed| speed.epochs.unwrap_or(0.0).max(both * UNREPEATED);
-        let usual = |speed: &Speed| SIGMAS * speed.epochs.unwrap_or(both * USUAL);
+        let reckoned = |of: &Times| of.epochs.unwrap_or(0.0).max(both * UNREPEATED);
+        let usual = |of: &Times| SIGMAS * of.epochs.unwrap_or(both * USUAL);
         // With this many degrees of freedom it is nearly the normal distribution.
         Bounds {
-            speeds: speeds.iter().map(usual).collect(),
-            ..Bounds::of(speeds, reckoned, t_quantile(allowed(look), 100.0))
+            speeds: members.iter().map(usual).collect(),
+            ..Bounds::of(members, reckoned, t_quantile(allowed(look), 100.0))
         }
     }
 
-    fn call(&self, speeds: &[Speed], tolerance: f64) -> CallFigures {
-        let gain: f64 = speeds.iter().map(|speed| speed.of).sum();
+    fn call(&self, members: &[Times], tolerance: f64) -> CallFigures {
+        let gain: f64 = members.iter().map(Times::speed).sum();
         // A member is slower by 1/speed − 1. The slowest member counts.
         let slow = |sign: f64| {
-            let slower = speeds.iter().zip(&self.speeds).map(|(speed, off)| (1.0 + sign * off) / speed.of);
+            let slower = members.iter().zip(&self.speeds).map(|(of, off)| (1.0 + sign * off) / of.speed());
             slower.fold(0.0, f64::max)
         };
         let bound = 1.0 + tolerance;

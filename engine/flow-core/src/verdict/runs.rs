@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Call, CallFigures, Times, call, more, typical};
+use super::{Call, CallFigures, Times, call, more};
 use crate::{CorunGpus, Mode, Outcome, StepResult, likeness, reason::Disturbance, unlike};
 
 /// If other programs use more than this share of the host's CPU, a measurement decides nothing.
@@ -143,7 +143,8 @@ pub fn groups<'r>(
         let number = result.repetition.map(|n| format!("#{n}"));
         let name = number.as_deref().and_then(|number| window.group.strip_suffix(number)).unwrap_or(&window.group);
         let (_, members) = groups.entry(name).or_insert((window.gpus, IndexMap::new()));
-        members.entry(point(&result.axes)).or_default().push(result);
+        let point = Value::from_iter(result.axes.clone()).to_string();
+        members.entry(point).or_default().push(result);
     }
     let runs = |mut together: Vec<&'r StepResult>| {
         together.sort_by_key(|run| run.repetition);
@@ -157,11 +158,6 @@ pub fn groups<'r>(
         members: members.into_values().map(runs).collect(),
     };
     groups.into_iter().map(group).collect()
-}
-
-/// The key of a matrix point.
-fn point(axes: &IndexMap<String, Value>) -> String {
-    Value::from_iter(axes.clone()).to_string()
 }
 
 /// The members of one repetition, each with its run alone.
@@ -250,7 +246,7 @@ fn possible(pairs: &Round<'_>, times: &[Times]) -> Option<f64> {
     let (mut gain, mut needed, mut cpus) = (0.0, 0.0, 0);
     for ((member, solo), times) in pairs.iter().zip(times) {
         let solo = (*solo).filter(|_| member.circumstances.gpu_models.is_empty())?;
-        let speed = typical(&times.alone) / typical(&times.together);
+        let speed = times.speed();
         gain += speed;
         needed += speed * solo.usage.cores()?;
         cpus = cpus.max(member.circumstances.usable_cpus());

@@ -162,17 +162,13 @@ fn point(label: &str) -> Vec<&str> {
 
 /// Replaces "results changed" if `flow accept` kept all these results; `accepted` are their labels.
 pub(crate) fn name_accepted(reasons: &mut [Reason], old: &Parts, new: &Parts, accepted: &BTreeSet<String>) {
-    let digests = |parts: &Parts| -> BTreeMap<String, PartValue> {
-        let results = parts.base.iter().filter(|part| part.kind == PartKind::Result);
-        results.map(|part| (part.name.clone(), part.value.clone())).collect()
-    };
-    let (old, new) = (digests(old), digests(new));
+    let Some((old, new)) = kinds(old, new).remove(&PartKind::Result) else { return };
     for reason in reasons {
         let Reason::Results { of, change: FileChange::Changed, count } = reason else { continue };
         let is_of = |label: &str| label == of || label.split('[').next() == Some(of);
         let mut changed =
             new.iter().filter(|(label, now)| is_of(label) && old.get(*label).is_some_and(|was| was != *now));
-        if changed.all(|(label, _)| accepted.contains(label)) {
+        if changed.all(|(label, _)| accepted.contains(*label)) {
             *reason = Reason::Text(match count {
                 1 => format!("the result of {of} was accepted"),
                 count => format!("{count} results of {of} were accepted"),

@@ -141,7 +141,7 @@ fn a_second_training_in_a_file_is_told_as_one_that_is_printed() {
             key: *key,
         };
         let rows: Vec<MetricRow> = rows.iter().map(row).collect();
-        let mut of_file = FileRows::new(separate);
+        let mut of_file = FileRows { separate, ..FileRows::default() };
         // Wherever a piece of the file ends.
         rows.chunks(2).for_each(|rows| of_file.take(rows, &mut ReportedNumbers::default()));
         assert_eq!(of_file.parts(), parts, "{rows:?}");

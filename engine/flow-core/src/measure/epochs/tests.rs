@@ -17,7 +17,7 @@ fn timed(times: &[(u32, f64, f64)]) -> Vec<TimedEpoch> {
 
 fn row(name: &str, value: f64, epoch: Option<u32>, mean: bool) -> Row {
     let key = epoch.map(Key::of_epoch).unwrap_or_default();
-    Row { name: name.to_owned(), value, unit: "s".to_owned(), key, part: 0, mean }
+    Row { of: MetricRow { name: name.to_owned(), value, unit: "s".to_owned(), key }, part: 0, mean }
 }
 
 /// Epochs and values of a metric.

@@ -118,13 +118,10 @@ pub trait Policy: fmt::Debug + Send + ClonePolicy {
     }
 
     /// Instances arrived: those from `first` on. Their needs and estimates are known; they may not start yet.
-    fn arrived(&mut self, view: &View<'_>, first: InstanceId) {
-        let _ = (view, first);
-    }
+    fn arrived(&mut self, _view: &View<'_>, _first: InstanceId) {}
 
     /// The rank of a gang, requested each time it begins to wait. Smaller goes first; ties go by arrival and id.
-    fn rank(&mut self, view: &View<'_>, gang: InstanceId) -> i64 {
-        let _ = (view, gang);
+    fn rank(&mut self, _view: &View<'_>, _gang: InstanceId) -> i64 {
         0
     }
 
@@ -133,8 +130,7 @@ pub trait Policy: fmt::Debug + Send + ClonePolicy {
     fn propose(&mut self, view: &View<'_>) -> Propose;
 
     /// When a decision is due even if no event arrives.
-    fn wake(&self, view: &View<'_>) -> Option<Time> {
-        let _ = view;
+    fn wake(&self, _view: &View<'_>) -> Option<Time> {
         None
     }
 }

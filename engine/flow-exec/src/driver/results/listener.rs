@@ -9,7 +9,7 @@ use std::{
 };
 
 use flow_core::{
-    Key, Metrics, TimedEpoch,
+    Key, MetricRow, Metrics, TimedEpoch,
     measure::{EpochPosition, LINE_ENDS, Looks, Record, ReportedNumbers, Row, kept_time, read_numbers},
     reason::{NoMetrics, Refusal},
 };
@@ -185,7 +185,7 @@ impl Listener {
         changes.epochs.extend(self.following.as_mut().and_then(MetricsFollower::end));
         let ignored = self.follower.as_ref().map_or(0, Follower::ignored);
         if self.metrics.is_some() && self.prints_metrics {
-            self.reported.skips(self.looks.unread(None));
+            self.reported.skipped = self.looks.unread(None);
         }
         if ignored > 0 {
             let lines = if ignored == 1 { "1 line".to_owned() } else { format!("{ignored} lines") };
@@ -296,7 +296,8 @@ impl Listener {
                 let (name, unit) = (self.secrets.hide(name), self.secrets.hide(unit));
                 self.sent_numbers = true;
                 let key = epoch.map(Key::of_epoch).unwrap_or_default();
-                self.reported.number(Row { name, value, unit, key, part: 0, mean: summary == Summary::Mean });
+                let of = MetricRow { key, name, value, unit };
+                self.reported.number(Row { of, part: 0, mean: summary == Summary::Mean });
             }
             Message::Ready => changes.ready = true,
             Message::Sufficed => changes.sufficed = true,
