@@ -56,38 +56,26 @@ impl CliError {
 
     /// Prints the error and returns the exit code.
     pub(crate) fn report(&self, output: &mut Output) -> ExitCode {
-        let said = match self {
+        let (said, code) = match self {
             // The reader of our output has gone, so nobody can see a message.
-            CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            CliError::Output(error) => self.print(output, &format!("cannot write: {error}"), None),
+            CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => (Ok(()), 0),
+            CliError::Output(error) => (print(output, &format!("cannot write: {error}"), None), 1),
             CliError::Invalid { source, diagnostics } => {
                 let color = output.color_on_err();
-                output.forward(&diagnostics::render(source, diagnostics, color), false)
+                (output.forward(&diagnostics::render(source, diagnostics, color), false), 2)
             }
-            CliError::Usage { message, hint } | CliError::Failed { message, hint } => {
-                self.print(output, message, hint.as_deref())
-            }
+            CliError::Usage { message, hint } => (print(output, message, hint.as_deref()), 2),
+            CliError::Failed { message, hint } => (print(output, message, hint.as_deref()), 1),
         };
         // An error while printing an error cannot be reported.
         drop(said);
-        self.exit_code()
+        ExitCode::from(code)
     }
+}
 
-    fn print(&self, output: &mut Output, message: &str, hint: Option<&str>) -> io::Result<()> {
-        output.error(format!("{} {message}", styled(BAD, "error:")))?;
-        match hint {
-            Some(hint) => output.error(format!("{} {hint}", styled(NOTE, "hint:"))),
-            None => Ok(()),
-        }
-    }
-
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            CliError::Output(_) | CliError::Failed { .. } => ExitCode::FAILURE,
-            CliError::Invalid { .. } | CliError::Usage { .. } => ExitCode::from(2),
-        }
-    }
+fn print(output: &mut Output, message: &str, hint: Option<&str>) -> io::Result<()> {
+    output.error(format!("{} {message}", styled(BAD, "error:")))?;
+    hint.map_or(Ok(()), |hint| output.error(format!("{} {hint}", styled(NOTE, "hint:"))))
 }
 
 impl From<io::Error> for CliError {
@@ -153,16 +141,13 @@ impl From<NoAnswer> for CliError {
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         let failed = CliError::failed(error.to_string());
+        let is_closed = |kind| matches!(kind, io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
         match error {
             StoreError::Held { .. } => failed.hint("`flow status` shows its progress, `flow attach` follows it"),
-            StoreError::Io { source, .. } if is_closed(&source) => failed.hint(
+            StoreError::Io { source, .. } if is_closed(source.kind()) => failed.hint(
                 "running, repairing and dropping need write access to the store; `--store DIR` or FLOW_STORE selects another store",
             ),
             _ => failed,
         }
     }
-}
-
-fn is_closed(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }

@@ -111,7 +111,8 @@ impl StoreLocation {
     pub(crate) fn imports(&self) -> Result<Vec<Import>, CliError> {
         let mut imports = Import::all(&self.store)?;
         let Some(file) = &self.file else { return Ok(imports) };
-        let workflow = self.workflow_name()?;
+        // The `name:` of the named workflow, from its newest run.
+        let workflow = self.runs()?.pop().map(|(_, start)| start.workflow);
         let file_name = |file: &str| file.rsplit('/').next().map(str::to_owned);
         imports.retain(|import| match &workflow {
             Some(workflow) => import.origin.workflow == *workflow,
@@ -122,11 +123,6 @@ impl StoreLocation {
             }
         });
         Ok(imports)
-    }
-
-    /// The `name:` of the named workflow, from its newest run.
-    fn workflow_name(&self) -> Result<Option<String>, CliError> {
-        Ok(self.runs()?.pop().map(|(_, start)| start.workflow))
     }
 
     /// The requested run, by its id or the end of it; else this user's last one, else the last one.

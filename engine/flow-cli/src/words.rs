@@ -1,6 +1,6 @@
 //! Formats numbers, times and lists for people.
 
-use std::borrow::Borrow;
+use std::{borrow::Borrow, fmt::Display};
 
 use flow_core::{Outcome, Revision, RunId};
 use jiff::{Timestamp, tz::TimeZone};
@@ -88,7 +88,7 @@ pub(crate) fn instances(count: usize, only: &str, step: &str) -> String {
 }
 
 /// The numbers that are not 0: `3 cached, 1 failed`.
-pub(crate) fn counts<'a>(parts: impl IntoIterator<Item = (usize, &'a str)>) -> String {
+pub(crate) fn counts<T: Display>(parts: impl IntoIterator<Item = (usize, T)>) -> String {
     let some = parts.into_iter().filter(|(n, _)| *n > 0);
     some.map(|(n, what)| format!("{} {what}", thousands(n))).collect::<Vec<_>>().join(", ")
 }
@@ -105,6 +105,16 @@ pub(crate) fn first(of: &[impl Borrow<str>], most: usize) -> String {
         0 => names,
         more => format!("{names} and {} more", thousands(more)),
     }
+}
+
+/// The first of these lines, and a line about how many more there are.
+pub(crate) fn cut(
+    lines: impl ExactSizeIterator<Item = String>,
+    most: usize,
+    rest: impl FnOnce(usize) -> String,
+) -> Vec<String> {
+    let more = lines.len().saturating_sub(most);
+    lines.take(most).chain((more > 0).then(|| rest(more))).collect()
 }
 
 /// A number with about four significant digits: `0.9312`, `28.5`, `1,204`.

@@ -85,7 +85,7 @@ pub use metrics::{
     SummaryError, event_file, metric_letters,
 };
 pub use outcome::Outcome;
-pub use remaining::{RemainingTime, RunningTime, StepTimes, left_by_progress, remaining};
+pub use remaining::{RemainingTime, RunTimes, RunningProgress, left_by_progress};
 pub use result::{
     Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, EarlierUsage, ForeignProcess, GPU_LOAD_SPAN,
     GpuSharing, GpuUsage, KeptInput, KeptOutput, Metric, Mode, Point, Revision, Series, StepResult, TimedEpoch, Usage,

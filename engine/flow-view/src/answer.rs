@@ -99,23 +99,18 @@ impl Page {
         if path == "/"
             && let Some(token) = value(query, "token")
         {
-            return if self.guard.is_token(token) {
-                Ok(self.let_in(query, headers))
-            } else {
-                Err(RefusalReason::Token)
-            };
+            if !self.guard.is_token(token) {
+                return Err(RefusalReason::Token);
+            }
+            // The page with the cookie. Not a redirect: if another page had the link, a browser would not send the cookie
+            // with it.
+            let mut answer = self.content(path, query, headers);
+            let cookie = HeaderValue::from_str(&self.guard.cookie());
+            answer.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
+            return Ok(answer);
         }
         self.guard.identify(headers)?;
         Ok(self.content(path, query, headers))
-    }
-
-    /// The page with the cookie. Not a redirect: if another page had the link, a browser would not send the cookie with it.
-    fn let_in(&self, query: &str, headers: &HeaderMap) -> Answer {
-        let mut answer = self.content("/", query, headers);
-        if let Ok(cookie) = HeaderValue::from_str(&self.guard.cookie()) {
-            answer.headers_mut().insert(header::SET_COOKIE, cookie);
-        }
-        answer
     }
 
     fn content(&self, path: &str, query: &str, headers: &HeaderMap) -> Answer {

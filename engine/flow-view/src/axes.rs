@@ -219,14 +219,20 @@ impl Picture<'_> {
     fn parallel(&self, axes: &[Axis], values: &[String]) -> String {
         let others = values.iter().filter(|value| *value != self.value).take(COLUMNS - 1);
         let shown = others.map(String::as_str).chain([self.value]).filter_map(|name| {
-            let range = Range::of(self.rows.iter().filter_map(|row| row.values.get(name).copied()))?;
-            let heading = heading(self.rows, name, self.wanted.lang);
-            Some(Column::Value { name, heading, range, unit: unit(self.rows, name) })
+            let (value, unit) = (move |row: &Row<'_>| row.values.get(name).copied(), unit(self.rows, name));
+            let range = Range::of(self.rows.iter().filter_map(value))?;
+            Some(Column {
+                heading: heading(self.rows, name, self.wanted.lang),
+                marks: [range.low, range.high].map(|value| (show(name, value, &unit), range.share(value))).into(),
+                share: Box::new(move |row| {
+                    value(row).filter(|value| value.is_finite()).map(|value| range.share(value))
+                }),
+            })
         });
-        let columns: Vec<Column<'_>> = axes.iter().take(COLUMNS).map(Column::Axis).chain(shown).collect();
+        let columns: Vec<Column<'_>> = axes.iter().take(COLUMNS).map(Column::axis).chain(shown).collect();
         let last = columns.len() - 1;
         let longest = |column: &Column<'_>| {
-            column.marks().iter().map(|(mark, _)| mark.chars().count().min(MARK)).max().unwrap_or(0) as f64
+            column.marks.iter().map(|(mark, _)| mark.chars().count().min(MARK)).max().unwrap_or(0) as f64
         };
         let (top, high) = (28.0, 250.0);
         let (left, right) = (10.0 + 6.5 * longest(&columns[0]), 10.0 + 6.5 * longest(&columns[last]));
@@ -235,9 +241,9 @@ impl Picture<'_> {
         let mut out = String::new();
         let step = self.rows.len().div_ceil(LINES).max(1);
         for row in self.rows.iter().step_by(step) {
-            let points = columns.iter().enumerate().filter_map(|(at, column)| Some((px(at), py(column.share(row)?))));
+            let points = columns.iter().enumerate().filter_map(|(at, column)| Some((px(at), py((column.share)(row)?))));
             let points: String = points.map(|(x, y)| format!("{x:.1},{y:.1} ")).collect();
-            let shade = columns[last].share(row).map_or(0.15, |share| 0.2 + 0.8 * share);
+            let shade = (columns[last].share)(row).map_or(0.15, |share| 0.2 + 0.8 * share);
             let value = self.value(row).map(|value| self.show(value)).unwrap_or_default();
             let _ = write!(
                 out,
@@ -257,10 +263,10 @@ impl Picture<'_> {
                 at if at == last => ("end", self.wanted.width),
                 _ => ("middle", x),
             };
-            label(&mut out, anchor, edge, 12.0, &cut(column.heading(), room));
-            for (mark, share) in column.marks() {
+            label(&mut out, anchor, edge, 12.0, &cut(&column.heading, room));
+            for (mark, share) in &column.marks {
                 let (anchor, x) = if at == last { ("start", x + 5.0) } else { ("end", x - 5.0) };
-                label(&mut out, anchor, x, py(share) + 4.0, &cut(&mark, MARK));
+                label(&mut out, anchor, x, py(*share) + 4.0, &cut(mark, MARK));
             }
         }
         if step > 1 {
@@ -273,40 +279,25 @@ impl Picture<'_> {
 }
 
 /// A column of parallel coordinates.
-enum Column<'p> {
-    Axis(&'p Axis),
-    Value { name: &'p str, heading: String, range: Range, unit: String },
+struct Column<'p> {
+    heading: String,
+    /// Texts and their places: of a long axis only its ends.
+    marks: Vec<(String, f64)>,
+    share: Share<'p>,
 }
 
+/// The place of a row between 0 and 1.
+type Share<'p> = Box<dyn Fn(&Row<'_>) -> Option<f64> + 'p>;
+
 impl Column<'_> {
-    fn heading(&self) -> &str {
-        match self {
-            Column::Axis(axis) => &axis.name,
-            Column::Value { heading, .. } => heading,
-        }
-    }
-
-    /// The place of a row between 0 and 1.
-    fn share(&self, row: &Row<'_>) -> Option<f64> {
-        match self {
-            Column::Axis(axis) => Some(axis.place(row)? as f64 / (axis.values.len() - 1) as f64),
-            Column::Value { name, range, .. } => {
-                row.values.get(*name).filter(|value| value.is_finite()).map(|value| range.share(*value))
-            }
-        }
-    }
-
-    /// Texts and their places: of a long axis only its ends.
-    fn marks(&self) -> Vec<(String, f64)> {
-        match self {
-            Column::Axis(axis) => {
-                let last = axis.values.len() - 1;
-                let some = (0..=last).filter(|at| last <= 12 || *at == 0 || *at == last);
-                some.map(|at| (axis.values[at].clone(), at as f64 / last as f64)).collect()
-            }
-            Column::Value { name, range, unit, .. } => {
-                [range.low, range.high].map(|value| (show(name, value, unit), range.share(value))).into()
-            }
+    fn axis(axis: &Axis) -> Column<'_> {
+        let last = axis.values.len() - 1;
+        let some = (0..=last).filter(|at| last <= 12 || *at == 0 || *at == last);
+        let share = move |at: usize| at as f64 / last as f64;
+        Column {
+            heading: axis.name.clone(),
+            marks: some.map(|at| (axis.values[at].clone(), share(at))).collect(),
+            share: Box::new(move |row| axis.place(row).map(share)),
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResul
     let both = |of: &dyn Fn(Reasons<'_>) -> String| json!(LANGUAGES.map(|lang| of(words.plain_reasons(lang))));
     let cause = |cause: &Cause| both(&|reasons| reasons.cause(cause));
     let maybe = |of: &Option<Cause>| of.as_ref().map_or(Value::Null, cause);
-    let (name, rest) = match &line.event {
+    let (name, mut event) = match &line.event {
         RunEvent::RunStarted(start) => {
             let rest = json!({
                 "run": start.run, "workflow": start.workflow, "gpus": start.machine.gpus, "about": about(start, words),
@@ -84,11 +84,8 @@ pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResul
         | RunEvent::Forgotten { .. }
         | RunEvent::Dropped { .. } => return None,
     };
-    let mut event = Map::from_iter([("t".to_owned(), json!(line.at)), ("e".to_owned(), json!(name))]);
-    if let Value::Object(rest) = rest {
-        event.extend(rest);
-    }
-    Some(Value::Object(event))
+    (event["t"], event["e"]) = (json!(line.at), json!(name));
+    Some(event)
 }
 
 /// The numbers of a result that the table shows.

@@ -3,20 +3,23 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// A step, and the earlier steps that it refers to.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 struct Node {
     step: String,
-    uses: String,
+    /// Whether it makes a report.
+    report: bool,
     /// The length of the longest path to it.
     layer: usize,
     needs: BTreeSet<usize>,
 }
 
 /// Steps in an order of execution.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
+#[serde(transparent)]
 pub(crate) struct Graph {
     nodes: Vec<Node>,
 }
@@ -27,14 +30,14 @@ impl Graph {
         if self.nodes.iter().any(|node| node.step == step) {
             return;
         }
-        let uses = written.get("uses").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let uses = written.get("uses").and_then(Value::as_str).unwrap_or_default();
         let mut needs = BTreeSet::new();
         for (key, value) in written {
             let names = key == "needs" || key == "with" && uses.starts_with("flow/");
             self.references(value, names, &mut needs);
         }
         let layer = needs.iter().map(|at| self.nodes[*at].layer + 1).max().unwrap_or(0);
-        self.nodes.push(Node { step: step.to_owned(), uses, layer, needs });
+        self.nodes.push(Node { step: step.to_owned(), report: uses == "flow/report", layer, needs });
     }
 
     /// Finds `steps.NAME` in expressions, and a step's name alone if this value has `names`.
@@ -54,15 +57,12 @@ impl Graph {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
-
-    pub(crate) fn to_json(&self) -> Value {
-        let node = |node: &Node| json!({"step": node.step, "layer": node.layer, "needs": node.needs, "report": node.uses == "flow/report"});
-        self.nodes.iter().map(node).collect()
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -80,7 +80,7 @@ mod tests {
         for step in steps.as_array().unwrap() {
             graph.add(step["name"].as_str().unwrap(), step.as_object().unwrap());
         }
-        let json = graph.to_json();
+        let json = json!(graph);
         let shown: Vec<(&str, u64, String)> = json
             .as_array()
             .unwrap()

@@ -5,7 +5,6 @@
 mod answer;
 mod axes;
 mod catalogue;
-mod estimate;
 mod events;
 mod facts;
 mod graph;

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{
-    ArtifactKind, AttemptId, Best, Digest, InstanceId, JournalLine, RemainingTime, RunEvent, RunId, Series, StepResult,
+    ArtifactKind, AttemptId, Best, Digest, InstanceId, JournalLine, RemainingTime, RunEvent, RunId, RunTimes,
+    RunningProgress, Series, StepResult,
 };
 use flow_report::{Reports, Words};
-use flow_runs::Forecast;
+use flow_runs::{Forecast, RunningStep};
 use serde_json::{Value, json};
 
 use crate::{
     axes::{self, ChartRequest, DrawnChart, Row, TIME},
     catalogue::{phrase, same},
-    estimate::Estimate,
     events, facts,
     graph::Graph,
     sentences,
@@ -45,7 +45,7 @@ pub(crate) struct Record {
     bests: BTreeMap<InstanceId, BTreeMap<String, f64>>,
     /// The step of each instance.
     step_of: BTreeMap<InstanceId, String>,
-    estimate: Estimate,
+    times: RunTimes,
     /// Seconds until the end, and whether it can only be longer.
     left: Option<RemainingTime>,
     /// The instance of each attempt, and its folder relative to the store.
@@ -78,7 +78,7 @@ impl Record {
             results: BTreeMap::new(),
             bests: BTreeMap::new(),
             step_of: BTreeMap::new(),
-            estimate: Estimate::default(),
+            times: RunTimes::default(),
             left: None,
             attempts: BTreeMap::new(),
             metrics: BTreeSet::new(),
@@ -108,7 +108,7 @@ impl Record {
         let lines = self.source.lines()?;
         let reused = self.reused(&lines);
         for line in &lines {
-            self.estimate.add(line);
+            self.times.add(line);
             self.add(line, &reused);
         }
         for line in self.source.waits() {
@@ -120,7 +120,16 @@ impl Record {
             self.events.push(json!({"t": at, "e": "forecast", "of": starts}).to_string());
         }
         let now = status.as_ref().map_or(0, |status| status.updated_at);
-        self.left = self.estimate.remaining(status.as_ref(), now).filter(|_| self.lives);
+        let known = status.iter().flat_map(|status| &status.running);
+        let known: BTreeMap<AttemptId, &RunningStep> = known.map(|one| (one.attempt, one)).collect();
+        let known = |attempt| {
+            let known = known.get(&attempt);
+            RunningProgress {
+                fraction: known.and_then(|one| one.fraction),
+                left_s: known.and_then(|one| Some(one.ends_at?.saturating_sub(now) as f64 / 1e3)),
+            }
+        };
+        self.left = self.times.remaining(now, known).filter(|_| self.lives);
         Ok(())
     }
 
@@ -267,7 +276,7 @@ impl Record {
             head["left"] = json!(self.left);
         }
         if from < self.steps_until {
-            head["steps"] = self.graph.to_json();
+            head["steps"] = json!(self.graph);
         }
         let mut text = head.to_string();
         text.truncate(text.len() - 1);

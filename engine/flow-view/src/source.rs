@@ -40,10 +40,7 @@ impl Source {
         }
         let path = fs::canonicalize(path).map_err(|e| format!("`{}` cannot be read: {e}", path.display()))?;
         let store = path.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
-        Source::store(store, &path.file_name().unwrap_or_default().to_string_lossy())
-    }
-
-    fn store(store: &Path, run: &str) -> Result<Source, String> {
+        let run = &*path.file_name().unwrap_or_default().to_string_lossy();
         let none = || format!("there is no run `{}` in the store `{}`", flow_core::visible(run), store.display());
         let dir = StoreDir::existing(store).map_err(|e| e.to_string())?.ok_or_else(none)?;
         let dir = dir.run(&RunId(run.to_owned()));

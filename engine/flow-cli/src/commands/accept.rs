@@ -51,7 +51,7 @@ pub(crate) struct Accept {
 }
 
 impl Accept {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult<ExitCode> {
         let reason = self.reason.as_deref().unwrap_or_default().trim();
         if reason.is_empty() {
             let what = if self.steps.is_empty() { "--environments".to_owned() } else { self.steps.join(" ") };

@@ -5,7 +5,6 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use flow_core::RunEvent;
 use flow_exec::Update;
 use flow_runs::Follow;
 
@@ -37,59 +36,49 @@ pub(crate) struct Attach {
 }
 
 impl Attach {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult<ExitCode> {
         let place = StoreLocation::find(global, self.about.workflow.as_deref())?;
         let run = place.living_run(self.run.as_deref())?;
-        let (view, exit) = follow(&place, &run, Screen::new(output, self.json))?;
+        let view = follow(&place, &run, Screen::new(output, self.json))?;
         if self.json {
-            return Ok(code(exit.unwrap_or(1)));
+            return Ok(code(view.exit.unwrap_or(1)));
         }
-        ended(&place, &run, &view, exit, output)
+        ended(&place, &run, &view, output)
     }
 }
 
 /// `flow status --watch`: shows the run from now on.
-pub(super) fn watch(place: &StoreLocation, run: &LivingRun, output: &mut Output) -> CommandResult {
-    let (view, exit) = follow(place, run, Screen::from_now(output))?;
-    ended(place, run, &view, exit, output)
+pub(super) fn watch(place: &StoreLocation, run: &LivingRun, output: &mut Output) -> CommandResult<ExitCode> {
+    let view = follow(place, run, Screen::from_now(output))?;
+    ended(place, run, &view, output)
 }
 
-/// Shows the run until it ends; its exit code, unless it was killed.
-fn follow(place: &StoreLocation, run: &LivingRun, mut screen: Screen<'_>) -> Result<(View, Option<i32>), CliError> {
+/// Shows the run until it ends, or was killed.
+fn follow(place: &StoreLocation, run: &LivingRun, mut screen: Screen<'_>) -> Result<View, CliError> {
     let mut journal = Follow::new(run.dir.journal());
     loop {
         // Checked before the last read, so that nothing is missed in between.
         let alive = place.living()?.iter().any(|one| one.run == run.run);
-        let mut exit = None;
         for line in journal.poll()? {
-            if let RunEvent::RunEnded { exit: code, .. } = line.event {
-                exit = Some(code);
-            }
             screen.update(Update::Event(line))?;
         }
         if let Some(status) = run.dir.status()? {
             screen.update(Update::Status(Box::new(status)))?;
         }
-        if exit.is_some() || !alive {
-            return Ok((screen.close(), exit));
+        if screen.view.exit.is_some() || !alive {
+            return Ok(screen.close());
         }
         thread::sleep(LOOK);
     }
 }
 
 /// Prints the summary of a run that has ended.
-fn ended(place: &StoreLocation, run: &LivingRun, view: &View, exit: Option<i32>, output: &mut Output) -> CommandResult {
+fn ended(place: &StoreLocation, run: &LivingRun, view: &View, output: &mut Output) -> CommandResult<ExitCode> {
     let id = &run.run;
-    let Some(exit) = exit else {
+    let Some(exit) = view.exit else {
         return Err(CliError::failed(format!("run {id} was killed")).hint("the next run continues from there"));
     };
-    let ended = RunEndDetails {
-        run: id.to_string(),
-        exit: Some(exit),
-        published: view.published.clone(),
-        withheld: view.withheld.clone(),
-        ..RunEndDetails::default()
-    };
+    let ended = RunEndDetails { run: id.to_string(), ..RunEndDetails::default() };
     let lines = summary(view, &ended, Length::of(output), &|folder| run::log_tail(&place.workspace, folder));
     output.sentences(lines, FURTHER)?;
     Ok(code(exit))

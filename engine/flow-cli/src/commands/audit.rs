@@ -42,7 +42,7 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult<ExitCode> {
         let names = self.steps;
         let request = place::session(global, &self.about, &self.selection, output)?;
         let session = place::open(&request, output)?;
@@ -115,9 +115,8 @@ fn show(answer: &Answer, output: &mut Output) -> Result<(), CliError> {
             return Ok(());
         }
         output.line(format!("  {title}"))?;
-        let more = entries.len().saturating_sub(some);
-        let more = (more > 0).then(|| styled(FAINT, format_args!("    and {more} more; -v shows all")));
-        output.lines(entries.iter().take(some).map(|entry| format!("    {entry}")).chain(more))
+        let rest = |more| styled(FAINT, format_args!("    and {more} more; -v shows all"));
+        output.lines(words::cut(entries.iter().map(|entry| format!("    {entry}")), some, rest))
     };
     part("files of the project that are not under `inputs:`", entries(&audited.project))?;
     part("files outside the project that are not under `inputs:`", entries(&audited.outside))?;

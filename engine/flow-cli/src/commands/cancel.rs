@@ -1,7 +1,6 @@
 //! `flow cancel`.
 
 use std::collections::BTreeSet;
-use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
@@ -55,7 +54,7 @@ impl Cancel {
                 output
                     .line(format!("run {run} has ended and left nothing running; the next run collects its results"))?;
             }
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         folder.request_end(if self.now { EndRequest::Now } else { EndRequest::Soon })?;
         let now = if self.now { " at once" } else { "" };
@@ -63,18 +62,14 @@ impl Cancel {
             "run {run} has ended; flow is ending the steps that it left running{now}: {}",
             steps.join(", ")
         ))?;
-        for _ in 0..LOOKS {
-            if !folder.should_end() || folder.daemon().is_none() {
-                return Ok(ExitCode::SUCCESS);
-            }
-            thread::sleep(LOOK);
+        if reacts(folder, || folder.daemon().is_some()) {
+            return Ok(());
         }
         let keeper = folder.daemon().and_then(|daemon| ProcessIdentity::of(daemon.pid?));
         let who = keeper.as_ref().map(|keeper| format!(", {}", keeper.words())).unwrap_or_default();
         let advice = keeper.as_ref().and_then(ProcessIdentity::stopped).map(|what_to_do| format!("; {what_to_do}"));
         let advice = advice.unwrap_or_default();
-        output.note(format!("{}: the supervisor of the run{who}{advice}", not_reacted(keeper.as_ref())))?;
-        Ok(ExitCode::SUCCESS)
+        Ok(output.note(format!("{}: the supervisor of the run{who}{advice}", not_reacted(keeper.as_ref())))?)
     }
 
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
@@ -105,16 +100,22 @@ impl Cancel {
             error => error.into(),
         })?;
         output.line(format!("asked run {run} to end{}", if self.now { " at once" } else { "" }))?;
-        for _ in 0..LOOKS {
-            let running = || place.living().is_ok_and(|living| living.iter().any(|one| one.run == *run));
-            if !folder.should_end() || !running() {
-                return Ok(ExitCode::SUCCESS);
-            }
-            thread::sleep(LOOK);
+        if reacts(folder, || place.living().is_ok_and(|living| living.iter().any(|one| one.run == *run))) {
+            return Ok(());
         }
-        output.note(format!("{}: {holder}", not_reacted(Some(&holder.process))))?;
-        Ok(ExitCode::SUCCESS)
+        Ok(output.note(format!("{}: {holder}", not_reacted(Some(&holder.process))))?)
     }
+}
+
+/// Waits until a run has received the request to end, or is not running.
+fn reacts(run: &RunDir, is_running: impl Fn() -> bool) -> bool {
+    for _ in 0..LOOKS {
+        if !run.should_end() || !is_running() {
+            return true;
+        }
+        thread::sleep(LOOK);
+    }
+    false
 }
 
 /// Says that a process has not reacted yet, and why.

@@ -38,7 +38,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult<ExitCode> {
         let mut requests: Vec<_> =
             self.files.into_iter().map(|file| place::request(global, file, &self.selection)).collect();
         if requests.is_empty() || self.about.workflow.is_some() {

@@ -1,7 +1,7 @@
 //! `flow hw --on slurm`: the partitions of a cluster, the hardware of their nodes, and how much of
 //! it is free.
 
-use std::{collections::BTreeMap, process::ExitCode};
+use std::collections::BTreeMap;
 
 use flow_slurm::{Gpus, Load, Node};
 use indexmap::IndexMap;
@@ -21,12 +21,11 @@ struct ClusterJson<'a> {
 
 pub(super) fn show(json: bool, output: &mut Output) -> CommandResult {
     let (nodes, loads) = flow_exec::overview()?;
-    if json {
-        output.json(&ClusterJson { nodes: &nodes, jobs: &loads })?;
-    } else {
-        output.lines(render(&nodes, &loads))?;
+    match json {
+        true => output.json(&ClusterJson { nodes: &nodes, jobs: &loads })?,
+        false => output.lines(render(&nodes, &loads))?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Nodes of a partition with the same hardware, whether or not GPUs are in use.

@@ -1,7 +1,5 @@
 //! `flow completions`.
 
-use std::process::ExitCode;
-
 use clap::{Args, CommandFactory};
 use clap_complete::{Shell, generate};
 
@@ -24,7 +22,6 @@ impl Completions {
     pub(crate) fn execute(self, output: &mut Output) -> CommandResult {
         let mut text = Vec::new();
         generate(self.shell, &mut Cli::command(), "flow", &mut text);
-        output.text(String::from_utf8_lossy(&text).trim_end())?;
-        Ok(ExitCode::SUCCESS)
+        Ok(output.text(String::from_utf8_lossy(&text).trim_end())?)
     }
 }

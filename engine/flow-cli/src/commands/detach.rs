@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use flow_exec::SessionRequest;
+use flow_exec::Workspace;
 use flow_runs::{Holder, ProcessIdentity};
 
 use super::CommandResult;
@@ -18,9 +18,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const PATIENCE: u32 = 20;
 
 /// Starts the run in the background and returns when it has begun.
-pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> CommandResult {
-    let workspace = flow_exec::Workspace::find(&session.file, session.store.as_deref(), &session.plugin_dirs)
-        .map_err(|e| CliError::failed(format!("the current folder cannot be accessed: {e}")))?;
+pub(crate) fn start(workspace: &Workspace, output: &mut Output) -> CommandResult<ExitCode> {
     let store = workspace.make_store()?;
     let said = store.path().join("detached.log");
     let cannot = |e: std::io::Error| CliError::failed(format!("flow cannot start the run in the background: {e}"));

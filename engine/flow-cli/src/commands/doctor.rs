@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 use flow_exec::{Session, WorkReport};
@@ -43,8 +42,7 @@ impl Doctor {
         let session = self.about.workflow.and_then(|file| opened(global, file));
         let report = flow_exec::work_report(&place.workspace, session.as_ref(), &place.store);
         let report = report.map_err(|error| error.to_string());
-        output.lines(work_folders(report, freed))?;
-        Ok(ExitCode::SUCCESS)
+        Ok(output.lines(work_folders(report, freed))?)
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::why::written_changes;
@@ -165,7 +164,6 @@ fn workflow(
 impl Export {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
         let (place, dir, view) = place::run(global, &OfRun { about: self.about, run: self.run }, output)?;
-        let began = dir.first_line()?.map_or(0, |line| line.at);
         if let Some(origin) = &view.imported {
             let text =
                 format!("these results were imported from {}: export them from the store that made them", origin.host);
@@ -186,7 +184,7 @@ impl Export {
             machine: start.machine.clone(),
             flow: start.flow.clone(),
             run: start.run.clone(),
-            began,
+            began: view.started_at,
             workflow: start.workflow.clone(),
         };
         let session = workflow(&place, start, &view, global, output)?;
@@ -244,6 +242,6 @@ impl Export {
         if let Some(how) = unfinished(&view, dir.lives().is_some(), bundle.results.len()) {
             output.note(noted(format_args!("run {run} {how}")))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }

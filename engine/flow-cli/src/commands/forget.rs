@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{Digest, RunEvent};
@@ -75,7 +74,7 @@ impl Forget {
         // Even if one name is unknown, the results of the others are dropped.
         errors.extend(forget_imports(&place, imports.into_values(), output).err());
         errors.extend(forget_steps(&place, &steps, self.accepted, output).err());
-        let Some(last) = errors.pop() else { return Ok(ExitCode::SUCCESS) };
+        let Some(last) = errors.pop() else { return Ok(()) };
         errors.iter().for_each(|error| _ = error.report(output));
         Err(last)
     }

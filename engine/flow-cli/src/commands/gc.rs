@@ -3,7 +3,6 @@
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use flow_runs::{StoreDir, StoreError};
@@ -78,7 +77,7 @@ impl Gc {
                     .line(format!("{freed} {}: {environments} that no run has used for {days}", words::bytes(bytes)))?;
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 

@@ -1,7 +1,6 @@
 //! `flow get`.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{Artifact, Outcome, StepResult};
@@ -94,7 +93,7 @@ impl Get {
                 output.line(format!("{}  ({label}, {})", to.display(), words::bytes(bytes)))?;
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 
     /// How a folder from the store relates to the target.

@@ -1,7 +1,5 @@
 //! `flow hw`: the machine's hardware and the state of its GPUs.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use flow_core::Machine;
 use flow_exec::ExecError;
@@ -52,12 +50,13 @@ impl Hw {
         }
         let examined = hardware::examine(self.gpus.as_deref());
         let (machine, survey) = examined.map_err(|e| CliError::from(ExecError::Usage(e)))?;
-        if self.json {
-            output.json(&HardwareJson { machine: &machine, cuda: survey.cuda.as_ref(), devices: &survey.gpus })?;
-        } else {
-            output.lines(render(&machine, &survey))?;
+        match self.json {
+            true => {
+                output.json(&HardwareJson { machine: &machine, cuda: survey.cuda.as_ref(), devices: &survey.gpus })?;
+            }
+            false => output.lines(render(&machine, &survey))?,
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{Bundle, LONGEST_BUNDLE, RunId, StepResult};
@@ -69,8 +68,7 @@ impl Import {
                 }
                 _ => format!("it is run {run} of this store, `{at}`; compare with it directly: `flow diff {run} RUN`"),
             };
-            output.line(format!("{} from `{shown}`: {why}", styled(NOTE, "nothing imported")))?;
-            return Ok(ExitCode::SUCCESS);
+            return Ok(output.line(format!("{} from `{shown}`: {why}", styled(NOTE, "nothing imported")))?);
         }
         let count = words::count(bundle.results.len(), "result");
         let what = format!("{count} of {} on {}", bundle.origin.workflow, bundle.origin.host);
@@ -78,7 +76,7 @@ impl Import {
         let own = last_own(store.dir(), &bundle.origin.workflow)?;
         let Some(id) = flow_exec::import(&store, bundle)? else {
             output.line(format!("{} from `{shown}`: {what} are here already", styled(NOTE, "nothing imported")))?;
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         };
         output.line(format!("{} {what}: {id}", styled(GOOD, "imported")))?;
         output.line(format!("  it was run {run} there; commands take this id too"))?;
@@ -102,7 +100,7 @@ impl Import {
             let n = words::thousands(n);
             output.line(format!("  import {earlier} has {n} of them too: tables count them once, under this name"))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 
@@ -48,7 +47,6 @@ impl Init {
         output.line(format!("wrote {shown}"))?;
         output.note(format!("next: flow run {shown}     takes seconds, needs no GPU"))?;
         output.note(format!("      flow plan {shown}    after an edit: what would run again, and why"))?;
-        output.note("for your own script: `run:` is its command, `inputs:` its files, `metrics:` its numbers")?;
-        Ok(ExitCode::SUCCESS)
+        Ok(output.note("for your own script: `run:` is its command, `inputs:` its files, `metrics:` its numbers")?)
     }
 }

@@ -168,8 +168,8 @@ pub(crate) enum Command {
     },
 }
 
-/// The exit status of a command.
-pub(crate) type CommandResult = Result<ExitCode, CliError>;
+/// The end of a command; some have exit codes of their own.
+pub(crate) type CommandResult<T = ()> = Result<T, CliError>;
 
 /// The whole of `flow`.
 pub(crate) fn main() -> ExitCode {
@@ -198,14 +198,19 @@ fn misused(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-fn execute(command: Command, global: &Global, output: &mut Output) -> CommandResult {
-    match command {
-        Command::Run(run) => run.execute(global, output),
-        Command::Plan(plan) => plan.execute(global, output),
-        Command::Check(check) => check.execute(global, output),
+fn execute(command: Command, global: &Global, output: &mut Output) -> CommandResult<ExitCode> {
+    let done = match command {
+        Command::Run(run) => return run.execute(global, output),
+        Command::Plan(plan) => return plan.execute(global, output),
+        Command::Check(check) => return check.execute(global, output),
+        Command::Audit(audit) => return audit.execute(global, output),
+        Command::Status(status) => return status.execute(global, output),
+        Command::Accept(accept) => return accept.execute(global, output),
+        Command::Attach(attach) => return attach.execute(global, output),
+        Command::Keeper { record } => return Ok(flow_supervisor::keeper::serve(&record)),
+        Command::Supervisor { .. } => return flow_supervisor::node::supervise().map_err(CliError::failed),
+        Command::Node { folder } => return flow_exec::serve_node(&folder).map_err(CliError::failed),
         Command::Why(why) => why.execute(global, output),
-        Command::Audit(audit) => audit.execute(global, output),
-        Command::Status(status) => status.execute(global, output),
         Command::View(view) => view.execute(global, output),
         Command::Logs(logs) => logs.execute(global, output),
         Command::Show(show) => show.execute(global, output),
@@ -219,10 +224,8 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> CommandRes
         Command::Report(report) => report.execute(global, output),
         Command::Predict(predict) => predict.execute(global, output),
         Command::Simulate(simulate) => simulate.execute(global, output),
-        Command::Accept(accept) => accept.execute(global, output),
         Command::Forget(forget) => forget.execute(global, output),
         Command::Cancel(cancel) => cancel.execute(global, output),
-        Command::Attach(attach) => attach.execute(global, output),
         Command::Queue(queue) => queue.execute(output),
         Command::Hw(hw) => hw.execute(output),
         Command::Store(store) => store.execute(global, output),
@@ -233,10 +236,8 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> CommandRes
         Command::Plugins(plugins) => plugins.execute(global, output),
         Command::Completions(completions) => completions.execute(output),
         Command::Ready(ready) => ready.execute(),
-        Command::Keeper { record } => Ok(flow_supervisor::keeper::serve(&record)),
-        Command::Supervisor { .. } => flow_supervisor::node::supervise().map_err(CliError::failed),
-        Command::Node { folder } => flow_exec::serve_node(&folder).map_err(CliError::failed),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// The instances of a run with this name: a step, or a label.

@@ -1,9 +1,9 @@
 //! Work that killed runs left, as `flow plan` shows it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{
-    Expansion, InstanceId, RunId,
+    InstanceId, RunId,
     plan::{Plan, State},
 };
 use flow_exec::{Knowledge, Session, UnwantedWork};
@@ -27,11 +27,7 @@ pub(super) enum Progress {
 
 /// What is known of work that killed runs left.
 #[derive(Default)]
-pub(super) struct OrphanStates {
-    ended: BTreeSet<InstanceId>,
-    queued: BTreeSet<InstanceId>,
-    no_slurm: bool,
-}
+pub(super) struct OrphanStates(BTreeMap<InstanceId, Progress>);
 
 impl OrphanStates {
     pub(super) fn of(session: &Session, knowledge: &Knowledge, plan: &Plan) -> OrphanStates {
@@ -41,25 +37,28 @@ impl OrphanStates {
             _ => None,
         });
         let followed: Vec<_> = followed.collect();
-        let runs: BTreeSet<_> = followed.iter().map(|(_, since)| *since).collect();
-        let label = |id: InstanceId| session.expansion.instances[id.index()].label.to_string();
-        let among = |of: &dyn Fn(&RunDir) -> Vec<String>| {
-            let labels = runs.iter().flat_map(|run| of(&dir.run(run)).into_iter().map(|label| (*run, label)));
-            let labels: BTreeSet<(&RunId, String)> = labels.collect();
-            let is_among = |(id, since): &&(InstanceId, _)| labels.contains(&(*since, label(*id)));
-            followed.iter().filter(is_among).map(|(id, _)| *id).collect()
+        let runs: BTreeSet<&RunId> = followed.iter().map(|(_, since)| *since).collect();
+        let labels = |of: &dyn Fn(&RunDir) -> Vec<String>| -> BTreeSet<(&RunId, String)> {
+            runs.iter().flat_map(|run| of(&dir.run(run)).into_iter().map(|label| (*run, label))).collect()
         };
-        let ended = among(&|run| flow_exec::ended_since(dir, run));
-        OrphanStates { ended, queued: among(&flow_exec::jobs_waiting), no_slurm: session.cluster_unavailable.is_some() }
+        let (ended, queued) = (labels(&|run| flow_exec::ended_since(dir, run)), labels(&flow_exec::jobs_waiting));
+        let progress = |(id, since): (InstanceId, &RunId)| {
+            let instance = &session.expansion.instances[id.index()];
+            let is_in = |all: &BTreeSet<(&RunId, String)>| all.contains(&(since, instance.label.to_string()));
+            let progress = match () {
+                () if is_in(&ended) => Progress::Ended,
+                () if session.cluster_unavailable.is_some() && instance.is_batch() => Progress::Unknown,
+                () if is_in(&queued) => Progress::Queued,
+                () => Progress::Running,
+            };
+            (id, progress)
+        };
+        OrphanStates(followed.into_iter().map(progress).collect())
     }
 
-    pub(super) fn progress(&self, expansion: &Expansion, id: InstanceId) -> Progress {
-        match self.ended.contains(&id) {
-            true => Progress::Ended,
-            false if self.no_slurm && expansion.instances[id.index()].is_batch() => Progress::Unknown,
-            false if self.queued.contains(&id) => Progress::Queued,
-            false => Progress::Running,
-        }
+    pub(super) fn progress(&self, id: InstanceId) -> Progress {
+        // Of an instance that no killed run left, nothing is shown.
+        self.0.get(&id).copied().unwrap_or(Progress::Running)
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult<ExitCode> {
         let named = self.about.workflow.as_deref();
         let there = imported::imported_session(global, self.run.as_deref(), named, &self.selection, output)?;
         if let Some((session, knowledge)) = there {
@@ -87,7 +87,7 @@ pub(crate) fn show(
     exit_code: bool,
     json: bool,
     output: &mut Output,
-) -> CommandResult {
+) -> CommandResult<ExitCode> {
     let session = place::open(request, output)?;
     let wanted = session.wanted(targets)?;
     session.check_inputs(&wanted)?;
@@ -110,7 +110,7 @@ fn print(
     exit_code: bool,
     json: bool,
     output: &mut Output,
-) -> CommandResult {
+) -> CommandResult<ExitCode> {
     let expansion = &session.expansion;
     if json {
         for item in &plan.items {
@@ -203,7 +203,8 @@ fn render(
     verbose: bool,
     columns: Option<usize>,
 ) -> Vec<String> {
-    let mut out = vec![heading(expansion)];
+    let machine = reasons::profile_and_gpus(expansion.profile.as_ref(), expansion.machine.fake_gpus);
+    let mut out = vec![styled(STRONG, &expansion.workflow) + &machine];
     let mut rows = Vec::new();
     for crowd in crowds(expansion, plan, orphans) {
         let many = match crowd[0].state {
@@ -214,7 +215,7 @@ fn render(
             let name = &expansion.steps[expansion.instances[crowd[0].id.index()].step.index()].name;
             let each: Vec<&Estimate> = crowd.iter().map(|item| &tasks[item.id.index()].estimate).collect();
             let what = format!("{name} × {}", words::thousands(crowd.len()));
-            let progress = orphans.progress(expansion, crowd[0].id);
+            let progress = orphans.progress(crowd[0].id);
             let is_otherwise = crowd.iter().any(|item| ran_otherwise(item, tasks));
             let takes = takes_each(&each, is_otherwise);
             rows.push(row(&crowd[0].state, progress, what, common(expansion, orphans, &crowd), takes));
@@ -224,7 +225,7 @@ fn render(
                 let why = because(expansion, orphans, item);
                 let short = !verbose && matches!(item.state, State::Run(_));
                 let why = if short { words::fit(&why.words_within(LONGEST), LONGEST) } else { why.words() };
-                let progress = orphans.progress(expansion, item.id);
+                let progress = orphans.progress(item.id);
                 let takes = takes(&tasks[item.id.index()].estimate).map(|said| match ran_otherwise(item, tasks) {
                     true => format!("{}{OTHERWISE})", said.trim_end_matches(')')),
                     false => said,
@@ -246,7 +247,7 @@ fn render(
     }
     let unfollowed = reasons::unfollowed(&unfollowed(expansion, plan, tasks));
     out.extend(unfollowed.iter().chain(&ends_all(expansion, plan)).map(|line| styled(FAINT, format_args!("  {line}"))));
-    out.push(total(expansion, plan, orphans));
+    out.push(total(plan, orphans));
     out
 }
 
@@ -280,7 +281,7 @@ fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan, orphans: &OrphanStates)
             State::Cached { outcome, .. } | State::Refused { outcome, .. } => Some(*outcome),
             _ => None,
         };
-        let progress = orphans.progress(expansion, item.id);
+        let progress = orphans.progress(item.id);
         let key = (expansion.instances[item.id.index()].step, discriminant(&item.state), outcome, progress);
         crowds.entry(key).or_default().push(item);
     }
@@ -313,17 +314,6 @@ fn common(expansion: &Expansion, orphans: &OrphanStates, crowd: &[&Item]) -> Str
 /// as one.
 fn once<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<IndexSet<&str>>().into_iter().collect::<Vec<_>>().join(", ")
-}
-
-fn heading(expansion: &Expansion) -> String {
-    let mut heading = styled(STRONG, &expansion.workflow);
-    if let Some((profile, why)) = &expansion.profile {
-        heading.push_str(&format!(", profile {profile} ({})", reasons::profile(why)));
-    }
-    if expansion.machine.fake_gpus {
-        heading.push_str(", on GPUs that are declared, not real");
-    }
-    heading
 }
 
 /// The jobs that the killed run of another user left are not waited for.
@@ -375,7 +365,7 @@ fn whole(session: &Session, plan: &CorePlan, orphans: &OrphanStates, forecast: F
     let otherwise = if is_otherwise { ", from runs with other parameters" } else { "" };
     let Forecast { mut tasks, capacity, limits, host, .. } = forecast;
     for item in plan.items.iter().filter(|item| matches!(item.state, State::Orphaned { .. })) {
-        if orphans.progress(&session.expansion, item.id) == Progress::Ended {
+        if orphans.progress(item.id) == Progress::Ended {
             let task = &mut tasks[item.id.index()];
             (task.batch, task.estimate.duration) = (false, Some(Span(0)));
         }
@@ -400,7 +390,7 @@ fn because(expansion: &Expansion, orphans: &OrphanStates, item: &Item) -> Instan
         State::Run(all) => InstanceReason::Runs(RunReasons::of(all)),
         State::Orphaned { since, .. } => {
             let is_job = expansion.instances[item.id.index()].is_batch();
-            InstanceReason::Words(match orphans.progress(expansion, item.id) {
+            InstanceReason::Words(match orphans.progress(item.id) {
                 Progress::Running | Progress::Queued if is_job => {
                     format!("as a job of Slurm since run {since}, and is not started again")
                 }
@@ -438,12 +428,10 @@ fn row(state: &State, progress: Progress, what: String, why: String, takes: Opti
     row
 }
 
-fn total(expansion: &Expansion, plan: &CorePlan, orphans: &OrphanStates) -> String {
+fn total(plan: &CorePlan, orphans: &OrphanStates) -> String {
     let count = |is: fn(&State) -> bool| plan.items.iter().filter(|item| is(&item.state)).count();
     let followed = |progress: Progress| {
-        let is = |item: &&Item| {
-            matches!(item.state, State::Orphaned { .. }) && orphans.progress(expansion, item.id) == progress
-        };
+        let is = |item: &&Item| matches!(item.state, State::Orphaned { .. }) && orphans.progress(item.id) == progress;
         plan.items.iter().filter(is).count()
     };
     let parts = [

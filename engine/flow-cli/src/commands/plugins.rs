@@ -1,9 +1,6 @@
 //! `flow plugins`.
 
-use std::process::ExitCode;
-
 use clap::Args;
-use flow_core::CatalogueStep;
 use flow_exec::ExecError;
 use flow_exec::plugins::{Plugin, Plugins as OnDisk, cache_folder};
 use serde_json::Value;
@@ -56,12 +53,12 @@ impl Plugins {
                 let measured = if provided.measured { " (measured)" } else { "" };
                 rows.push(vec![format!("{name}/{step}"), format!("{}{measured}", one_line(&provided.about))]);
                 if self.plugin.is_some() {
-                    rows.extend(parameters(provided));
+                    properties(&provided.with, 1, &mut rows);
                 }
             }
             output.lines(words::columns(&rows).iter().map(|line| format!("  {line}")))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -77,14 +74,7 @@ pub(super) fn discover(global: &Global, about: &About, word: &str, output: &mut 
     Ok(plugins)
 }
 
-/// The parameters of a step, from its schema.
-fn parameters(provided: &CatalogueStep) -> Vec<Vec<String>> {
-    let mut rows = Vec::new();
-    properties(&provided.with, 1, &mut rows);
-    rows
-}
-
-/// The keys of a mapping, each followed by the keys of its value.
+/// The parameters of a step: the keys of a mapping, each followed by the keys of its value.
 fn properties(schema: &Value, depth: usize, rows: &mut Vec<Vec<String>>) {
     const DEEP: usize = 4;
     let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|_| depth <= DEEP) else {
@@ -158,7 +148,8 @@ mod tests {
                 "model": {"enum": ["resnet18", "vgg16"], "default": "resnet18"},
             },
         });
-        let rows = parameters(&CatalogueStep { with, ..CatalogueStep::default() });
+        let mut rows = Vec::new();
+        properties(&with, 1, &mut rows);
         assert_eq!(
             rows,
             [["  data", "the dataset [string; required]"], ["  model", " [resnet18 | vgg16; default \"resnet18\"]"]]

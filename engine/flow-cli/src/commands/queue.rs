@@ -1,7 +1,5 @@
 //! `flow queue`: all runs of this machine, of any store, in the order in which they are served.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use flow_core::sched::{MachineShare, QueuePosition};
 use flow_exec::ExecError;
@@ -74,17 +72,14 @@ impl Queue {
         let now = clock::unix_millis();
         let lines = lines(&seen, stopped);
         if self.json {
-            for line in &lines {
-                output.json(line)?;
-            }
-            return Ok(ExitCode::SUCCESS);
+            return Ok(lines.iter().try_for_each(|line| output.json(line))?);
         }
         output.lines(render(&lines, now))?;
         if !seen.nonsense.is_empty() {
             let runs = words::count(seen.nonsense.len(), "run");
             output.line(format!("{runs} more with data that this flow cannot read: another version?"))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 

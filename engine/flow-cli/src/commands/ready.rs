@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ impl Ready {
     pub(crate) fn execute(self) -> CommandResult {
         let Some(folder) = std::env::var_os(ATTEMPT).map(PathBuf::from) else {
             // Outside of flow the script runs unchanged.
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         };
         let failed = |e: io::Error| CliError::failed(format!("`{}` cannot be written: {e}", folder.display()));
         announce(&folder).map_err(failed)?;
@@ -44,7 +43,7 @@ impl Ready {
                 thread::sleep(LOOK);
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 

@@ -1,7 +1,6 @@
 //! `flow report`.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::ArtifactKind;
@@ -16,6 +15,7 @@ use crate::{
     output::{Output, noted},
     place::{self, StoreLocation},
     screen::{InstanceView, View, each_result},
+    words,
 };
 
 /// Arguments of `flow report`.
@@ -104,12 +104,10 @@ impl Report {
 
     fn emit(&self, text: &str, output: &mut Output) -> CommandResult {
         let Some(to) = &self.output else {
-            output.text(text.trim_end())?;
-            return Ok(ExitCode::SUCCESS);
+            return Ok(output.text(text.trim_end())?);
         };
         std::fs::write(to, text).map_err(|e| CliError::usage(format!("`{}` cannot be written: {e}", to.display())))?;
-        output.line(to.display().to_string())?;
-        Ok(ExitCode::SUCCESS)
+        Ok(output.line(to.display().to_string())?)
     }
 
     /// The report of an imported run, remade by this flow from its results.
@@ -127,10 +125,8 @@ impl Report {
         }
         let files = only(made)?;
         if let Some(to) = &self.to {
-            for file in imported::publish(files, to)? {
-                output.line(file.display().to_string())?;
-            }
-            return Ok(ExitCode::SUCCESS);
+            let written = imported::publish(files, to)?;
+            return Ok(output.lines(written.iter().map(|file| file.display().to_string()))?);
         }
         let text = self.text(&|file| files.get(file).cloned(), global.lang.as_deref());
         let mut text = text.map_err(CliError::usage)?.unwrap_or_default();
@@ -244,11 +240,8 @@ pub(crate) fn answers(
     let Ok(Some(store)) = workspace.existing_store() else { return Vec::new() };
     let answers =
         |read: &dyn Fn(&str) -> Option<Vec<u8>>, _: &Path| builtins.answers(read, global.lang.as_deref()).map(Some);
-    let some = |(_, answers): (String, Vec<String>)| {
-        let more = answers.len().saturating_sub(ANSWERS);
-        let more = (more > 0).then(|| format!("{more} more: flow report --print --answer"));
-        answers.into_iter().take(ANSWERS).chain(more)
-    };
+    let rest = |more| format!("{more} more: flow report --print --answer");
+    let some = |(_, answers): (String, Vec<String>)| words::cut(answers.into_iter(), ANSWERS, rest);
     in_store(&store, reports, output, answers).unwrap_or_default().into_iter().flat_map(some).collect()
 }
 

@@ -2,7 +2,6 @@
 
 use flow_store::Import;
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::ExitCode;
 use std::rc::Rc;
 
 use clap::Args;
@@ -64,12 +63,10 @@ impl Results {
         let found = self.results(global, output)?;
         let rows: Vec<Map<String, Value>> = found.iter().map(Row::columns).collect();
         if self.json {
-            rows.iter().try_for_each(|row| output.json(row))?;
-            return Ok(ExitCode::SUCCESS);
+            return Ok(rows.iter().try_for_each(|row| output.json(row))?);
         }
         if rows.is_empty() {
-            output.note("there are no results: `flow runs` lists other runs; use --run ID or --all")?;
-            return Ok(ExitCode::SUCCESS);
+            return Ok(output.note("there are no results: `flow runs` lists other runs; use --run ID or --all")?);
         }
         // Common columns first, then axes, parameters and numbers.
         let names: BTreeSet<&String> = rows.iter().flat_map(Map::keys).collect();
@@ -88,8 +85,7 @@ impl Results {
             csv.write_record(names.iter().map(|name| row.get(*name).map(text).unwrap_or_default())).map_err(wrong)?;
         }
         let bytes = csv.into_inner().map_err(|e| CliError::failed(format!("the table cannot be written: {e}")))?;
-        output.text(String::from_utf8_lossy(&bytes).trim_end())?;
-        Ok(ExitCode::SUCCESS)
+        Ok(output.text(String::from_utf8_lossy(&bytes).trim_end())?)
     }
 
     /// The selected results.

@@ -92,7 +92,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> CommandResult<ExitCode> {
         let (file, targets, force) = sort_out(self.file, self.targets, self.force);
         let file = match file {
             Some(file) => file,
@@ -112,13 +112,13 @@ impl Run {
                 CliError::usage(why).hint("--gpus 0,1 selects real ones; `flow plan` and `flow check` take both")
             );
         }
+        let workspace = place::workspace(global, Some(&session.file))?;
         if self.detach {
-            return detach::start(&session, output);
+            return detach::start(&workspace, output);
         }
         if self.detached {
             detach::leave_terminal();
         }
-        let workspace = place::workspace(global, Some(&session.file))?;
         let options = RunOptions {
             session,
             targets,
@@ -152,7 +152,7 @@ impl Run {
             let answers =
                 if end.unchanged { Vec::new() } else { report::answers(&workspace, &view, &end.made, global, output) };
             // The exit code says how the run ended, even if nobody reads the output.
-            let mut lines = words(&view, &end, answers, &workspace, length);
+            let mut lines = words(view, &end, answers, &workspace, length);
             if output.verbose {
                 let unfollowed = reasons::unfollowed(&end.unfollowed);
                 lines.extend(unfollowed.iter().map(|line| format!("  {:<9} {line}", "kept")));
@@ -196,28 +196,22 @@ fn sort_out(
 }
 
 /// The summary of a run that has ended.
-pub(crate) fn words(
-    view: &View,
-    end: &RunEnd,
-    answers: Vec<String>,
-    workspace: &Workspace,
-    length: Length,
-) -> Vec<String> {
+fn words(mut view: View, end: &RunEnd, answers: Vec<String>, workspace: &Workspace, length: Length) -> Vec<String> {
+    // Paths relative to the current folder. A run with nothing to do has no events.
+    let withheld = end.withheld.iter();
+    let withheld =
+        withheld.map(|file| (place::near(&file.path), place::near(&file.written), reasons::withheld(&file.why)));
+    view.withheld = withheld.collect();
+    view.published = end.published.iter().map(|file| (place::near(&file.path), file.changed)).collect();
+    view.exit = Some(end.exit);
     let ended = RunEndDetails {
         run: end.run.to_string(),
-        exit: Some(end.exit),
-        published: end.published.iter().map(|file| (place::near(&file.path), file.changed)).collect(),
-        withheld: end
-            .withheld
-            .iter()
-            .map(|file| (place::near(&file.path), place::near(&file.written), reasons::withheld(&file.why)))
-            .collect(),
         answers,
         made: end.made.clone(),
         unchanged: end.unchanged.then(|| end.counts.values().sum()),
         ..RunEndDetails::default()
     };
-    summary(view, &ended, length, &|folder| log_tail(workspace, folder))
+    summary(&view, &ended, length, &|folder| log_tail(workspace, folder))
 }
 
 /// The last lines of an attempt's log, by its folder in the store.

@@ -1,7 +1,5 @@
 //! `flow runs`.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use flow_core::{Origin, Place, Revision, RunId, RunStart};
 use flow_runs::Status;
@@ -9,7 +7,7 @@ use flow_store::Import;
 use flow_supervisor::clock;
 use jiff::tz::TimeZone;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::CommandResult;
 use crate::{
@@ -73,7 +71,8 @@ impl Runs {
             let start = match one {
                 ListLine::Run(start) => start,
                 ListLine::Import(import) if self.json => {
-                    output.json(&imported(import))?;
+                    let Import { id, at, origin, results, .. } = &**import;
+                    output.json(&json!({"import": id, "imported_at": at, "from": origin, "results": results}))?;
                     continue;
                 }
                 ListLine::Import(import) => {
@@ -107,13 +106,8 @@ impl Runs {
         if !self.json {
             output.lines(words::columns(&rows).into_iter().chain(advice))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
-}
-
-fn imported(import: &Import) -> Value {
-    let Import { id, at, origin, results, .. } = import;
-    json!({"import": id, "imported_at": at, "from": origin, "results": results})
 }
 
 fn row_of_import(import: &Import) -> Vec<String> {
@@ -157,9 +151,6 @@ fn row(run: String, start: &RunStart, status: Option<&Status>, progress: &str, n
         // The time of its end was not recorded.
         None => (String::new(), format!("killed, last seen after {}", took(status.updated_at))),
     };
-    let counts = status.counts.iter();
-    let counts = counts.map(|(how, n)| format!("{} {}", words::thousands(*n as usize), how.replace('_', " ")));
-    let counts: Vec<String> = counts.collect();
     vec![
         run,
         workflow,
@@ -167,7 +158,7 @@ fn row(run: String, start: &RunStart, status: Option<&Status>, progress: &str, n
         took,
         ended,
         start.revision.as_ref().map(commit).unwrap_or_default(),
-        counts.join(", "),
+        words::counts(status.counts.iter().map(|(how, n)| (*n as usize, how.replace('_', " ")))),
         settings(start),
     ]
 }

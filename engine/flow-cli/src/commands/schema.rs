@@ -1,7 +1,5 @@
 //! `flow schema`.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use flow_core::Builtins;
 
@@ -31,7 +29,6 @@ impl Schema {
             steps.map(|(step, provided)| (format!("{}/{step}", plugin.name()), provided))
         });
         let schema = flow_core::schema_with(own.chain(of_plugins));
-        output.text(serde_json::to_string_pretty(&schema).map_err(std::io::Error::from)?)?;
-        Ok(ExitCode::SUCCESS)
+        Ok(output.text(serde_json::to_string_pretty(&schema).map_err(std::io::Error::from)?)?)
     }
 }

@@ -1,8 +1,7 @@
 //! `flow show`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{ArtifactKind, Digest, Environment, FRAMEWORKS, GpuUsage, Mode, RunId, StepResult};
@@ -53,7 +52,7 @@ impl Show {
             // It may have ended after its journal was read.
             view = view.unread();
             dir.read_journal(|line| view.event(&line))?;
-            orphans = view.exit.is_none().then(|| OrphanedSteps::of(&place.store, &dir));
+            orphans = view.exit.is_none().then(|| orphaned_steps(&place.store, &dir));
         }
         let found = find(&view, &self.step)?;
         let results = place::results(&place.store, output)?;
@@ -65,8 +64,7 @@ impl Show {
                 rows.push(line(shown, result, orphans.as_ref()));
                 Ok(())
             })?;
-            output.lines(words::columns(&rows))?;
-            return Ok(ExitCode::SUCCESS);
+            return Ok(output.lines(words::columns(&rows))?);
         }
         each_result(found, &results, &place.store, |shown, result| {
             match result {
@@ -94,8 +92,7 @@ impl Show {
                 }
             }
             Ok(())
-        })?;
-        Ok(ExitCode::SUCCESS)
+        })
     }
 }
 
@@ -145,42 +142,29 @@ fn line(shown: &InstanceView, result: Option<StepResult>, orphans: Option<&Orpha
     vec![label, how, took + &attempts, came_to(&result)]
 }
 
-/// Steps that a killed run left, by label.
-struct OrphanedSteps {
-    here: BTreeSet<String>,
-    in_slurm: BTreeSet<String>,
-    ended: BTreeSet<String>,
-}
+/// The state of each step that a killed run left, by label.
+type OrphanedSteps = BTreeMap<String, &'static str>;
 
-impl OrphanedSteps {
-    fn of(store: &StoreDir, run: &RunDir) -> OrphanedSteps {
-        OrphanedSteps {
-            here: flow_exec::running_orphans(store, run).into_iter().collect(),
-            in_slurm: flow_exec::unfinished_jobs(run).into_iter().collect(),
-            ended: flow_exec::ended_since(store, run).into_iter().collect(),
-        }
-    }
-
-    /// The state of an attempt that was running.
-    fn words(&self, label: &str) -> &'static str {
-        if self.here.contains(label) {
-            "no result yet: flow was killed while it ran, but it continues (`flow status`)"
-        } else if self.in_slurm.contains(label) {
-            "no result yet: flow was killed, and its job may continue in Slurm (`flow status`)"
-        } else if self.ended.contains(label) {
-            "no result yet: flow was killed while it ran; it has ended since, and the next run collects its result"
-        } else {
-            "no result: flow was killed while it ran"
-        }
-    }
+fn orphaned_steps(store: &StoreDir, run: &RunDir) -> OrphanedSteps {
+    const ENDED: &str =
+        "no result yet: flow was killed while it ran; it has ended since, and the next run collects its result";
+    const IN_SLURM: &str = "no result yet: flow was killed, and its job may continue in Slurm (`flow status`)";
+    const HERE: &str = "no result yet: flow was killed while it ran, but it continues (`flow status`)";
+    // In this order: a step that ends in between must be in one of them.
+    let here = flow_exec::running_orphans(store, run).into_iter().map(|label| (label, HERE));
+    let in_slurm = flow_exec::unfinished_jobs(run).into_iter().map(|label| (label, IN_SLURM));
+    let ended = flow_exec::ended_since(store, run).into_iter().map(|label| (label, ENDED));
+    // Of several states of a step the last of this chain counts.
+    ended.chain(in_slurm).chain(here).collect()
 }
 
 fn why_none(shown: &InstanceView, orphans: Option<&OrphanedSteps>) -> String {
     match shown.state {
         // The known reason is the one for which it runs.
-        InstanceState::Running => {
-            orphans.map_or("no result yet: it is running", |orphans| orphans.words(&shown.label)).to_owned()
-        }
+        InstanceState::Running => match orphans {
+            None => "no result yet: it is running".to_owned(),
+            Some(left) => left.get(&shown.label).unwrap_or(&"no result: flow was killed while it ran").to_string(),
+        },
         InstanceState::Settled(outcome) if is_failure(outcome) => {
             let how = styled(BAD, words::outcome(outcome));
             match &shown.reason {

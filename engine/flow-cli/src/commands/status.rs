@@ -43,7 +43,7 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> CommandResult {
+    pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> CommandResult<ExitCode> {
         self.of.run = self.of.run.or(self.run_id.take());
         let place = StoreLocation::find(global, self.of.about.workflow.as_deref())?;
         if self.watch
@@ -96,9 +96,6 @@ impl Status {
                 status.into_iter().for_each(|status| view.status(status));
                 let ended = RunEndDetails {
                     run: run.map(|run| run.to_string()).unwrap_or_default(),
-                    exit: view.exit,
-                    published: view.published.clone(),
-                    withheld: view.withheld.clone(),
                     since: if view.exit.is_none() { ended_since(&place.store, &dir).len() } else { 0 },
                     all: true,
                     ..RunEndDetails::default()
@@ -169,9 +166,7 @@ fn each_job(jobs: &[OrphanedJob]) -> Vec<String> {
         };
         format!("  {}: job {job}{place}", labels.join(", "))
     };
-    let more = jobs.len().saturating_sub(SHOWN);
-    let more = (more > 0).then(|| format!("  and {} more: `squeue --me`", words::thousands(more)));
-    jobs.iter().take(SHOWN).map(line).chain(more).collect()
+    words::cut(jobs.iter().map(line), SHOWN, |more| format!("  and {} more: `squeue --me`", words::thousands(more)))
 }
 
 /// What a killed run has left in Slurm.
@@ -242,11 +237,10 @@ fn active_run(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
     )];
     let settled: u32 = status.counts.values().sum();
     let number = |n: u32| words::thousands(n as usize);
-    let counts = status.counts.iter().map(|(how, n)| format!("{} {}", number(*n), how.replace('_', " ")));
-    let counts: Vec<String> = counts.collect();
+    let counts = words::counts(status.counts.iter().map(|(how, n)| (*n as usize, how.replace('_', " "))));
     let mut line = format!("  {} of {}", number(settled), words::count(status.instances as usize, "instance"));
     if !counts.is_empty() {
-        line.push_str(&format!(": {}", counts.join(", ")));
+        line.push_str(&format!(": {counts}"));
     }
     out.push(line);
     let (queued, running): (Vec<&RunningStep>, Vec<&RunningStep>) =

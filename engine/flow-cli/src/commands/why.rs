@@ -1,12 +1,11 @@
 //! `flow why`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{
     Digest, Expansion, Instance, InstanceId, RunId, StepResult,
-    plan::{Force, State},
+    plan::{Force, Item, State},
 };
 use flow_exec::{EnvironmentChange, Knowledge, PresentEnvironment, Session};
 use flow_runs::StoreDir;
@@ -63,13 +62,19 @@ impl Why {
         let is_asked = |id: &InstanceId| self.steps.is_empty() || matches!(&force, Force::Only(of) if of.contains(id));
         let knowledge = place::knowledge(&session, output)?;
         let plan = flow_exec::plan(&session, &knowledge, &wanted, &Force::Nothing)?;
-        let label = |id: InstanceId| &*session.expansion.instances[id.index()].label;
-        let mut asked: Vec<_> = plan.items.iter().filter(|item| is_asked(&item.id)).collect();
+        let asked = plan.items.iter().filter(|item| is_asked(&item.id));
+        let mut asked: Vec<PlannedInstance<'_>> = asked
+            .map(|Item { id, state }| PlannedInstance {
+                id: *id,
+                label: &session.expansion.instances[id.index()].label,
+                state,
+            })
+            .collect();
         for living in live_runs(&knowledge, &session.expansion)? {
-            let labels: IndexSet<&str> = asked.iter().map(|item| label(item.id)).collect();
+            let labels: IndexSet<&str> = asked.iter().map(|one| one.label).collect();
             let mut told = live(&living.status, &living.named(), &labels, clock::unix_millis());
             let known: BTreeSet<&str> = told.iter().map(|one| one.label).collect();
-            let would_run = asked.iter().filter(|item| matches!(item.state, State::Run(_))).map(|item| label(item.id));
+            let would_run = asked.iter().filter(|one| matches!(one.state, State::Run(_))).map(|one| one.label);
             let untold: BTreeSet<&str> = would_run.filter(|label| !known.contains(label)).collect();
             if !untold.is_empty() {
                 told.extend(
@@ -77,12 +82,10 @@ impl Why {
                 );
             }
             let known: BTreeSet<&str> = told.iter().map(|one| one.label).collect();
-            asked.retain(|item| !known.contains(label(item.id)));
+            asked.retain(|one| !known.contains(one.label));
             told.sort_by_key(|one| labels.get_index_of(one.label));
             output.lines(lines(&told, output.verbose))?;
         }
-        let ids: Vec<InstanceId> = asked.iter().map(|item| item.id).collect();
-        let asked: Vec<PlannedInstance<'_>> = asked.iter().map(|item| (label(item.id), &item.state)).collect();
         let ReuseNotes { accepted, others, other_place: elsewhere } =
             ReuseNotes::of(&knowledge, &asked, &session.expansion)?;
         for (reason, of) in &accepted {
@@ -90,22 +93,18 @@ impl Why {
         }
         let left = OrphanStates::of(&session, &knowledge, &plan);
         let mut present = PresentEnvironment::of(&session, &knowledge);
-        let id_of: BTreeMap<&str, InstanceId> =
-            asked.iter().map(|(label, _)| *label).zip(ids.iter().copied()).collect();
         let verbose = output.verbose;
-        let mut since = |label: &str, state: &State| {
-            let recorded = match state {
+        let mut since = |one: &PlannedInstance<'_>| {
+            let recorded = match one.state {
                 State::Cached { environment, .. } => environment,
                 State::Run(_) => {
-                    let present = present.as_mut().zip(id_of.get(label));
-                    let since = present.and_then(|(present, id)| present.since_last(&session, &knowledge, *id));
-                    return since
-                        .map(|since| environment(&since, "the last result (not a reason)", verbose))
-                        .unwrap_or_default();
+                    let since = present.as_mut().and_then(|of| of.since_last(&session, &knowledge, one.id));
+                    let lines = |since| environment(&since, "the last result (not a reason)", verbose);
+                    return since.map(lines).unwrap_or_default();
                 }
                 _ => return Vec::new(),
             };
-            let listed = id_of.get(label).and_then(|id| reasons::by_listing(session.by_listing(*id)));
+            let listed = reasons::by_listing(session.by_listing(one.id));
             let mut lines: Vec<String> = listed.into_iter().map(|text| format!("  - {text}")).collect();
             if let (Some(recorded), Some(present)) = (recorded, &mut present) {
                 lines.extend(environment(&present.since(recorded), "this result", verbose));
@@ -113,19 +112,17 @@ impl Why {
             lines
         };
         let is_accepted = |label: &str| accepted.values().flatten().any(|of| *of == label);
-        let as_it_was: Vec<PlannedInstance<'_>> =
-            asked.iter().filter(|(label, _)| !is_accepted(label)).copied().collect();
-        let progress =
-            |label: &str| id_of.get(label).map_or(Progress::Running, |id| left.progress(&session.expansion, *id));
-        let steps = as_it_was.chunk_by(|(a, _), (b, _)| words::step_of(a) == words::step_of(b));
+        let as_it_was: Vec<PlannedInstance<'_>> = asked.iter().filter(|one| !is_accepted(one.label)).copied().collect();
+        let progress = |id| left.progress(id);
+        let steps = as_it_was.chunk_by(|a, b| words::step_of(a.label) == words::step_of(b.label));
         output.lines(steps.flat_map(|of_step| answer(of_step, verbose, &progress, &mut since)))?;
         let mut changed_in = None;
         if let Some(dir) = knowledge.dir() {
-            changed_in = why_then::since(dir, &asked, output)?;
-            audits(&session, &knowledge, dir, &ids, output)?;
+            changed_in = why_then::since(dir, asked.iter().map(|one| (one.label, one.state)), output)?;
+            audits(&session, &knowledge, dir, &asked, output)?;
         }
         let may_be_kept = |state: &State| matches!(state, State::Cached { .. } | State::After(_));
-        let kept = ids.iter().zip(&asked).filter(|(_, (_, state))| may_be_kept(state)).map(|(id, _)| *id);
+        let kept = asked.iter().filter(|one| may_be_kept(one.state)).map(|one| one.id);
         let kept: BTreeSet<InstanceId> = kept.collect();
         let unfollowed = reasons::unfollowed(&session.expansion.unfollowed(|id| kept.contains(&id), |_| true));
         output.sentences(unfollowed.iter().map(noted), 2)?;
@@ -143,21 +140,22 @@ impl Why {
             let workflow = workflow.map(|workflow| format!(" of workflow `{workflow}`")).unwrap_or_default();
             output.line(format!("{}: {take} {}{workflow}", named(&of), words::named(&theirs)))?;
         }
-        for ((group, looks), of) in repeated(&session.expansion, &ids, &asked) {
+        for ((group, looks), of) in repeated(&session.expansion, &asked) {
             let runs = words::count(looks as usize, "run");
             output.line(format!(
                 "{}: made because the verdict on {group} was undecided after {runs} of each",
                 named(&of)
             ))?;
         }
+        let ids: Vec<InstanceId> = asked.iter().map(|one| one.id).collect();
         let ignored = flow_exec::ignored(&session, &ids)?;
         if !ignored.is_empty() {
             let paths: Vec<String> = ignored.iter().map(|path| path.display().to_string()).collect();
             output.line(format!("{} {}", styled(NOTE, "not inputs:"), paths.join(", ")))?;
         }
         // `flow diff` knows no other parameters than those of the file.
-        let edited = asked.iter().find_map(|(label, state)| match state {
-            State::Run(reasons) if why_then::has_lines(reasons) => Some((label, reasons)),
+        let edited = asked.iter().find_map(|one| match one.state {
+            State::Run(reasons) if why_then::has_lines(reasons) => Some((one.label, reasons)),
             _ => None,
         });
         if let Some((label, reasons)) = edited {
@@ -168,7 +166,7 @@ impl Why {
         } else if let Some(run) = changed_in {
             why_then::refer_to_run(&StoreLocation::find(global, Some(&request.file))?, &run, output)?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -177,13 +175,13 @@ fn audits(
     session: &Session,
     knowledge: &Knowledge,
     dir: &StoreDir,
-    ids: &[InstanceId],
+    asked: &[PlannedInstance<'_>],
     output: &mut Output,
 ) -> Result<(), CliError> {
     if !flow_exec::has_audits(dir) {
         return Ok(());
     }
-    let labels: Vec<String> = ids.iter().map(|id| session.expansion.instances[id.index()].label.to_string()).collect();
+    let labels: Vec<String> = asked.iter().map(|one| one.label.to_owned()).collect();
     let parts = flow_exec::parts(session, knowledge, &session.wanted(&labels)?)?;
     for label in labels {
         let audited = parts.get(&label).and_then(|parts| flow_exec::audited(dir, &parts.digest()));
@@ -195,16 +193,12 @@ fn audits(
 }
 
 /// Repetitions that were made, by the group of the undecided verdict, and after how many runs.
-fn repeated<'a>(
-    expansion: &'a Expansion,
-    ids: &[InstanceId],
-    queried: &[PlannedInstance<'a>],
-) -> IndexMap<(&'a str, u32), Vec<&'a str>> {
+fn repeated<'a>(expansion: &'a Expansion, asked: &[PlannedInstance<'a>]) -> IndexMap<(&'a str, u32), Vec<&'a str>> {
     let mut made: IndexMap<_, Vec<&str>> = IndexMap::new();
-    for (id, (label, state)) in ids.iter().zip(queried) {
-        let again = expansion.instances[id.index()].again.as_deref();
-        if let (State::Cached { .. }, Some(again)) = (state, again) {
-            made.entry((&*again.group, again.looks)).or_default().push(label);
+    for one in asked {
+        let again = expansion.instances[one.id.index()].again.as_deref();
+        if let (State::Cached { .. }, Some(again)) = (one.state, again) {
+            made.entry((&*again.group, again.looks)).or_default().push(one.label);
         }
     }
     made
@@ -240,8 +234,8 @@ impl<'a> ReuseNotes<'a> {
         let places: BTreeMap<&str, bool> = places.map(|instance| (&*instance.label, instance.is_batch())).collect();
         let mut reused = ReuseNotes::default();
         let Some(results) = knowledge.results() else { return Ok(reused) };
-        let cached = queried.iter().filter_map(|(label, state)| match state {
-            State::Cached { fingerprint, .. } => Some((*label, *fingerprint)),
+        let cached = queried.iter().filter_map(|one| match one.state {
+            State::Cached { fingerprint, .. } => Some((one.label, *fingerprint)),
             _ => None,
         });
         let (labels, fingerprints): (Vec<&str>, Vec<Digest>) = cached.unzip();
@@ -266,8 +260,13 @@ impl<'a> ReuseNotes<'a> {
     }
 }
 
-/// The label of an instance, and its planned outcome.
-type PlannedInstance<'a> = (&'a str, &'a State);
+/// An instance and its planned outcome.
+#[derive(Clone, Copy)]
+struct PlannedInstance<'a> {
+    id: InstanceId,
+    label: &'a str,
+    state: &'a State,
+}
 
 /// How the environment differs from the one of a result.
 fn environment(since: &EnvironmentChange, result: &str, all: bool) -> Vec<String> {
@@ -288,27 +287,27 @@ fn environment(since: &EnvironmentChange, result: &str, all: bool) -> Vec<String
 fn answer(
     queried: &[PlannedInstance<'_>],
     each: bool,
-    progress: &dyn Fn(&str) -> Progress,
-    since: &mut dyn FnMut(&str, &State) -> Vec<String>,
+    progress: &dyn Fn(InstanceId) -> Progress,
+    since: &mut dyn FnMut(&PlannedInstance<'_>) -> Vec<String>,
 ) -> Vec<String> {
     let mut alike: IndexMap<Value, IndexMap<Vec<String>, Vec<PlannedInstance<'_>>>> = IndexMap::new();
-    for &(label, state) in queried {
-        let mut said = explain(state, progress(label), each);
-        said.extend(since(label, state));
-        let form = match state {
+    for one in queried {
+        let mut said = explain(one.state, progress(one.id), each);
+        said.extend(since(one));
+        let form = match one.state {
             State::Run(all) if !each => {
                 InstanceReason::Runs(flow_core::why::RunReasons { first: all.clone(), more: 0 }).form()
             }
             _ => Value::from(said.clone()),
         };
-        alike.entry(form).or_default().entry(said).or_default().push((label, state));
+        alike.entry(form).or_default().entry(said).or_default().push(*one);
     }
     let mut out = Vec::new();
     for forms in alike.into_values() {
         let differ = if forms.len() > 1 { " (the first of them; -v shows all)" } else { "" };
         let Some(said) = forms.keys().next().cloned() else { continue };
         let of: Vec<PlannedInstance<'_>> = forms.into_values().flatten().collect();
-        let labels: Vec<&str> = of.iter().map(|(label, _)| *label).collect();
+        let labels: Vec<&str> = of.iter().map(|one| one.label).collect();
         out.push(format!("{}: {}{}{differ}", named(&labels), said[0], made_by(&of)));
         out.extend(said.into_iter().skip(1));
     }
@@ -321,7 +320,7 @@ fn named(of: &[&str]) -> String {
 
 /// The run that made the results; of several, the first and the last.
 fn made_by(of: &[PlannedInstance<'_>]) -> String {
-    let from = of.iter().filter_map(|(_, state)| match state {
+    let from = of.iter().filter_map(|one| match one.state {
         State::Cached { from, .. } => Some(from),
         _ => None,
     });
@@ -380,8 +379,9 @@ mod tests {
     use super::*;
 
     fn said(asked: &[(&str, State)], each: bool) -> Vec<String> {
-        let asked: Vec<PlannedInstance<'_>> = asked.iter().map(|(label, state)| (*label, state)).collect();
-        answer(&asked, each, &|_| Progress::Queued, &mut |_, _| Vec::new())
+        let planned = |(label, state)| PlannedInstance { id: InstanceId(0), label, state };
+        let asked: Vec<PlannedInstance<'_>> = asked.iter().map(|(label, state)| planned((*label, state))).collect();
+        answer(&asked, each, &|_| Progress::Queued, &mut |_| Vec::new())
             .iter()
             .map(|line| crate::terminal::plain(line))
             .collect()

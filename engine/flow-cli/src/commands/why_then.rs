@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use flow_core::{Digest, RunId, fingerprint::PartKind, plan::State, why::Reason};
 use flow_runs::StoreDir;
@@ -50,10 +49,7 @@ pub(super) fn of_run(
     for ((step, how), of) in told {
         output.lines(lines(step, &how, of, output.verbose))?;
     }
-    if let Some(run) = changed_in {
-        refer_to_run(&place, &run, output)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    changed_in.map_or(Ok(()), |run| refer_to_run(&place, &run, output))
 }
 
 /// Whether `flow diff` shows the lines of one of these changes.
@@ -84,13 +80,9 @@ pub(super) fn refer_to_run(place: &StoreLocation, run: &RunId, output: &mut Outp
     let runs = place.runs()?;
     let Some(at) = runs.iter().position(|(id, _)| id == run) else { return Ok(()) };
     let earlier = runs[..at].iter().rfind(|(_, start)| start.file == runs[at].1.file);
-    match earlier {
-        Some((before, _)) => {
-            let between = format!("{} {}", words::end(before), words::end(run));
-            Ok(output.line(format!("`flow diff {between}` shows the changed lines"))?)
-        }
-        None => Ok(()),
-    }
+    let Some((before, _)) = earlier else { return Ok(()) };
+    let between = format!("{} {}", words::end(before), words::end(run));
+    Ok(output.line(format!("`flow diff {between}` shows the changed lines"))?)
 }
 
 /// The result of an instance in its run, and the reason.
@@ -128,9 +120,9 @@ fn lines(step: &str, how: &str, of: Vec<(&InstanceView, InstanceReason)>, each: 
 
 /// Why the present results were made, unless each was the first of its instance. Returns the last run in which an input or
 /// a command had changed.
-pub(super) fn since(
+pub(super) fn since<'a>(
     store: &StoreDir,
-    queried: &[(&str, &State)],
+    queried: impl Iterator<Item = (&'a str, &'a State)>,
     output: &mut Output,
 ) -> Result<Option<RunId>, CliError> {
     /// A journal is read for each.

@@ -19,7 +19,5 @@ pub(crate) fn difference(difference: &Difference) -> String {
 
 /// The first of these, and how many more there are.
 pub(crate) fn differences(all: &[Difference], most: usize) -> Vec<String> {
-    let more = all.len().saturating_sub(most);
-    let more = (more > 0).then(|| format!("{} (-v)", words::count(more, "more difference")));
-    all.iter().take(most).map(difference).chain(more).collect()
+    words::cut(all.iter().map(difference), most, |more| format!("{} (-v)", words::count(more, "more difference")))
 }

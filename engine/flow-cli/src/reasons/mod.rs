@@ -75,9 +75,10 @@ pub(crate) fn caveat(caveat: &Caveat) -> String {
     english().caveat(caveat)
 }
 
-/// Why a profile was selected.
-pub(crate) fn profile(why: &ProfileReason) -> String {
-    english().profile(why)
+/// The profile of a run and why it was selected, and that its GPUs are declared; empty without both.
+pub(crate) fn profile_and_gpus(profile: Option<&(String, ProfileReason)>, fake_gpus: bool) -> String {
+    let profile = profile.map(|(name, why)| format!(", profile {name} ({})", english().profile(why)));
+    profile.unwrap_or_default() + if fake_gpus { ", on GPUs that are declared, not real" } else { "" }
 }
 
 /// Why a published file stays unchanged, and what to do.
@@ -163,9 +164,8 @@ pub(crate) fn unfollowed(pairs: &[UnreadDependency]) -> Vec<String> {
             "`{step}` reads nothing of `{ran}` through flow, so a change of `{ran}` does not rerun it; with {read} it does"
         )
     };
-    let more = pairs.len().saturating_sub(SHOWN);
-    let more = (more > 0).then(|| format!("the same is true of {} of steps", words::count(more, "more pair")));
-    pairs.iter().take(SHOWN).map(one).chain(more).collect()
+    let rest = |more| format!("the same is true of {} of steps", words::count(more, "more pair"));
+    words::cut(pairs.iter().map(one), SHOWN, rest)
 }
 
 /// A message about a workflow on this machine.

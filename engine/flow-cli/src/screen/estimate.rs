@@ -1,19 +1,21 @@
 //! Estimates the end of a run from what is on the screen.
 
-use flow_core::RunningTime;
+use flow_core::{AttemptId, RunningProgress};
 
 use super::view::View;
 use crate::words;
 
 /// Seconds until the end, and whether it can only be longer. `None` if nothing is known.
 pub(crate) fn remaining(view: &View) -> Option<(f64, bool)> {
-    let running = view.running().map(|(_, attempt)| RunningTime {
-        of: view.instances.get(&attempt.instance).and_then(|shown| view.steps.get(&*shown.step)).map(|of| &of.times),
-        so_far_s: view.now.saturating_sub(attempt.began) as f64 / 1e3,
-        fraction: attempt.fraction,
-        left_s: attempt.ends_at.map(|end| end.saturating_sub(view.now) as f64 / 1e3),
-    });
-    let left = flow_core::remaining(view.steps.values().map(|of| &of.times), running)?;
+    let known = |attempt: AttemptId| {
+        let attempt = view.attempts.get(&attempt);
+        let ends_at = attempt.and_then(|attempt| attempt.ends_at);
+        RunningProgress {
+            fraction: attempt.and_then(|attempt| attempt.fraction),
+            left_s: ends_at.map(|end| end.saturating_sub(view.now) as f64 / 1e3),
+        }
+    };
+    let left = view.times.remaining(view.now, known)?;
     Some((left.seconds, left.at_least))
 }
 

@@ -26,14 +26,8 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
     let say = |style, verb: &str, what: String| Some(event_text(view, line.at, style, verb, &what));
     match &line.event {
         RunEvent::RunStarted(start) => {
-            let mut words = format!("{} run {}", styled(STRONG, &start.workflow), start.run);
-            if let Some((profile, why)) = &start.profile {
-                words.push_str(&format!(", profile {profile} ({})", reasons::profile(why)));
-            }
-            if start.machine.fake_gpus {
-                words.push_str(", on GPUs that are declared, not real");
-            }
-            Some(words)
+            let machine = reasons::profile_and_gpus(start.profile.as_ref(), start.machine.fake_gpus);
+            Some(format!("{} run {}{machine}", styled(STRONG, &start.workflow), start.run))
         }
         // Some are for the database only. The plan has one line once it is complete; the summary is the end; an attempt's
         // end is shown with its result.

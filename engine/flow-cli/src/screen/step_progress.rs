@@ -90,15 +90,18 @@ impl StepProgress {
         };
         let shown = view.instances.get(instance)?;
         let (step, crowd) = (&shown.step, self.steps.get_mut(&shown.step)?);
-        crowd.counts.add(&shown.state);
+        if let Some(kind) = kind(&shown.state) {
+            *crowd.counts.entry(kind).or_default() += 1;
+        }
         let counts = &crowd.counts;
-        if counts.all() != crowd.total {
+        if counts.values().sum::<usize>() != crowd.total {
             return None;
         }
         // If few ran, each had a line.
-        let told = crowd.total < MANY && counts.tried() > 0;
+        let is_tried = |(kind, _): &(Kind, _)| matches!(kind, Kind::Ran | Kind::Recorded | Kind::Failed);
+        let told = crowd.total < MANY && counts.keys().any(is_tried);
         let what = words::instances(crowd.total, step, step);
-        (!told).then(|| counts.line(view, line.at, &what))
+        (!told).then(|| step_line(counts, view, line.at, &what))
     }
 
     fn trouble(&mut self, view: &View, id: InstanceId, event: &RunEvent) -> bool {
@@ -131,57 +134,43 @@ fn trouble(event: &RunEvent) -> String {
     }
 }
 
-/// The outcomes of a step's instances.
-#[derive(Debug, Default)]
-struct Counts {
-    cached: usize,
-    ran: usize,
-    /// Instances that ended with a failure which `record:` stores as a result, by outcome.
-    recorded: BTreeMap<&'static str, usize>,
-    failed: usize,
-    skipped: usize,
-    cancelled: usize,
+/// Numbers of a step's instances by outcome, in the order in which they are shown.
+type Counts = BTreeMap<(Kind, &'static str), usize>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Ran,
+    /// It ended with a failure which `record:` stores as a result.
+    Recorded,
+    Cached,
+    Failed,
+    Skipped,
+    Cancelled,
 }
 
-impl Counts {
-    fn add(&mut self, state: &InstanceState) {
-        match state {
-            InstanceState::Cached(..) => self.cached += 1,
-            InstanceState::Done(outcome) if is_failure(*outcome) => {
-                *self.recorded.entry(words::outcome(*outcome)).or_default() += 1;
-            }
-            InstanceState::Done(_) => self.ran += 1,
-            InstanceState::Settled(Outcome::Cancelled) => self.cancelled += 1,
-            InstanceState::Settled(outcome) if is_failure(*outcome) => self.failed += 1,
-            InstanceState::Settled(_) => self.skipped += 1,
-            InstanceState::Waiting | InstanceState::Running | InstanceState::NotNeeded => {}
-        }
-    }
+/// `None` if it is not settled, or not needed.
+fn kind(state: &InstanceState) -> Option<(Kind, &'static str)> {
+    Some(match state {
+        InstanceState::Cached(..) => (Kind::Cached, "cached"),
+        InstanceState::Done(outcome) if is_failure(*outcome) => (Kind::Recorded, words::outcome(*outcome)),
+        InstanceState::Done(_) => (Kind::Ran, "ran"),
+        InstanceState::Settled(Outcome::Cancelled) => (Kind::Cancelled, "cancelled"),
+        InstanceState::Settled(outcome) if is_failure(*outcome) => (Kind::Failed, "failed"),
+        InstanceState::Settled(_) => (Kind::Skipped, "skipped"),
+        InstanceState::Waiting | InstanceState::Running | InstanceState::NotNeeded => return None,
+    })
+}
 
-    fn all(&self) -> usize {
-        self.cached + self.tried() + self.skipped + self.cancelled
-    }
-
-    /// The number of instances with an attempt.
-    fn tried(&self) -> usize {
-        self.ran + self.recorded.values().sum::<usize>() + self.failed
-    }
-
-    fn line(&self, view: &View, at: u64, what: &str) -> String {
-        let (style, verb) = match self {
-            Counts { failed: 1.., .. } => (BAD, "failed"),
-            Counts { ran: 1.., .. } => (GOOD, "done"),
-            Counts { recorded, .. } if !recorded.is_empty() => (GOOD, "done"),
-            Counts { cancelled: 1.., .. } => (NOTE, "cancelled"),
-            Counts { cached: 1.., .. } => (FAINT, "cached"),
-            _ => (NOTE, "skipped"),
-        };
-        let recorded = self.recorded.iter().map(|(outcome, n)| (*n, *outcome));
-        let rest = [(self.failed, "failed"), (self.skipped, "skipped"), (self.cancelled, "cancelled")];
-        let counts = [(self.ran, "ran")].into_iter().chain(recorded).chain([(self.cached, "cached")]).chain(rest);
-        let counts: Vec<String> =
-            counts.filter(|(n, _)| *n > 0).map(|(n, how)| format!("{} {how}", words::thousands(n))).collect();
-        let how = if counts.len() > 1 { format!(": {}", counts.join(", ")) } else { String::new() };
-        super::lines::event_text(view, at, style, verb, &format!("{what}{how}"))
-    }
+fn step_line(counts: &Counts, view: &View, at: u64, what: &str) -> String {
+    let has = |kind: Kind| counts.keys().any(|(one, _)| *one == kind);
+    let (style, verb) = match () {
+        () if has(Kind::Failed) => (BAD, "failed"),
+        () if has(Kind::Ran) || has(Kind::Recorded) => (GOOD, "done"),
+        () if has(Kind::Cancelled) => (NOTE, "cancelled"),
+        () if has(Kind::Cached) => (FAINT, "cached"),
+        () => (NOTE, "skipped"),
+    };
+    let all = words::counts(counts.iter().map(|((_, how), n)| (*n, *how)));
+    let how = if counts.len() > 1 { format!(": {all}") } else { String::new() };
+    super::lines::event_text(view, at, style, verb, &format!("{what}{how}"))
 }

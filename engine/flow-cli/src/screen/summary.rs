@@ -19,13 +19,6 @@ use crate::words;
 #[derive(Default)]
 pub(crate) struct RunEndDetails {
     pub(crate) run: String,
-    /// The exit code; none for a killed run.
-    pub(crate) exit: Option<i32>,
-    /// Published files, and whether they changed.
-    pub(crate) published: Vec<(String, bool)>,
-    /// Reports and entries that were not published: the published file, the other place, and the
-    /// reason.
-    pub(crate) withheld: Vec<(String, String, String)>,
     /// The answers of the reports.
     pub(crate) answers: Vec<String>,
     /// Tables and reports that the run made.
@@ -88,16 +81,16 @@ pub(crate) fn summary(
     }
     without_numbers(view, &mut out);
     out.extend(ended.answers.iter().map(|answer| format!("  {} {answer}", styled(STRONG, "answer:  "))));
-    published(&ended.published, &mut out);
-    for (path, written, why) in &ended.withheld {
+    published(&view.published, &mut out);
+    for (path, written, why) in &view.withheld {
         out.push(format!("  {:<9} {written}", "written"));
         out.push(format!("  {} {path}: {why}", styled(NOTE, format_args!("{:<9}", "kept"))));
     }
-    if ended.exit == Some(130) {
+    if view.exit == Some(130) {
         out.push("the next run continues from there".to_owned());
     }
     // A report that is not published would not be found, so its place is printed.
-    if ended.published.is_empty() && ended.withheld.is_empty() {
+    if view.published.is_empty() && view.withheld.is_empty() {
         let last = ended.made.iter().skip(ended.made.len().saturating_sub(3));
         out.extend(last.map(|label| format!("  {:<9} flow show '{label}'", "see")));
     }
@@ -154,18 +147,18 @@ fn headline(view: &View, ended: &RunEndDetails) -> String {
     let open = count(&InstanceState::is_open).saturating_sub(ended.since);
     let open = [(ended.since, "ended since then"), (open, "not finished")];
     let mut parts = words::counts(done.into_iter().chain(without_result).chain(open));
-    let (style, word) = match ended.exit {
+    let (style, word) = match view.exit {
         Some(0) => (GOOD, "done:"),
         Some(130) => (NOTE, "interrupted:"),
         Some(_) => (BAD, "failed:"),
         None => (BAD, "killed:"),
     };
-    if view.instances.is_empty() && ended.exit.is_none() {
+    if view.instances.is_empty() && view.exit.is_none() {
         parts = "before it had a plan".to_owned();
     }
     let took = words::duration(view.elapsed(view.now));
     // The time of a kill is not recorded.
-    let took = if ended.exit.is_some() { format!(" in {took}") } else { format!(", last seen after {took}") };
+    let took = if view.exit.is_some() { format!(" in {took}") } else { format!(", last seen after {took}") };
     format!("{} {}{took} (run {})", styled(style, word), parts, ended.run)
 }
 

@@ -111,19 +111,9 @@ fn plain(text: &str) -> String {
     crate::terminal::plain(text)
 }
 
-/// The end of a failed run that published nothing.
+/// The end of a run.
 fn ended(run: &str) -> RunEndDetails {
-    RunEndDetails {
-        answers: Vec::new(),
-        run: run.into(),
-        exit: Some(1),
-        all: false,
-        published: Vec::new(),
-        withheld: Vec::new(),
-        made: Vec::new(),
-        unchanged: None,
-        since: 0,
-    }
+    RunEndDetails { run: run.into(), ..Default::default() }
 }
 
 #[test]
@@ -161,18 +151,14 @@ fn one_line_an_event() {
 fn the_summary() {
     let mut view = View::default();
     journal().iter().for_each(|line| view.event(line));
-    let ended = RunEndDetails {
-        published: [
-            ("reports/feb08.md", true),
-            ("reports/feb08/a.svg", true),
-            ("reports/feb08/b.svg", false),
-            ("README.md", false),
-        ]
-        .map(|(path, changed)| (path.to_owned(), changed))
-        .to_vec(),
-        made: vec!["report".into()],
-        ..ended("20260208-153012-3f2a")
-    };
+    let published = [
+        ("reports/feb08.md", true),
+        ("reports/feb08/a.svg", true),
+        ("reports/feb08/b.svg", false),
+        ("README.md", false),
+    ];
+    view.published = published.map(|(path, changed)| (path.to_owned(), changed)).to_vec();
+    let ended = RunEndDetails { made: vec!["report".into()], ..ended("20260208-153012-3f2a") };
     let words = summary(&view, &ended, Length::default(), &|folder| vec![format!("last line in {folder}")]);
     let words: Vec<String> = words.iter().map(|line| plain(line)).collect();
     insta::assert_snapshot!(words.join("\n"), @r"
@@ -233,6 +219,7 @@ fn a_step_that_wrote_into_its_input_is_named_with_the_remedy() {
             _ => event(json!({"event": "settled", "instance": n, "outcome": outcome})),
         }
     }
+    view.exit = Some(1);
     let ended = ended("1");
     let short = Length { short: true, columns: None };
     let words: Vec<String> = summary(&view, &ended, short, &|_| Vec::new()).iter().map(|line| plain(line)).collect();
@@ -325,9 +312,8 @@ fn whatever_a_journal_holds_a_run_looks_the_same() {
             out.extend(event_line(&view, &line));
             out.extend(live::lines(&view, 400, 16));
         }
-        let published = vec![(format!("{by}README.md"), true)];
-        let ended = RunEndDetails { published, ..ended(by) };
-        out.extend(summary(&view, &ended, Length::default(), &|folder| vec![format!("{by}{folder}")]));
+        view.published = vec![(format!("{by}README.md"), true)];
+        out.extend(summary(&view, &ended(by), Length::default(), &|folder| vec![format!("{by}{folder}")]));
         out.iter().map(|line| crate::terminal::painted(line)).collect::<Vec<_>>()
     };
     let colours = |line: &str| line.matches('\x1b').count();
@@ -477,6 +463,7 @@ fn failing(why: &[&str]) -> String {
         let cause = json!({"kind": "need_failed", "label": why[n % why.len()]});
         event(json!({"event": "settled", "instance": n, "outcome": "failed", "cause": cause}));
     }
+    view.exit = Some(1);
     let ended = |all| RunEndDetails { all, ..ended("r") };
     let all = summary(&view, &ended(true), Length::default(), &|_| Vec::new());
     assert!(all.len() > 100, "`flow status` lists each: {all:?}");

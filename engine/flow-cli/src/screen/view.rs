@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use flow_core::{
-    AttemptId, Digest, InstanceId, JournalLine, Origin, Outcome, PlannedAction, RunEvent, RunId, RunStart, StepResult,
-    StepTimes,
+    AttemptId, Digest, InstanceId, JournalLine, Origin, Outcome, PlannedAction, RunEvent, RunId, RunStart, RunTimes,
+    StepResult,
     reason::{Cause, Disturbance},
     why::WrittenSteps,
 };
@@ -30,10 +30,10 @@ pub(crate) struct View {
     pub(crate) instances: BTreeMap<InstanceId, InstanceView>,
     /// Attempts, including ended ones.
     pub(crate) attempts: BTreeMap<AttemptId, Attempt>,
-    /// Attempts that have not ended.
-    running: BTreeSet<AttemptId>,
-    /// Steps by name, counted as events come: the bars are drawn often, and a sweep is long.
-    pub(super) steps: BTreeMap<String, OfStep>,
+    /// The times of its steps, and the attempts that run.
+    pub(super) times: RunTimes,
+    /// Instances that are not settled, counted as events come: the bars are drawn often, and a sweep is long.
+    open: usize,
     /// Groups whose verdict made repetitions unnecessary, with the first of these.
     pub(super) decided: BTreeMap<String, InstanceId>,
     /// The message about the request to end.
@@ -56,15 +56,6 @@ pub(crate) struct View {
     pub(crate) imported: Option<Origin>,
     /// The id of the import.
     pub(crate) import: Option<RunId>,
-}
-
-/// Instances of a step and its attempts, counted.
-#[derive(Debug, Default)]
-pub(super) struct OfStep {
-    pub(super) all: usize,
-    /// Those that are not settled.
-    pub(super) open: usize,
-    pub(super) times: StepTimes,
 }
 
 #[derive(Debug)]
@@ -164,6 +155,7 @@ impl View {
     /// Applies a line of the journal.
     pub(crate) fn event(&mut self, line: &JournalLine) {
         self.now = self.now.max(line.at);
+        self.times.add(line);
         match &line.event {
             RunEvent::RunStarted(start) => {
                 self.started_at = line.at;
@@ -185,8 +177,7 @@ impl View {
                 };
                 if let Entry::Vacant(new) = self.instances.entry(*instance) {
                     new.insert(shown);
-                    let of = self.steps.entry(step.clone()).or_default();
-                    (of.all, of.times.waiting, of.open) = (of.all + 1, of.times.waiting + 1, of.open + 1);
+                    self.open += 1;
                 }
             }
             RunEvent::Cached { instance, fingerprint, outcome, from } => self.set(*instance, |shown| {
@@ -205,7 +196,6 @@ impl View {
                     ..Attempt::default()
                 };
                 self.attempts.insert(*attempt, started);
-                self.running.insert(*attempt);
                 self.set(*instance, |shown| {
                     shown.state = InstanceState::Running;
                     shown.reason = Some(InstanceReason::Runs(why.clone()));
@@ -213,14 +203,10 @@ impl View {
                 });
             }
             RunEvent::Ended { instance, attempt, outcome, cause, disturbances } => {
-                let step = self.instances.get(instance).map(|shown| &*shown.step).unwrap_or_default();
                 if let Some(ended) = self.attempts.get_mut(attempt) {
                     ended.ended = Some(*outcome);
                     ended.message = cause.as_ref().map(reasons::cause);
                     ended.wrong_inputs = disturbances.iter().filter(|why| why.is_of_content()).cloned().collect();
-                    if let Some(of) = self.steps.get_mut(step).filter(|_| self.running.remove(attempt)) {
-                        of.times.add(line.at.saturating_sub(ended.began) as f64 / 1e3);
-                    }
                 }
                 // Perhaps for the next attempt; otherwise it is settled at once.
                 if *outcome == Outcome::Failed {
@@ -304,6 +290,7 @@ impl View {
                 attempt.fraction = running.fraction.or(attempt.fraction);
                 attempt.ends_at = running.ends_at;
                 (attempt.queued, attempt.began) = (running.queued.is_some(), running.started_at);
+                self.times.began(running.attempt, running.started_at);
                 attempt.place = reasons::slurm_place(&running);
                 let queued = running.queued.as_ref().map(|queued| format!("queued {}", reasons::queued(queued)));
                 attempt.text = queued.or(running.text).unwrap_or_default();
@@ -313,14 +300,9 @@ impl View {
 
     fn set(&mut self, instance: InstanceId, change: impl FnOnce(&mut InstanceView)) {
         let Some(shown) = self.instances.get_mut(&instance) else { return };
-        let of = |state: &InstanceState| (usize::from(*state == InstanceState::Waiting), usize::from(state.is_open()));
-        let (waited, was_open) = of(&shown.state);
+        let was_open = usize::from(shown.state.is_open());
         change(shown);
-        let (waits, is_open) = of(&shown.state);
-        if let Some(of) = self.steps.get_mut(&shown.step) {
-            of.times.waiting = of.times.waiting + waits - waited;
-            of.open = of.open + is_open - was_open;
-        }
+        self.open = self.open + usize::from(shown.state.is_open()) - was_open;
     }
 
     /// The label of an instance; its number if the journal did not name it.
@@ -357,13 +339,12 @@ impl View {
 
     /// Attempts that are running.
     pub(crate) fn running(&self) -> impl Iterator<Item = (&AttemptId, &Attempt)> {
-        self.running.iter().filter_map(|id| Some((id, self.attempts.get(id)?)))
+        self.times.running().filter_map(|id| Some((id, self.attempts.get(id)?)))
     }
 
     /// Numbers of settled instances and of all.
     pub(crate) fn settled(&self) -> (usize, usize) {
-        let count = |of: fn(&OfStep) -> usize| self.steps.values().map(of).sum::<usize>();
-        (count(|of| of.all - of.open), count(|of| of.all))
+        (self.instances.len() - self.open, self.instances.len())
     }
 
     /// `GPU 0,1, 4 CPUs`: the resources of an attempt; `2 GPUs, 4 CPUs` if Slurm chooses them.

@@ -171,7 +171,8 @@ pub(super) fn environments(
             (None, None) => Vec::new(),
         });
         // The packages of a declared environment are a reason of their own.
-        let is_declared = before.parts.get(label).is_some_and(has_environment);
+        let mut parts = before.parts.get(label).into_iter().flat_map(|parts| parts.base.iter());
+        let is_declared = parts.any(|part| part.kind == PartKind::Environment);
         for difference in found.iter().filter(|one| !(is_declared && one.is_of_python())) {
             changes.entry(difference.clone()).or_default().push(label);
         }
@@ -200,10 +201,6 @@ fn by_step(labels: &[&str]) -> String {
     }
     let name = |(step, of): (&str, Vec<&str>)| words::instances(of.len(), of[0], step);
     steps.into_iter().map(name).collect::<Vec<_>>().join(", ")
-}
-
-fn has_environment(parts: &Parts) -> bool {
-    parts.base.iter().any(|part| part.kind == PartKind::Environment)
 }
 
 /// What was shown already, and its consequences.
@@ -273,7 +270,6 @@ fn hunks(lines: &[String]) -> Vec<String> {
         Some(b'@') => styled(FAINT, line),
         _ => line.clone(),
     };
-    let more = lines.len().saturating_sub(SHOWN);
-    let cut = (more > 0).then(|| format!("… {}", words::count(more, "more line")));
-    lines.iter().take(SHOWN).map(shown).chain(cut).map(|line| format!("    {line}")).collect()
+    let lines = words::cut(lines.iter().map(shown), SHOWN, |more| format!("… {}", words::count(more, "more line")));
+    lines.iter().map(|line| format!("    {line}")).collect()
 }

@@ -5,7 +5,6 @@ mod results;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{
@@ -147,8 +146,7 @@ impl Diff {
             lines.extend(accepted(&after, &place, output)?);
         }
         lines.extend(kept);
-        output.lines(lines)?;
-        Ok(ExitCode::SUCCESS)
+        Ok(output.lines(lines)?)
     }
 }
 

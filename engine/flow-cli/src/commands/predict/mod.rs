@@ -1,6 +1,6 @@
 //! `flow predict`: points of a workflow's step.
 
-use std::{cmp::Reverse, process::ExitCode};
+use std::cmp::Reverse;
 
 use clap::Args;
 use flow_core::learn::{HeldOutPoint, Interference, Length, OnModel, PointPrediction, Prediction, Quantity};
@@ -125,7 +125,7 @@ impl Predict {
             true => objects().iter().try_for_each(|object| output.json(object))?,
             false => output.lines(lines())?,
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -178,11 +178,6 @@ pub(crate) fn takes(estimate: &Estimate) -> Option<String> {
     let range = estimate.range.map(|(low, high)| [low, high].map(|span| words::duration(span.as_secs_f64())));
     let range = range.filter(|[low, high]| low != high).map(|[low, high]| format!(", {low} to {high}"));
     Some(format!("about {about}{} ({})", range.unwrap_or_default(), estimate_source(estimate)))
-}
-
-/// A row with an unreliable value says so once.
-fn far(row: &[Option<PredictedValue>]) -> bool {
-    row.iter().flatten().any(|of| of.far)
 }
 
 /// `2.67`; below a tenth, three digits: `0.000270`.
@@ -260,13 +255,6 @@ fn is_priced(machine: &str, part: &str) -> bool {
     what.contains(&part) || host == part || part.contains('(') && machine.contains(&part)
 }
 
-/// The cost per hour of one of its GPUs. Of several prices, the one with the longest matching name
-/// counts.
-fn price_of(machine: &str, prices: &[(String, f64)]) -> Option<f64> {
-    let of = prices.iter().filter(|(part, _)| is_priced(machine, part));
-    of.max_by_key(|(part, _)| part.len()).map(|(_, price)| *price)
-}
-
 /// Each price must match a machine, and each machine at most one price.
 fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m str> + Clone) -> Result<(), CliError> {
     let known = |name: &str| machines.clone().any(|machine| is_priced(machine, name));
@@ -296,9 +284,10 @@ fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m
     })
 }
 
-/// The cost of the GPUs for that time.
+/// The cost of the GPUs for that time. Of several prices, the one with the longest matching name counts.
 fn cost(on: &OnModel, prices: &[(String, f64)]) -> Option<PredictedValue> {
-    let price = price_of(&on.model, prices)?;
+    let of = prices.iter().filter(|(part, _)| is_priced(&on.model, part));
+    let (_, price) = of.max_by_key(|(part, _)| part.len())?;
     Some(on.wall.scaled(price * f64::from(on.gpus.max(1)) / 3600.0))
 }
 
@@ -338,16 +327,15 @@ fn render_on_models(points: &[(String, Vec<OnModel>)], images: Option<u64>, pric
         };
         let mut rows = vec![["", "time", "an epoch", "memory on each GPU", "energy"].map(str::to_owned).to_vec()];
         rows.extend(models.iter().map(|on| {
+            // A row with an unreliable value says so once.
+            let far = [Some(on.wall), on.gpu_memory, on.energy].iter().flatten().any(|of| of.far);
             vec![
                 match (on.gpus, &*on.model) {
                     (_, "") => "  without a GPU".to_owned(),
                     (0 | 1, model) => format!("  {model}"),
                     (gpus, model) => format!("  {gpus} x {model}"),
                 },
-                interval(
-                    PredictedValue { far: far(&[Some(on.wall), on.gpu_memory, on.energy]), ..on.wall },
-                    words::duration,
-                ),
+                interval(PredictedValue { far, ..on.wall }, words::duration),
                 cell(Some(on.epoch), &words::duration),
                 cell(on.gpu_memory, &bytes),
                 cell(on.energy, &kilowatt_hours),

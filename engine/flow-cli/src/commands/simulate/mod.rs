@@ -4,7 +4,6 @@ mod trace;
 mod workflow;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::Span;
@@ -150,11 +149,10 @@ impl Simulate {
             policy::named(name).ok_or_else(|| CliError::usage(policy::unknown(name).to_string()))?;
         }
         match (&self.trace, &self.workflow) {
-            (Some(file), _) => trace::simulate(&self, file, global, output)?,
-            (_, Some(file)) => workflow::simulate(&self, file, global, output)?,
-            (None, None) => {}
+            (Some(file), _) => trace::simulate(&self, file, global, output),
+            (_, Some(file)) => workflow::simulate(&self, file, global, output),
+            (None, None) => Ok(()),
         }
-        Ok(ExitCode::SUCCESS)
     }
 
     /// The requested policies, else a choice; with Slurm, only those that work there.
@@ -190,7 +188,8 @@ impl Simulate {
         if !self.json {
             output.line(heading)?;
             output.lines(table(&summaries))?;
-            output.lines(self.slurm_notes(&summaries))?;
+            let in_slurm = summaries.iter().filter_map(|summary| Some((&*summary.policy, summary.slurm.as_ref()?)));
+            output.lines(self.slurm.map_or_else(Vec::new, |slurm| met(slurm, in_slurm)))?;
         }
         Ok(last)
     }
@@ -208,12 +207,6 @@ impl Simulate {
         }
     }
 
-    /// What the jobs of each policy met in Slurm.
-    fn slurm_notes(&self, summaries: &[Summary]) -> Vec<String> {
-        let met = summaries.iter().filter_map(|summary| Some((&*summary.policy, summary.slurm.as_ref()?)));
-        self.slurm.map_or_else(Vec::new, |slurm| self::met(slurm, met))
-    }
-
     /// Draws the chart, if requested.
     fn draw(&self, gantt: impl FnOnce() -> Gantt, global: &Global, output: &mut Output) -> Result<(), CliError> {
         let Some(file) = &self.chart else { return Ok(()) };
@@ -221,8 +214,7 @@ impl Simulate {
         let svg = gantt().svg(&Words::new(), lang);
         std::fs::write(file, svg)
             .map_err(|e| CliError::failed(format!("the chart `{}` cannot be written: {e}", file.display())))?;
-        output.note(format!("chart: {}", file.display()))?;
-        Ok(())
+        Ok(output.note(format!("chart: {}", file.display()))?)
     }
 }
 
@@ -236,10 +228,7 @@ fn bad(file: &Path, errors: &[TraceError]) -> Result<(), CliError> {
         let help = if each { format!("; {}", e.help) } else { String::new() };
         format!("{}:{}: {e}{help}", file.display(), e.line)
     };
-    let mut lines: Vec<String> = errors.iter().take(SHOWN).map(line).collect();
-    if errors.len() > SHOWN {
-        lines.push(format!("and {} more", errors.len() - SHOWN));
-    }
+    let lines = words::cut(errors.iter().map(line), SHOWN, |more| format!("and {more} more"));
     let wrong = CliError::usage(lines.join("\n       "));
     Err(if each { wrong } else { wrong.hint(first.help.clone()) })
 }
