@@ -7,7 +7,7 @@ use flow_core::verdict::TOLERANCE;
 use serde::Serialize;
 
 use crate::format::Format;
-use crate::words::{Args, Words, kind};
+use crate::words::{Args, Locale, kind};
 
 /// A number that changes by at most this share of its smaller value is the same, or flat.
 pub(crate) const SAME: f64 = 0.03;
@@ -56,10 +56,10 @@ pub(crate) enum DefinedWord {
 }
 
 /// The limits of these words in sentences, for the set-up of a page.
-pub(crate) fn worded(defined: &BTreeSet<DefinedWord>, words: &Words, lang: &str) -> String {
+pub(crate) fn worded(defined: &BTreeSet<DefinedWord>, words: Locale<'_>) -> String {
     let percent = |value: f64| {
         let show = Format { unit: "%".into(), factor: 100.0, decimals: 0, ..Format::default() };
-        words.figure(lang, &show, value)
+        words.figure(&show, value)
     };
     let number = |value: f64| value.to_string();
     let args = |word: &DefinedWord| match word {
@@ -76,6 +76,6 @@ pub(crate) fn worded(defined: &BTreeSet<DefinedWord>, words: &Words, lang: &str)
         DefinedWord::Reproduced => Args::new().with("times", number(AS_LARGE)),
         DefinedWord::Tests => Args::new().with("p", number(SIGNIFICANT)),
     };
-    let each = defined.iter().map(|word| words.text(lang, &format!("method-{}", kind(word)), &args(word)));
-    words.sentences(lang, &each.collect::<Vec<_>>())
+    let each = defined.iter().map(|word| words.text(&format!("method-{}", kind(word)), &args(word)));
+    words.sentences(&each.collect::<Vec<_>>())
 }

@@ -36,7 +36,7 @@ impl Reports {
             return Ok(text.map(|text| publish::for_terminal(&text)));
         };
         let json = report_of(&files, "report.json");
-        let text = json.map(|json| report::in_language(&json, &self.words, lang)).transpose()?;
+        let text = json.map(|json| report::in_language(&json, self.words.locale(lang))).transpose()?;
         Ok(text.map(|text| publish::for_terminal(&text)))
     }
 
@@ -100,7 +100,7 @@ impl Builtins for Reports {
                 for (lang, _) in LANGUAGES {
                     files.insert(
                         format!("table.{lang}.md"),
-                        table::markdown(&table::named(&table, lang), &self.words, lang),
+                        table::markdown(&table::named(&table, lang), self.words.locale(lang)),
                     );
                 }
                 Ok(BuiltinOutput {
@@ -114,7 +114,7 @@ impl Builtins for Reports {
                 let with: ReportWith = parameters(&input.with)?;
                 let report = report::report(&with, input)?;
                 let cause = (report.sections.is_empty()).then_some(Cause::NothingToShow);
-                let files = report::render(&report, &with, &self.words)?;
+                let files = report::render(&report, &self.words)?;
                 let metrics = BTreeMap::from([("sections".to_owned(), count(report.sections.len()))]);
                 Ok(BuiltinOutput { files, metrics, cause, ..BuiltinOutput::default() })
             }

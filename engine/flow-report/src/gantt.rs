@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::chart::lanes::{self, Lane, Lanes, OWN, Track};
-use crate::words::{Args, Words};
+use crate::words::{Args, Locale, Words};
 
 /// Maximum bars of a lane that can be distinguished. A chart ends before there would be more.
 const BARS: usize = 45;
@@ -104,12 +104,12 @@ impl Gantt {
 
     /// As SVG, with text in one language.
     pub fn svg(&self, words: &Words, lang: &str) -> String {
-        self.drawn(words, lang, "", Frame::around(std::iter::once(self)))
+        self.drawn(words.locale(lang), "", Frame::around(std::iter::once(self)))
     }
 
     /// As SVG with a title, with text in one language.
-    pub(crate) fn drawn(&self, words: &Words, lang: &str, title: &str, frame: Frame) -> String {
-        let say = |key: &str| words.word(lang, key);
+    pub(crate) fn drawn(&self, words: Locale<'_>, title: &str, frame: Frame) -> String {
+        let say = |key: &str| words.word(key);
         let kinds = self.kinds(frame.until);
         let busy: Vec<(Vec<lanes::Bar>, usize)> =
             (0..=self.gpus).map(|lane| self.lane(lane, &kinds, frame.until)).collect();
@@ -137,26 +137,26 @@ impl Gantt {
             legend.push((OWN, say("gantt-others")));
         }
         let (unit, seconds) = unit(frame.until);
-        let axis = words.text(lang, "gantt-time", &Args::new().with("unit", unit));
-        let part = self.part(words, lang, frame);
+        let axis = words.text("gantt-time", &Args::new().with("unit", unit));
+        let part = self.part(words, frame);
         let title: Vec<&str> = [title, &part].into_iter().filter(|text| !text.is_empty()).collect();
         let ticks = ticks(frame.until).map(|at| (at, number(at / seconds))).collect();
         Lanes { title: title.join(": "), legend, lanes: all, end: frame.until.max(1e-9), ticks, axis }.svg()
     }
 
     /// A note on the part of the schedule in the chart; empty if that is all of it.
-    pub(crate) fn part(&self, words: &Words, lang: &str, frame: Frame) -> String {
+    pub(crate) fn part(&self, words: Locale<'_>, frame: Frame) -> String {
         let mut parts = Vec::new();
         if frame.until < self.end {
             let (unit, seconds) = unit(frame.until);
             let args = Args::new().with("unit", unit).with("shown", number(frame.until / seconds));
-            parts.push(words.text(lang, "gantt-part", &args.with("all", number(self.end / seconds))));
+            parts.push(words.text("gantt-part", &args.with("all", number(self.end / seconds))));
         }
         if self.gpus < self.of_gpus {
             let args = Args::new().with("shown", self.gpus.to_string()).with("all", self.of_gpus.to_string());
-            parts.push(words.text(lang, "gantt-part-gpus", &args));
+            parts.push(words.text("gantt-part-gpus", &args));
         }
-        words.list(lang, &parts)
+        words.list(&parts)
     }
 
     /// Kinds with separate colours: those that hold lanes longest, in the order of their names, so that charts of the
@@ -250,8 +250,8 @@ mod tests {
         };
         let (short, long) = (ends(10.0), ends(100.0));
         let frame = Frame::around([&short, &long].into_iter());
-        let alone = short.drawn(&Words::new(), "en", "", Frame::around(std::iter::once(&short)));
-        assert_ne!(short.drawn(&Words::new(), "en", "", frame), alone);
+        let alone = short.drawn(Words::new().locale("en"), "", Frame::around(std::iter::once(&short)));
+        assert_ne!(short.drawn(Words::new().locale("en"), "", frame), alone);
     }
 
     #[test]

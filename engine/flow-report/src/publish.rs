@@ -170,8 +170,9 @@ fn in_short(job: &PublishJob, own: &Identity, entry: &Entry, catalogue: &Words) 
     let json = text(job, "report.json")?;
     let lang = job.target.split('.').rev().nth(1).filter(|lang| own.languages.iter().any(|own| own == lang));
     let lang = lang.or(own.languages.first().map(String::as_str)).unwrap_or("en");
-    let said = report::in_short(json.as_bytes(), catalogue, lang)?;
-    let link = |key: &str, path: &str| format!("[{}]({})", catalogue.word(lang, key), safe::target(path, PATH));
+    let words = catalogue.locale(lang);
+    let said = report::in_short(json.as_bytes(), words)?;
+    let link = |key: &str, path: &str| format!("[{}]({})", words.word(key), safe::target(path, PATH));
     let report = job.report.iter().map(|report| link("news-report", report));
     let links: Vec<String> = report.chain([link("news-all", WHATS_NEW[0])]).collect();
     let lines = [format!("**{}**", said.title), wrapped(&said.answer.replace('\n', " ")), links.join(" · ")];

@@ -11,24 +11,25 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::safe;
-use crate::words::{Args, Words, fields};
+use crate::words::{Args, Locale, Words, fields};
 
 /// Words for reasons in one language.
 #[derive(Clone, Copy, Debug)]
 pub struct Reasons<'a> {
-    words: &'a Words,
-    lang: &'a str,
+    words: Locale<'a>,
     markdown: bool,
 }
 
-impl Words {
-    pub(crate) fn reasons<'a>(&'a self, lang: &'a str) -> Reasons<'a> {
-        Reasons { words: self, lang, markdown: true }
+impl<'a> Locale<'a> {
+    pub(crate) fn reasons(self) -> Reasons<'a> {
+        Reasons { words: self, markdown: true }
     }
+}
 
+impl Words {
     /// Reasons as plain text, with names between backticks.
     pub fn plain_reasons<'a>(&'a self, lang: &'a str) -> Reasons<'a> {
-        Reasons { words: self, lang, markdown: false }
+        Reasons { words: self.locale(lang), markdown: false }
     }
 }
 
@@ -71,7 +72,7 @@ impl Reasons<'_> {
             Cause::NoOutput { new, more, work, .. } => {
                 let said = self.phrase(&key, args);
                 let files: Vec<String> = new.iter().map(|file| self.code(file)).collect();
-                let files = files.join(&self.words.word(self.lang, "list-comma"));
+                let files = files.join(&self.words.word("list-comma"));
                 let args = Args::new().with("work", self.code(work)).with("more", more.to_string());
                 let args = args.with("files", files);
                 let key = match (new.is_empty(), more) {
@@ -134,7 +135,7 @@ impl Reasons<'_> {
             Caveat::OtherEnvironment { differences, more } => {
                 let key = if *more == 0 { "caveat-other-environment" } else { "caveat-other-environment-more" };
                 let all: Vec<String> = differences.iter().map(|one| self.difference(one)).collect();
-                let list = all.join(&self.words.word(self.lang, "mark-comma"));
+                let list = all.join(&self.words.word("mark-comma"));
                 self.phrase(key, args.with("list", list).with("more", more.to_string()))
             }
         }
@@ -155,7 +156,7 @@ impl Reasons<'_> {
             return self.code(name);
         }
         let all: Vec<String> = differences.iter().map(|one| self.difference(one)).collect();
-        let list = all.join(&self.words.word(self.lang, "mark-comma"));
+        let list = all.join(&self.words.word("mark-comma"));
         self.phrase("environment-changes", Args::new().with("name", self.code(name)).with("list", list))
     }
 
@@ -266,7 +267,7 @@ impl Reasons<'_> {
 
     /// An error. English uses the text that planning shows, every other language its catalogue.
     fn fault(&self, fault: &Fault) -> String {
-        match (self.lang, serde_json::to_value(fault)) {
+        match (self.words.lang, serde_json::to_value(fault)) {
             ("en", _) | (_, Err(_)) => self.prose(&fault.to_string()),
             (_, Ok(value)) => self.worded(&value),
         }
@@ -295,7 +296,7 @@ impl Reasons<'_> {
             }
             Value::Array(names) => {
                 let names = names.iter().filter_map(Value::as_str).map(|name| self.code(name));
-                self.words.list(self.lang, &names.collect::<Vec<_>>())
+                self.words.list(&names.collect::<Vec<_>>())
             }
             Value::String(said) => self.prose(said),
             other => other.to_string(),
@@ -355,11 +356,11 @@ impl Reasons<'_> {
     }
 
     fn joined(&self, sentences: Vec<String>) -> String {
-        sentences.join(&self.words.word(self.lang, "mark-semicolon"))
+        sentences.join(&self.words.word("mark-semicolon"))
     }
 
     fn phrase(&self, key: &str, args: Args) -> String {
-        self.words.text(self.lang, key, &args)
+        self.words.text(key, &args)
     }
 
     /// A name of something.

@@ -6,7 +6,7 @@ use flow_core::stats::{t_quantile, t_tail};
 use crate::bounds::SIGNIFICANT;
 use crate::safe;
 use crate::table::{Cell, Content, Spread};
-use crate::words::{Args, Words};
+use crate::words::{Args, Locale};
 
 /// Maximum runs that are proposed.
 pub(crate) const MOST_RUNS: u32 = 200;
@@ -84,10 +84,10 @@ pub(crate) fn test(a: &Cell, b: &Cell) -> Option<TestResult> {
 
 /// The points that the tests do not tell from the best, and those that are worse: `a=1, b=2; the other 5 are worse by more
 /// than noise`. Few points have their names.
-pub(crate) fn tied_with(tied: &[String], worse: &[String], words: &Words, lang: &str) -> String {
+pub(crate) fn tied_with(tied: &[String], worse: &[String], words: Locale<'_>) -> String {
     const NAMED: usize = 2;
     let named = |points: &[String], between: &str| {
-        points.iter().map(|name| safe::text(name)).collect::<Vec<_>>().join(&words.word(lang, between))
+        points.iter().map(|name| safe::text(name)).collect::<Vec<_>>().join(&words.word(between))
     };
     let args = Args::new().count("tied", tied.len()).count("worse", worse.len());
     let (key, args) = match (tied.len(), worse.len()) {
@@ -96,15 +96,15 @@ pub(crate) fn tied_with(tied: &[String], worse: &[String], words: &Words, lang: 
         (_, n) if n <= NAMED => ("tied-but", args.with("points", named(worse, "tied-and"))),
         _ => ("tied-some", args),
     };
-    words.text(lang, key, &args)
+    words.text(key, &args)
 }
 
 /// How many more runs would tell the best point from this one.
-pub(crate) fn more_in_words(point: &str, more: Option<u32>, words: &Words, lang: &str) -> String {
+pub(crate) fn more_in_words(point: &str, more: Option<u32>, words: Locale<'_>) -> String {
     let args = Args::new().with("next", safe::text(point));
     match more {
-        Some(more) => words.text(lang, "finding-winner-more", &args.count("more", more as usize)),
-        None => words.text(lang, "finding-winner-most", &args.count("most", MOST_RUNS as usize)),
+        Some(more) => words.text("finding-winner-more", &args.count("more", more as usize)),
+        None => words.text("finding-winner-most", &args.count("most", MOST_RUNS as usize)),
     }
 }
 

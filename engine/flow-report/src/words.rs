@@ -42,54 +42,74 @@ impl Words {
         }))
     }
 
-    /// The message in a language, or in English if that lacks it. `None` if the key does not exist.
-    pub fn find(&self, lang: &str, key: &str, args: &Args) -> Option<String> {
+    /// The words of one language.
+    pub(crate) fn locale<'a>(&'a self, lang: &'a str) -> Locale<'a> {
+        Locale { catalogues: self, lang }
+    }
+}
+
+impl fmt::Debug for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Words").finish_non_exhaustive()
+    }
+}
+
+/// The words of one language: messages, and how lists and numbers are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Locale<'a> {
+    catalogues: &'a Words,
+    pub(crate) lang: &'a str,
+}
+
+impl Locale<'_> {
+    /// The message, in English if the language lacks it. `None` if the key does not exist.
+    pub(crate) fn find(self, key: &str, args: &Args) -> Option<String> {
         let of = |lang: &str| {
-            let bundle = self.bundle(lang)?;
+            let bundle = self.catalogues.bundle(lang)?;
             let pattern = bundle.get_message(key)?.value()?;
             let text = bundle.format_pattern(pattern, Some(&args.0), &mut Vec::new()).into_owned();
             Some(if lang == "zh" { spaced(&text) } else { text })
         };
-        of(lang).or_else(|| of("en"))
+        of(self.lang).or_else(|| of("en"))
     }
 
-    /// The message in a language. If it does not exist, its key, so that the gap is visible.
-    pub fn text(&self, lang: &str, key: &str, args: &Args) -> String {
-        self.find(lang, key, args).unwrap_or_else(|| format!("⟨{key}⟩"))
+    /// The message. If it does not exist, its key, so that the gap is visible.
+    pub(crate) fn text(self, key: &str, args: &Args) -> String {
+        self.find(key, args).unwrap_or_else(|| format!("⟨{key}⟩"))
     }
 
     /// A message without variables.
-    pub fn word(&self, lang: &str, key: &str) -> String {
-        self.text(lang, key, &Args::new())
+    pub(crate) fn word(self, key: &str) -> String {
+        self.text(key, &Args::new())
     }
 
     /// Joins sentences.
-    pub fn sentences<S: Borrow<str>>(&self, lang: &str, sentences: &[S]) -> String {
-        sentences.join(&self.word(lang, "mark-between-sentences"))
+    pub(crate) fn sentences<S: Borrow<str>>(self, sentences: &[S]) -> String {
+        sentences.join(&self.word("mark-between-sentences"))
     }
 
-    /// A figure with the percent sign of a language: `2 %` becomes `2%`.
-    pub fn typeset(&self, lang: &str, figure: &str) -> String {
-        figure.replace(" %", &self.word(lang, "mark-percent"))
+    /// A figure with the percent sign of the language: `2 %` becomes `2%`.
+    pub(crate) fn typeset(self, figure: &str) -> String {
+        figure.replace(" %", &self.word("mark-percent"))
     }
 
     /// A number with its unit in a sentence: `16.2 s`, `−48%`, `1.34×`. The unit is escaped for Markdown.
-    pub fn figure(&self, lang: &str, format: &Format, value: f64) -> String {
+    pub(crate) fn figure(self, format: &Format, value: f64) -> String {
         match format.head() {
-            Some("points") => format!("{} {}", format.number(value), self.word(lang, "unit-points")),
+            Some("points") => format!("{} {}", format.number(value), self.word("unit-points")),
             Some(unit) => format!("{} {}", format.number(value), safe::text(unit)),
-            None if format.unit == "×" => self.text(lang, "unit-times", &Args::new().with("n", format.number(value))),
-            None => self.typeset(lang, &format.cell(value)),
+            None if format.unit == "×" => self.text("unit-times", &Args::new().with("n", format.number(value))),
+            None => self.typeset(&format.cell(value)),
         }
     }
 
     /// A list: `a, b and c`.
-    pub fn list<S: AsRef<str>>(&self, lang: &str, items: &[S]) -> String {
+    pub(crate) fn list<S: AsRef<str>>(self, items: &[S]) -> String {
         match items {
             [] => String::new(),
             [one] => one.as_ref().to_owned(),
             [first @ .., last] => {
-                let [comma, and] = ["list-comma", "list-and"].map(|key| self.word(lang, key));
+                let [comma, and] = ["list-comma", "list-and"].map(|key| self.word(key));
                 let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
                 format!("{}{and}{}", first.join(&comma), last.as_ref())
             }
@@ -97,17 +117,11 @@ impl Words {
     }
 
     /// A list of points. If points contain commas, semicolons separate them.
-    pub(crate) fn points(&self, lang: &str, points: &[String]) -> String {
+    pub(crate) fn points(self, points: &[String]) -> String {
         match points.iter().any(|point| point.contains(", ")) {
-            true => points.join(&self.word(lang, "mark-semicolon")),
-            false => self.list(lang, points),
+            true => points.join(&self.word("mark-semicolon")),
+            false => self.list(points),
         }
-    }
-}
-
-impl fmt::Debug for Words {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Words").finish_non_exhaustive()
     }
 }
 
@@ -142,14 +156,14 @@ fn spaced(text: &str) -> String {
 
 /// The variables of a message.
 #[derive(Debug, Default)]
-pub struct Args(FluentArgs<'static>);
+pub(crate) struct Args(FluentArgs<'static>);
 
 impl Args {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Args::default()
     }
 
-    pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+    pub(crate) fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
         self.0.set(name, FluentValue::from(value.into()));
         self
     }
@@ -160,7 +174,7 @@ impl Args {
     }
 
     /// Adds a count, on which the plural form of a language may depend.
-    pub fn count(self, name: &'static str, value: usize) -> Self {
+    pub(crate) fn count(self, name: &'static str, value: usize) -> Self {
         self.with_number(name, value as f64)
     }
 

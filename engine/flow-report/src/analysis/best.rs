@@ -17,9 +17,10 @@ use crate::format::Format;
 use crate::safe;
 use crate::significance::{more_in_words, repeats_itself, test, tied_with};
 use crate::table::{
-    Cell, Center, Content, Grid, Names, Reading, Spread, Table, enough, unit_of, unknown_column, with_spread,
+    Cell, Center, Content, GridColumns, Names, Reading, Spread, Table, dash, enough, unit_of, unknown_column,
+    with_spread,
 };
-use crate::words::{Args, Words, kind};
+use crate::words::{Args, Locale, kind};
 
 /// Maximum points shown.
 const SHOWN: usize = 12;
@@ -162,13 +163,13 @@ impl Ranking {
         })
     }
 
-    pub(super) fn sentences(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
-        let say = |key: &str, args: Args| names.words.text(lang, key, &args);
-        let about = || Args::new().with("column", names.inline(&self.column, lang));
+    pub(super) fn sentences(&self, names: &Names<'_>) -> Vec<String> {
+        let say = |key: &str, args: Args| names.words.text(key, &args);
+        let about = || Args::new().with("column", names.inline(&self.column));
         let Some(best) = self.points.first() else { return vec![say("best-nothing", about())] };
         let goal = if self.goal == Goal::Min { "min" } else { "max" };
         let args = about().with("point", safe::text(&best.name)).with("goal", goal).with("center", kind(&self.center));
-        let told = say("best-point", self.ahead(args, names.words, lang));
+        let told = say("best-point", self.ahead(args, names.words));
         let tied: Vec<&Point> = self.tied().collect();
         let tested = self.points.iter().skip(1).filter(|point| point.p.is_some()).count();
         let others = self.points.len() - 1;
@@ -176,7 +177,7 @@ impl Ranking {
             _ if others == 0 => None,
             (false, 0) => {
                 let tied: Vec<String> = tied.iter().map(|point| safe::text(&point.name)).collect();
-                Some(say("best-same", Args::new().with("points", names.words.points(lang, &tied))))
+                Some(say("best-same", Args::new().with("points", names.words.points(&tied))))
             }
             (false, _) => {
                 let next = match self.points.get(1).map(|next| is_worse(next)) {
@@ -192,13 +193,13 @@ impl Ranking {
                 let worse = self.points.iter().skip(1).filter(|point| is_worse(point) == "yes");
                 let worse: Vec<String> = worse.map(|point| point.name.clone()).collect();
                 let args = Args::new().with("paired", self.pairing()).with("p", p);
-                let told = say("best-tied", args.with("tied_with", tied_with(&tied, &worse, names.words, lang)));
+                let told = say("best-tied", args.with("tied_with", tied_with(&tied, &worse, names.words)));
                 let runs = best.cell.of.len();
                 // A reader could take all points for equal.
                 let few = (worse.is_empty() && tied.len() > 1 && runs <= FEW)
                     .then(|| say("best-few", Args::new().count("runs", runs)));
-                let more = tied_next.map(|next| more_in_words(&next.name, next.more, names.words, lang));
-                Some(names.words.sentences(lang, &[told].into_iter().chain(few).chain(more).collect::<Vec<_>>()))
+                let more = tied_next.map(|next| more_in_words(&next.name, next.more, names.words));
+                Some(names.words.sentences(&[told].into_iter().chain(few).chain(more).collect::<Vec<_>>()))
             }
             (true, _) if tested == others => Some(say("best-clear", Args::new().with("paired", self.pairing()))),
             (true, _) => None,
@@ -207,24 +208,24 @@ impl Ranking {
         let key = if identical { "spread-identical" } else { "best-unknown" };
         let unknown = (tested < others).then(|| say(key, Args::new()));
         let told: Vec<String> = [told].into_iter().chain(more).chain(unknown).collect();
-        vec![names.words.sentences(lang, &told)]
+        vec![names.words.sentences(&told)]
     }
 
     /// The best value, and its distance from the next one.
-    fn ahead(&self, args: Args, words: &Words, lang: &str) -> Args {
+    fn ahead(&self, args: Args, words: Locale<'_>) -> Args {
         let Some(best) = self.points.first().and_then(|best| best.cell.number()) else { return args };
         let show = self.refined();
         let next = self.points.get(1).and_then(|next| Some((next, next.cell.number()?)));
         let Some((next, second)) = next else {
-            return args.with("value", words.figure(lang, &show, best)).with("order", "none");
+            return args.with("value", words.figure(&show, best)).with("order", "none");
         };
         if second == best {
             // Without a test, another sentence names all such points.
             let order = if next.p.is_some() { "same" } else { "none" };
-            let args = args.with("value", words.figure(lang, &show, best)).with("order", order);
+            let args = args.with("value", words.figure(&show, best)).with("order", order);
             return args.with("next", safe::text(&next.name));
         }
-        let [value, second, by] = Lead::of(&show, best, second).texts(best, second, words, lang);
+        let [value, second, by] = Lead::of(&show, best, second).texts(best, second, words);
         let order = match self.goal {
             _ if value == second => "rounded",
             Goal::Min => "below",
@@ -247,54 +248,44 @@ impl Ranking {
         if tested.all(|point| point.paired) { "yes" } else { "no" }
     }
 
-    pub(super) fn tables(&self, names: &Names<'_>, lang: &str) -> Vec<TextTable> {
+    pub(super) fn tables(&self, names: &Names<'_>) -> Vec<TextTable> {
         let words = names.words;
         let Some(best) = self.points.first().and_then(|best| best.cell.number()) else { return Vec::new() };
-        let unit = unit_of(&self.show, words, lang);
-        let column = names.head(&self.column, lang);
-        let difference = self.show.difference();
-        let show = self.refined();
+        let (difference, show) = (self.show.difference(), self.refined());
+        let mut columns = GridColumns::<(usize, &Point)>::new();
+        columns.text(words.word("best-place"), |(_, point)| safe::text(&point.name));
+        columns.number(names.head(&self.column) + &unit_of(&self.show, words), |(_, point)| {
+            with_spread(point.cell.number().unwrap_or_default(), point.cell.spread().as_ref(), &show)
+        });
         // The difference of the values that the table shows, so that it has no more digits than these.
-        let of_best = |value: f64| difference.cell(show.as_read(value) - show.as_read(best));
-        let heads = [("best-place", false), ("best-difference", true), ("best-p", true), ("best-distinguished", false)];
-        let [place, apart, p, told] = heads.map(|(key, right)| (words.word(lang, key), right));
-        let points = unit_of(&difference, words, lang);
-        let mut grid = Grid {
-            heads: vec![place, (column.clone() + &unit, true), (apart.0 + &points, true), p, told],
-            rows: vec![],
+        let apart = |(at, point): (usize, &Point)| {
+            point.cell.number().filter(|_| at > 0).map(|value| show.as_read(value) - show.as_read(best))
         };
-        for (at, point) in self.points.iter().take(SHOWN).enumerate() {
-            let Content::Number { value, spread, .. } = &point.cell.content else { continue };
-            let told = match at {
-                0 => String::new(),
-                _ => words.word(lang, &format!("best-distinguished-{}", is_worse(point))),
-            };
-            grid.rows.push(vec![
-                safe::text(&point.name),
-                with_spread(*value, spread.as_ref(), &show),
-                if at == 0 { "—".into() } else { of_best(*value) },
-                point.p.map_or_else(|| "—".into(), |p| Format::p_value(p).number(p)),
-                told,
-            ]);
-        }
-        let title = words.text(lang, "best-title", &Args::new().with("column", names.inline(&self.column, lang)));
+        columns.figure(words.word("best-difference") + &unit_of(&difference, words), &difference, apart);
+        let p = |(_, point): (usize, &Point)| point.p.map_or_else(dash, |p| Format::p_value(p).number(p));
+        columns.number(words.word("best-p"), p);
+        columns.text(words.word("best-distinguished"), |(at, point)| match at {
+            0 => String::new(),
+            _ => words.word(&format!("best-distinguished-{}", is_worse(point))),
+        });
+        let grid = columns.grid(self.points.iter().take(SHOWN).enumerate());
+        let title = words.text("best-title", &Args::new().with("column", names.inline(&self.column)));
         let tested = self.is_tested();
         let mut notes = Vec::new();
         if tested {
             let args = Args::new().count("comparisons", self.points.len() - 1);
-            notes.push(words.text(lang, "best-note", &args.with("paired", self.pairing())));
+            notes.push(words.text("best-note", &args.with("paired", self.pairing())));
         }
         let is_median = |point: &Point| matches!(point.cell.spread(), Some(Spread::Range(..)));
         if tested && self.points.iter().any(is_median) {
-            notes.push(words.word(lang, "best-note-medians"));
+            notes.push(words.word("best-note-medians"));
         }
         let count = |told: &&str| self.points.iter().skip(SHOWN).filter(|point| is_worse(point) == *told).count();
         let left_out = ["yes", "no", "unknown"].into_iter().map(|told| (told, count(&told))).filter(|(_, n)| *n > 0);
-        let left_out =
-            left_out.map(|(told, n)| words.text(lang, &format!("best-more-{told}"), &Args::new().count("n", n)));
+        let left_out = left_out.map(|(told, n)| words.text(&format!("best-more-{told}"), &Args::new().count("n", n)));
         let left_out: Vec<String> = left_out.collect();
         if !left_out.is_empty() {
-            notes.push(words.text(lang, "best-more", &Args::new().with("points", words.list(lang, &left_out))));
+            notes.push(words.text("best-more", &Args::new().with("points", words.list(&left_out))));
         }
         vec![TextTable { title, grid, notes }]
     }

@@ -15,8 +15,8 @@ use crate::bounds::{FIT, FIT_OFF, SIGNIFICANT};
 use crate::chart::Cloud;
 use crate::format::{Format, term};
 use crate::safe;
-use crate::table::{Grid, Names, Table};
-use crate::words::{Args, Words, kind};
+use crate::table::{Grid, Names, Table, dash};
+use crate::words::{Args, Locale, kind};
 
 /// An intercept below this share of the smallest measured value does not matter.
 const NEGLIGIBLE: f64 = 0.05;
@@ -119,35 +119,35 @@ impl Fits {
     }
 
     /// `jumps` holds the jump analyses of the same table.
-    pub(super) fn sentences(&self, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Vec<String> {
+    pub(super) fn sentences(&self, jumps: &[&Sweeps], names: &Names<'_>) -> Vec<String> {
         let sentence = |curve: &Fit| {
-            self.sentence_without_jumps(curve, jumps, names, lang).unwrap_or_else(|| self.sentence(curve, names, lang))
+            self.sentence_without_jumps(curve, jumps, names).unwrap_or_else(|| self.sentence(curve, names))
         };
-        let scoped = |curve: &Fit| names.scoped(&curve.scope, names.capital(sentence(curve), lang), lang);
+        let scoped = |curve: &Fit| names.scoped(&curve.scope, names.capital(sentence(curve)));
         self.curves.iter().map(scoped).collect()
     }
 
-    pub(super) fn in_short(&self, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Vec<String> {
+    pub(super) fn in_short(&self, jumps: &[&Sweeps], names: &Names<'_>) -> Vec<String> {
         let told = |curve: &Fit| {
-            let told = self.shape_sentences(curve, names, lang);
+            let told = self.shape_sentences(curve, names);
             // If no curve describes the points, their distance from one says nothing.
             let best = curve.choice.as_ref().map(Choice::best).filter(|_| told.len() > 1);
-            let off = best.and_then(|best| off(best, &curve.points, |show, off| names.words.figure(lang, show, off)));
+            let off = best.and_then(|best| off(best, &curve.points, |show, off| names.words.figure(show, off)));
             let off = off.map(|off| {
                 let args = Args::new().with("points", curve.points.len().to_string()).with("off", off);
-                names.words.text(lang, "fit-furthest", &args)
+                names.words.text("fit-furthest", &args)
             });
-            names.words.sentences(lang, &told.into_iter().take(1).chain(off).collect::<Vec<_>>())
+            names.words.sentences(&told.into_iter().take(1).chain(off).collect::<Vec<_>>())
         };
-        let shape = |curve: &Fit| self.sentence_without_jumps(curve, jumps, names, lang).unwrap_or_else(|| told(curve));
-        self.curves.iter().map(|curve| names.scoped(&curve.scope, names.capital(shape(curve), lang), lang)).collect()
+        let shape = |curve: &Fit| self.sentence_without_jumps(curve, jumps, names).unwrap_or_else(|| told(curve));
+        self.curves.iter().map(|curve| names.scoped(&curve.scope, names.capital(shape(curve)))).collect()
     }
 
     /// The sentence for a curve whose shape is different without its jumps: an apparent bend is one of them.
-    fn sentence_without_jumps(&self, curve: &Fit, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Option<String> {
+    fn sentence_without_jumps(&self, curve: &Fit, jumps: &[&Sweeps], names: &Names<'_>) -> Option<String> {
         let (choice, _) = self.without_jumps(curve, jumps)?;
-        let args = Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
-        Some(names.words.text(lang, "fit-without-jumps", &args.with("curve", kind(&choice.best().model))))
+        let args = names.over(&self.y, &self.x);
+        Some(names.words.text("fit-without-jumps", &args.with("curve", kind(&choice.best().model))))
     }
 
     /// The curve through its points without its jumps, if that is another one than with them.
@@ -158,15 +158,14 @@ impl Fits {
         (is_another && choice.best().r2 >= FIT).then_some((choice, leveled))
     }
 
-    fn sentence(&self, curve: &Fit, names: &Names<'_>, lang: &str) -> String {
-        names.words.sentences(lang, &self.shape_sentences(curve, names, lang))
+    fn sentence(&self, curve: &Fit, names: &Names<'_>) -> String {
+        names.words.sentences(&self.shape_sentences(curve, names))
     }
 
     /// Its shape, and how well that fits.
-    fn shape_sentences(&self, curve: &Fit, names: &Names<'_>, lang: &str) -> Vec<String> {
-        let say = |key: &str, args: Args| names.words.text(lang, key, &args);
-        let about =
-            || Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
+    fn shape_sentences(&self, curve: &Fit, names: &Names<'_>) -> Vec<String> {
+        let say = |key: &str, args: Args| names.words.text(key, &args);
+        let about = || names.over(&self.y, &self.x);
         let Some(choice) = &curve.choice else {
             let same = curve.points.windows(2).all(|w| w[0].1 == w[1].1) && curve.points.len() > 1;
             return vec![say(
@@ -175,7 +174,7 @@ impl Fits {
             )];
         };
         let best = choice.best();
-        let unit = behind_difference(&self.unit, names.words, lang);
+        let unit = behind_difference(&self.unit, names.words);
         let figure = |c: Coefficient, unit: &str| give_or_take(c.value, c.half) + unit;
         let level = |at: usize| figure(best.coefficients[at], &behind(&self.unit));
         let change = |at: usize| figure(best.coefficients[at], &unit);
@@ -192,8 +191,8 @@ impl Fits {
         // If values span decades, R² depends only on the largest points.
         let furthest = furthest(best, &curve.points);
         if furthest.is_finite() && furthest > FIT_OFF && !flat {
-            let curve_name = names.words.word(lang, &format!("fit-curve-{}", kind(&best.model)));
-            let off = off(best, &curve.points, |show, off| names.words.figure(lang, show, off)).unwrap_or_default();
+            let curve_name = names.words.word(&format!("fit-curve-{}", kind(&best.model)));
+            let off = off(best, &curve.points, |show, off| names.words.figure(show, off)).unwrap_or_default();
             return vec![say("fit-far", about().with("curve", curve_name).with("off", off))];
         }
         let up = |at: usize| best.coefficients[at].value >= 0.0;
@@ -235,7 +234,7 @@ impl Fits {
             Model::Cubic => say("fit-cubic", about()),
         }];
         let args = Args::new().with("r2", r2(best.r2)).with("points", curve.points.len().to_string());
-        told.push(match off(best, &curve.points, |show, off| names.words.figure(lang, show, off)) {
+        told.push(match off(best, &curve.points, |show, off| names.words.figure(show, off)) {
             Some(off) => say("fit-explains", args.with("off", off)),
             None => say("fit-explains-of-zero", args),
         });
@@ -255,7 +254,7 @@ impl Fits {
     }
 
     /// `jumps` holds the jump analyses of the same table.
-    pub(super) fn tables(&self, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Vec<TextTable> {
+    pub(super) fn tables(&self, jumps: &[&Sweeps], names: &Names<'_>) -> Vec<TextTable> {
         let words = names.words;
         let scoped = self.curves.iter().any(|curve| curve.scope.is_some());
         let heads = [
@@ -269,18 +268,18 @@ impl Fits {
         let heads = heads.into_iter().chain([("fit-aicc", true), ("fit-p", true), ("fit-chosen", false)]);
         let mut grid = Grid::default();
         if scoped {
-            grid.heads.push((words.word(lang, "analysis-of"), false));
+            grid.heads.push((words.word("analysis-of"), false));
         }
-        grid.heads.extend(heads.map(|(key, right)| (words.word(lang, key), right)));
+        grid.heads.extend(heads.map(|(key, right)| (words.word(key), right)));
         for curve in &self.curves {
             let scope = || scoped.then(|| curve.scope.as_deref().map_or_else(String::new, safe::text));
             if curve.choice.is_none() {
-                let nothing = std::iter::repeat_n("—".to_owned(), 8);
+                let nothing = std::iter::repeat_n(dash(), 8);
                 grid.rows.push(scope().into_iter().chain([curve.points.len().to_string()]).chain(nothing).collect());
             }
             let cells = |fit: &FittedModel, points: &[(f64, f64)], title: String| {
                 let own = [points.len().to_string(), title, coefficients(fit), r2(fit.r2), r2(fit.adjusted_r2)];
-                scope().into_iter().chain(own).chain([off(fit, points, Format::cell).unwrap_or_else(|| "—".into())])
+                scope().into_iter().chain(own).chain([off(fit, points, Format::cell).unwrap_or_else(dash)])
             };
             for (at, fit) in curve.choice.iter().flat_map(|choice| choice.fits.iter().enumerate()) {
                 let Some(choice) = &curve.choice else { continue };
@@ -288,43 +287,43 @@ impl Fits {
                     Model::Proportional => choice.adds(Model::Proportional, Model::Affine),
                     model => choice.adds(Model::Affine, model),
                 };
-                let title = words.word(lang, &format!("fit-curve-{}", kind(&fit.model)));
+                let title = words.word(&format!("fit-curve-{}", kind(&fit.model)));
                 let chosen = if at == choice.chosen && !curve.is_flat() { "✓".into() } else { String::new() };
-                let compared = [more(fit, choice).unwrap_or_else(|| "—".into()), p.map_or_else(|| "—".into(), p_value)];
+                let compared = [more(fit, choice).unwrap_or_else(dash), p.map_or_else(dash, p_value)];
                 grid.rows.push(cells(fit, &curve.points, title).chain(compared).chain([chosen]).collect());
             }
             if let Some((choice, points)) = self.without_jumps(curve, jumps) {
                 let fit = choice.best();
-                let curve = words.word(lang, &format!("fit-curve-{}", kind(&fit.model)));
-                let title = words.text(lang, "fit-curve-without-jumps", &Args::new().with("curve", curve));
+                let curve = words.word(&format!("fit-curve-{}", kind(&fit.model)));
+                let title = words.text("fit-curve-without-jumps", &Args::new().with("curve", curve));
                 // This curve describes other points than the rows above, so its probability cannot be compared with
                 // theirs.
-                let compared = ["—".into(), "—".into(), String::new()];
+                let compared = [dash(), dash(), String::new()];
                 grid.rows.push(cells(fit, &points, title).chain(compared).collect());
             }
         }
         if grid.rows.is_empty() {
             return Vec::new();
         }
-        let args = Args::new().with("column", names.head(&self.y, lang)).with("axis", names.inline(&self.x, lang));
-        let title = words.text(lang, "fit-title", &args);
-        let mut notes = vec![words.word(lang, "fit-note")];
+        let args = Args::new().with("column", names.head(&self.y)).with("axis", names.inline(&self.x));
+        let title = words.text("fit-title", &args);
+        let mut notes = vec![words.word("fit-note")];
         if self.curves.iter().any(Fit::is_flat) {
-            notes.push(words.word(lang, "fit-none-chosen"));
+            notes.push(words.word("fit-none-chosen"));
         }
         if self.curves.iter().any(|curve| curve.choice.as_ref().is_some_and(|choice| choice.relative)) {
-            notes.push(self.in_proportion(words, lang));
+            notes.push(self.in_proportion(words));
         }
         vec![TextTable { title, grid, notes }]
     }
 
     /// Names the curves whose errors count relative to the measured values.
-    fn in_proportion(&self, words: &Words, lang: &str) -> String {
+    fn in_proportion(&self, words: Locale<'_>) -> String {
         let relative = |curve: &&Fit| curve.choice.as_ref().is_some_and(|choice| choice.relative);
         let scopes = self.curves.iter().filter(relative).filter_map(|curve| curve.scope.as_deref().map(safe::text));
         let scopes: Vec<String> = scopes.collect();
-        let args = Args::new().flag("all", scopes.is_empty()).with("curves", words.points(lang, &scopes));
-        words.text(lang, "fit-relative", &args)
+        let args = Args::new().flag("all", scopes.is_empty()).with("curves", words.points(&scopes));
+        words.text("fit-relative", &args)
     }
 
     pub(super) fn clouds(&self) -> (Vec<Cloud>, &str, &str) {

@@ -17,7 +17,7 @@ use crate::chart::Cloud;
 use crate::format::Format;
 use crate::safe;
 use crate::steps::{Step, steps};
-use crate::table::{Grid, Names, Table};
+use crate::table::{Grid, GridColumns, Names, Table, dash};
 use crate::words::Args;
 
 /// Parameters (`with:`) of a `flow/jumps` step.
@@ -224,47 +224,44 @@ impl Sweeps {
         metrics
     }
 
-    pub(super) fn sentences(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
-        let of =
-            |curve: &Sweep| names.scoped(&curve.scope, names.capital(self.sentence(curve, names, lang), lang), lang);
+    pub(super) fn sentences(&self, names: &Names<'_>) -> Vec<String> {
+        let of = |curve: &Sweep| names.scoped(&curve.scope, names.capital(self.sentence(curve, names)));
         let mut told: Vec<String> = self.curves.iter().map(of).collect();
-        told.extend(self.at_multiples(names, lang));
-        told.extend(self.differs(names, lang));
+        told.extend(self.at_multiples(names));
+        told.extend(self.differs(names));
         if let Some(FluctuationTest { low, high, p }) = self.alike() {
-            let figure = |value: f64| names.words.figure(lang, &share(value), value);
-            let args = Args::new().with("column", names.inline(&self.y, lang));
+            let figure = |value: f64| names.words.figure(&share(value), value);
+            let args = Args::new().with("column", names.inline(&self.y));
             let args = args.with("p", Format::p_value(p).relation(p));
             let args = args.with("low", figure(low.0)).with("min", safe::text(low.1));
             let args = args.with("high", figure(high.0)).with("max", safe::text(high.1));
             let key = if p < SIGNIFICANT { "jumps-fluctuate" } else { "jumps-fluctuate-alike" };
-            told.push(names.capital(names.words.text(lang, key, &args), lang));
+            told.push(names.capital(names.words.text(key, &args)));
         }
         told
     }
 
     /// Where the curves jump, in one sentence for all curves that jump at the same places. If a split distinguishes the
     /// curves, whether their difference jumps.
-    pub(super) fn in_short(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
-        if let Some(differs) = self.differs(names, lang) {
-            return [differs].into_iter().chain(self.at_multiples(names, lang)).collect();
+    pub(super) fn in_short(&self, names: &Names<'_>) -> Vec<String> {
+        if let Some(differs) = self.differs(names) {
+            return [differs].into_iter().chain(self.at_multiples(names)).collect();
         }
         let of = self.groups();
         let of = of.iter().map(|curves| {
             let scopes: Vec<String> =
                 curves.iter().filter_map(|curve| curve.scope.as_deref().map(safe::text)).collect();
-            let said = names.capital(self.jumped(curves, names, lang), lang);
+            let said = names.capital(self.jumped(curves, names));
             match scopes.is_empty() {
                 true => said,
-                false => names.words.text(
-                    lang,
-                    "scoped",
-                    &Args::new().with("scope", names.words.list(lang, &scopes)).with("text", said),
-                ),
+                false => {
+                    names.words.text("scoped", &Args::new().with("scope", names.words.list(&scopes)).with("text", said))
+                }
             }
         });
         // The sentence about multiples comes second.
         let mut all: Vec<String> = of.collect();
-        let multiples = self.at_multiples(names, lang);
+        let multiples = self.at_multiples(names);
         all.splice(1.min(all.len())..1.min(all.len()), multiples);
         all
     }
@@ -305,50 +302,48 @@ impl Sweeps {
     }
 
     /// Whether falls and rises are at multiples of the expected number more often than by chance.
-    fn at_multiples(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
+    fn at_multiples(&self, names: &Names<'_>) -> Vec<String> {
         let multiple = self.expected.unwrap_or_default().to_string();
         let say = |found: AtMultiples| {
             let p = found.p();
             let args = Args::new().with("what", found.what).flag("more", p < SIGNIFICANT);
             let args = args.with("there", found.there.to_string()).with("of", found.chances.len().to_string());
             let args = args.with("chance", found.by_chance()).with("p", Format::p_value(p).relation(p));
-            names.words.text(lang, "jumps-at-multiples", &args.with("multiple", multiple.clone()))
+            names.words.text("jumps-at-multiples", &args.with("multiple", multiple.clone()))
         };
         self.expected().into_iter().map(say).collect()
     }
 
-    fn differs(&self, names: &Names<'_>, lang: &str) -> Option<String> {
+    fn differs(&self, names: &Names<'_>) -> Option<String> {
         let difference = self.difference()?;
-        let args = Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
+        let args = names.over(&self.y, &self.x);
         let point = |part: &str| safe::text(&names.table.point(part).unwrap_or_else(|| part.to_owned()));
         let [a, b] = difference.parts.map(point);
         let args = args.with("a", a).with("b", b).count("jumps", difference.jumps());
-        Some(names.capital(names.words.text(lang, "jumps-difference", &args), lang))
+        Some(names.capital(names.words.text("jumps-difference", &args)))
     }
 
-    fn sentence(&self, curve: &Sweep, names: &Names<'_>, lang: &str) -> String {
-        let about =
-            || Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
+    fn sentence(&self, curve: &Sweep, names: &Names<'_>) -> String {
+        let about = || names.over(&self.y, &self.x);
         if curve.fluctuation().is_none() {
-            return names.words.text(lang, "jumps-few", &about().count("points", curve.points.len()));
+            return names.words.text("jumps-few", &about().count("points", curve.points.len()));
         }
-        self.jumped(&[curve], names, lang)
+        self.jumped(&[curve], names)
     }
 
     /// Where curves with the same jumps jump. For a single curve, also how far.
-    fn jumped(&self, curves: &[&Sweep], names: &Names<'_>, lang: &str) -> String {
-        let say = |key: &str, args: Args| names.words.text(lang, key, &args);
-        let about =
-            || Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
+    fn jumped(&self, curves: &[&Sweep], names: &Names<'_>) -> String {
+        let say = |key: &str, args: Args| names.words.text(key, &args);
+        let about = || names.over(&self.y, &self.x);
         let [first, ..] = curves else { return String::new() };
         let all: Vec<Step> = curves.iter().flat_map(|curve| curve.steps()).collect();
         if all.is_empty() {
             let most = curves.iter().filter_map(|curve| curve.fluctuation()).fold(0.0, f64::max);
             let times = first.found.as_ref().map_or(0, Jumps::min_significant).to_string();
-            let fluctuation = names.words.figure(lang, &share(most), most);
+            let fluctuation = names.words.figure(&share(most), most);
             return say("jumps-none", about().with("fluctuation", fluctuation).with("times", times));
         }
-        let unit = behind_difference(&self.show.unit, names.words, lang);
+        let unit = behind_difference(&self.show.unit, names.words);
         let side = |falls: bool| {
             let places = first.places(falls);
             let steps: Vec<&Step> = all.iter().filter(|step| (step.by < 0.0) == falls).collect();
@@ -357,12 +352,12 @@ impl Sweeps {
                 let sizes = || steps.iter().map(|step| step.share.abs());
                 let show = share(1.0);
                 let [least, most] = [sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max)]
-                    .map(|size| names.words.figure(lang, &show, size));
+                    .map(|size| names.words.figure(&show, size));
                 let range = match least == most {
                     true => least,
                     false => say("range", Args::new().with("from", least).with("to", most)),
                 };
-                let args = Args::new().with("places", names.words.list(lang, &places)).with("by", range);
+                let args = Args::new().with("places", names.words.list(&places)).with("by", range);
                 return (!places.is_empty()).then(|| say("jumps-places", args));
             };
             let each = one.places(falls).into_iter().zip(steps).map(|(place, step)| {
@@ -370,7 +365,7 @@ impl Sweeps {
                 say("side", args.with("value", self.show.number(step.by) + &unit))
             });
             let each: Vec<String> = each.collect();
-            (!each.is_empty()).then(|| names.words.list(lang, &each))
+            (!each.is_empty()).then(|| names.words.list(&each))
         };
         let (falls, rises) = (side(true), side(false));
         let key = match (&falls, &rises) {
@@ -384,7 +379,7 @@ impl Sweeps {
             let args = Args::new().with("multiple", all[0].to_string());
             say("jumps-of-multiple", args)
         });
-        names.words.sentences(lang, &std::iter::once(say(key, args)).chain(multiple).collect::<Vec<_>>())
+        names.words.sentences(&std::iter::once(say(key, args)).chain(multiple).collect::<Vec<_>>())
     }
 
     /// The points of a curve without its jumps; `None` if it has none, or belongs to another column or axis.
@@ -395,68 +390,69 @@ impl Sweeps {
         Some(curve.points.iter().enumerate().map(|(at, (x, y))| (*x, y - risen(at))).collect())
     }
 
-    pub(super) fn tables(&self, names: &Names<'_>, lang: &str) -> Vec<TextTable> {
+    pub(super) fn tables(&self, names: &Names<'_>) -> Vec<TextTable> {
         let words = names.words;
         let scoped = self.curves.iter().any(|curve| curve.scope.is_some());
-        let table = |title: &str, heads: &[(&str, bool)], notes: Vec<String>| {
-            let of = scoped.then(|| (words.word(lang, "analysis-of"), false));
-            let heads = heads.iter().map(|(key, right)| (words.word(lang, key), *right));
-            let args =
-                Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
-            let grid = Grid { heads: of.into_iter().chain(heads).collect(), rows: vec![] };
-            TextTable { title: words.text(lang, title, &args), grid, notes }
-        };
-        let heads = [("analysis-points", true), ("jumps-falls-at", false), ("jumps-rises-at", false)];
-        let heads = [&heads[..], &[("jumps-fluctuation", true), ("jumps-fluctuation-share", true)]].concat();
-        let mut sweeps = table("jumps-title", &heads, vec![words.word(lang, "jumps-note")]);
-        let heads = [("jumps-between", false), ("jumps-height", true), ("jumps-height-share", true)];
-        let mut jumps = table("jumps-each", &heads, Vec::new());
+        let name = |curve: &Sweep| curve.scope.as_deref().map_or_else(String::new, safe::text);
         let differences = self.difference().map(|difference| difference.curves).unwrap_or_default();
-        let unit = behind_difference(&self.show.unit, words, lang);
-        for curve in self.curves.iter().chain(differences) {
-            let scope = scoped.then(|| curve.scope.as_deref().map_or_else(String::new, safe::text));
-            let none = || "—".to_owned();
-            let found = curve.found.as_ref();
-            let places = |falls: bool| {
+        let all = || self.curves.iter().chain(differences);
+        let unit = behind_difference(&self.show.unit, words);
+        let mut columns = GridColumns::<&Sweep>::new();
+        if scoped {
+            columns.text(words.word("analysis-of"), name);
+        }
+        columns.number(words.word("analysis-points"), |curve| curve.points.len().to_string());
+        for (head, falls) in [("jumps-falls-at", true), ("jumps-rises-at", false)] {
+            columns.text(words.word(head), move |curve| {
                 let places: Vec<String> = curve.places(falls).into_iter().map(safe::text).collect();
-                if places.is_empty() { none() } else { places.join(", ") }
-            };
-            let row = [
-                curve.points.len().to_string(),
-                places(true),
-                places(false),
-                found.map_or_else(none, |found| within(found.fluctuation, found.fluctuation).0 + &unit),
-                curve.fluctuation().map_or_else(none, |value| share(value).cell(value)),
-            ];
-            sweeps.grid.rows.push(scope.clone().into_iter().chain(row).collect());
-            for step in curve.steps() {
-                let between =
-                    format!("{} → {}", safe::text(&curve.names[step.at]), safe::text(&curve.names[step.at + 1]));
-                let share = Format { signed: true, ..share(1.0) };
-                let row = [between, self.show.number(step.by) + &unit, share.cell(step.share)];
-                jumps.grid.rows.push(scope.clone().into_iter().chain(row).collect());
-            }
+                if places.is_empty() { dash() } else { places.join(", ") }
+            });
         }
-        let heads = [("jumps-what", false), ("jumps-multiple", true), ("jumps-there", true), ("jumps-of", true)];
-        let heads = [&heads[..], &[("jumps-by-chance", true), ("jumps-p-chance", true)]].concat();
-        let mut expected = table("jumps-expected", &heads, Vec::new());
-        expected.grid.heads.drain(..usize::from(scoped));
-        expected.grid.rows.extend(self.expected().iter().map(|found| {
-            let what = words.word(lang, &format!("jumps-what-{}", found.what));
-            let counts = [self.expected.unwrap_or_default().to_string(), found.there.to_string()];
-            let of = [found.chances.len().to_string(), found.by_chance(), Format::p_value(found.p()).number(found.p())];
-            [what].into_iter().chain(counts).chain(of).collect()
-        }));
-        let heads = [("jumps-lowest", false), ("jumps-highest", false), ("jumps-p", true)];
-        let mut alike = table("jumps-alike", &heads, vec![words.word(lang, "jumps-level")]);
-        if let Some(FluctuationTest { low, high, p }) = self.alike() {
-            let side = |(value, of): (f64, &str)| format!("{} ({})", safe::text(of), share(value).cell(value));
-            // This row covers all curves.
-            alike.grid.heads.remove(0);
-            alike.grid.rows.push(vec![side(low), side(high), Format::p_value(p).number(p)]);
+        columns.number(words.word("jumps-fluctuation"), |curve| {
+            curve.found.as_ref().map_or_else(dash, |found| within(found.fluctuation, found.fluctuation).0 + &unit)
+        });
+        columns.number(words.word("jumps-fluctuation-share"), |curve| {
+            curve.fluctuation().map_or_else(dash, |value| share(value).cell(value))
+        });
+        let sweeps = columns.grid(all());
+        let mut columns = GridColumns::<(&Sweep, Step)>::new();
+        if scoped {
+            columns.text(words.word("analysis-of"), |(curve, _)| name(curve));
         }
-        let all = [sweeps, jumps, expected, alike];
-        all.into_iter().filter(|shown| !shown.grid.rows.is_empty()).collect()
+        columns.text(words.word("jumps-between"), |(curve, step)| {
+            format!("{} → {}", safe::text(&curve.names[step.at]), safe::text(&curve.names[step.at + 1]))
+        });
+        columns.number(words.word("jumps-height"), |(_, step)| self.show.number(step.by) + &unit);
+        let signed = Format { signed: true, ..share(1.0) };
+        columns.figure(words.word("jumps-height-share"), &signed, |(_, step)| Some(step.share));
+        let jumps = columns.grid(all().flat_map(|curve| curve.steps().into_iter().map(move |step| (curve, step))));
+        let mut columns = GridColumns::<&AtMultiples>::new();
+        columns.text(words.word("jumps-what"), |found| words.word(&format!("jumps-what-{}", found.what)));
+        columns.number(words.word("jumps-multiple"), |_| self.expected.unwrap_or_default().to_string());
+        columns.number(words.word("jumps-there"), |found| found.there.to_string());
+        columns.number(words.word("jumps-of"), |found| found.chances.len().to_string());
+        columns.number(words.word("jumps-by-chance"), AtMultiples::by_chance);
+        columns.number(words.word("jumps-p-chance"), |found| Format::p_value(found.p()).number(found.p()));
+        let expected = columns.grid(&self.expected());
+        let mut columns = GridColumns::<&FluctuationTest<'_>>::new();
+        let side = |(value, of): (f64, &str)| format!("{} ({})", safe::text(of), share(value).cell(value));
+        columns.text(words.word("jumps-lowest"), move |of| side(of.low));
+        columns.text(words.word("jumps-highest"), move |of| side(of.high));
+        columns.number(words.word("jumps-p"), |of| Format::p_value(of.p).number(of.p));
+        let alike = columns.grid(&self.alike());
+        let all = [
+            ("jumps-title", sweeps, Some("jumps-note")),
+            ("jumps-each", jumps, None),
+            ("jumps-expected", expected, None),
+            ("jumps-alike", alike, Some("jumps-level")),
+        ];
+        let shown = all.into_iter().filter(|(_, grid, _)| !grid.rows.is_empty());
+        let table = |(title, grid, note): (&str, Grid, Option<&str>)| TextTable {
+            title: words.text(title, &names.over(&self.y, &self.x)),
+            grid,
+            notes: note.map(|note| words.word(note)).into_iter().collect(),
+        };
+        shown.map(table).collect()
     }
 
     pub(super) fn clouds(&self) -> (Vec<Cloud>, &str, &str) {

@@ -19,7 +19,7 @@ use crate::columns::point;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Content, Curve, Grid, Names, Row, Table, by_gpus, unknown_column};
-use crate::words::{LANGUAGES, Words};
+use crate::words::{LANGUAGES, Locale, Words};
 
 pub(crate) use best::BestWith;
 pub(crate) use check::{check_best, check_fit, check_jumps};
@@ -92,13 +92,13 @@ fn analysed(
         AnalysisResult::Jumps(sweeps) => sweeps.metrics(),
         AnalysisResult::Best(ranking) => ranking.metrics(source),
     };
-    let names = Names { table: &table, words };
     let json =
         serde_json::to_string_pretty(&analysis).map_err(|e| BuiltinFault::NotWritten { message: e.to_string() })?;
     let mut files = BTreeMap::from([(FILE.to_owned(), (json + "\n").into_bytes())]);
     for (lang, _) in LANGUAGES {
-        let tables = analysis.tables(&[], &names, lang).into_iter().map(|shown| shown.markdown(words, lang));
-        let sentences = analysis.sentences(&[], &names, lang).into_iter().map(|text| format!("- {text}\n"));
+        let names = Names { table: &table, words: words.locale(lang) };
+        let tables = analysis.tables(&[], &names).into_iter().map(|shown| shown.markdown(names.words));
+        let sentences = analysis.sentences(&[], &names).into_iter().map(|text| format!("- {text}\n"));
         let text = tables.chain([sentences.collect::<String>()]).collect::<Vec<_>>().join("\n");
         files.insert(format!("analysis.{lang}.md"), text.into_bytes());
     }
@@ -122,29 +122,29 @@ impl Analysis {
     }
 
     /// Its findings, one sentence each. `beside` holds all analyses of the table.
-    pub(crate) fn sentences(&self, others: &[(String, Analysis)], names: &Names<'_>, lang: &str) -> Vec<String> {
+    pub(crate) fn sentences(&self, others: &[(String, Analysis)], names: &Names<'_>) -> Vec<String> {
         match &self.found {
-            AnalysisResult::Fit(fits) => fits.sentences(&jumps_of(others), names, lang),
-            AnalysisResult::Jumps(sweeps) => sweeps.sentences(names, lang),
-            AnalysisResult::Best(ranking) => ranking.sentences(names, lang),
+            AnalysisResult::Fit(fits) => fits.sentences(&jumps_of(others), names),
+            AnalysisResult::Jumps(sweeps) => sweeps.sentences(names),
+            AnalysisResult::Best(ranking) => ranking.sentences(names),
         }
     }
 
     /// Its findings in short: the shape or the jumps, without the quality of the fit or the deviations.
-    pub(crate) fn in_short(&self, others: &[(String, Analysis)], names: &Names<'_>, lang: &str) -> Vec<String> {
+    pub(crate) fn in_short(&self, others: &[(String, Analysis)], names: &Names<'_>) -> Vec<String> {
         match &self.found {
-            AnalysisResult::Fit(fits) => fits.in_short(&jumps_of(others), names, lang),
-            AnalysisResult::Jumps(sweeps) => sweeps.in_short(names, lang),
-            AnalysisResult::Best(ranking) => ranking.sentences(names, lang),
+            AnalysisResult::Fit(fits) => fits.in_short(&jumps_of(others), names),
+            AnalysisResult::Jumps(sweeps) => sweeps.in_short(names),
+            AnalysisResult::Best(ranking) => ranking.sentences(names),
         }
     }
 
     /// Its tables. `beside` holds all analyses of the table.
-    pub(crate) fn tables(&self, others: &[(String, Analysis)], names: &Names<'_>, lang: &str) -> Vec<TextTable> {
+    pub(crate) fn tables(&self, others: &[(String, Analysis)], names: &Names<'_>) -> Vec<TextTable> {
         match &self.found {
-            AnalysisResult::Fit(fits) => fits.tables(&jumps_of(others), names, lang),
-            AnalysisResult::Jumps(sweeps) => sweeps.tables(names, lang),
-            AnalysisResult::Best(ranking) => ranking.tables(names, lang),
+            AnalysisResult::Fit(fits) => fits.tables(&jumps_of(others), names),
+            AnalysisResult::Jumps(sweeps) => sweeps.tables(names),
+            AnalysisResult::Best(ranking) => ranking.tables(names),
         }
     }
 
@@ -158,7 +158,7 @@ impl Analysis {
     }
 
     /// The column whose best point it finds.
-    pub(crate) fn ranks(&self) -> Option<&str> {
+    pub(crate) fn best_column(&self) -> Option<&str> {
         match &self.found {
             AnalysisResult::Best(ranking) => Some(ranking.column()),
             AnalysisResult::Fit(_) | AnalysisResult::Jumps(_) => None,
@@ -221,13 +221,13 @@ impl Analysis {
 
 impl TextTable {
     /// As Markdown, title and notes included.
-    pub(crate) fn markdown(&self, words: &Words, lang: &str) -> String {
-        format!("{}\n\n{}", self.title, self.body(words, lang))
+    pub(crate) fn markdown(&self, words: Locale<'_>) -> String {
+        format!("{}\n\n{}", self.title, self.body(words))
     }
 
-    pub(crate) fn body(&self, words: &Words, lang: &str) -> String {
+    pub(crate) fn body(&self, words: Locale<'_>) -> String {
         let notes = if self.notes.is_empty() { String::new() } else { format!("\n{}\n", self.notes.join("  \n")) };
-        self.grid.markdown(words, lang) + &notes
+        self.grid.markdown(words) + &notes
     }
 }
 
@@ -302,8 +302,8 @@ fn behind(unit: &str) -> String {
 }
 
 /// The text behind a difference of two such numbers. The difference of two percentages is in percentage points.
-fn behind_difference(unit: &str, words: &Words, lang: &str) -> String {
-    if unit == "%" { format!(" {}", words.word(lang, "unit-points")) } else { behind(unit) }
+fn behind_difference(unit: &str, words: Locale<'_>) -> String {
+    if unit == "%" { format!(" {}", words.word("unit-points")) } else { behind(unit) }
 }
 
 /// An interval that is at most this share of its figure comes from rounding, and does not determine the digits.

@@ -13,7 +13,7 @@ use crate::analysis::Analysis;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Curve, Table};
-use crate::words::{Args, Words};
+use crate::words::{Args, Locale};
 
 /// Columns that depend on speed, in addition to times.
 const PACE: [&str; 4] = ["images_per_s", "gpu_power", "gpu_load", "energy"];
@@ -51,23 +51,23 @@ impl ForeignCpu {
     }
 
     /// The caveat for one sentence.
-    pub(crate) fn worded(&self, words: &Words, lang: &str) -> String {
-        self.sentence("finding-foreign", words, lang)
+    pub(crate) fn worded(&self, words: Locale<'_>) -> String {
+        self.sentence("finding-foreign", words)
     }
 
     /// The caveat for a whole table.
-    pub(crate) fn of_table(&self, words: &Words, lang: &str) -> String {
-        self.sentence("finding-foreign-table", words, lang)
+    pub(crate) fn of_table(&self, words: Locale<'_>) -> String {
+        self.sentence("finding-foreign-table", words)
     }
 
-    fn sentence(&self, key: &str, words: &Words, lang: &str) -> String {
-        let args = Args::new().with("label", safe::code(&self.label)).with("used", self.used.text(words, lang));
+    fn sentence(&self, key: &str, words: Locale<'_>) -> String {
+        let args = Args::new().with("label", safe::code(&self.label)).with("used", self.used.text(words));
         let args = args.flag("several", self.several);
         match self.few {
             Some((disturbed, all)) => {
-                words.text(lang, "finding-foreign-few", &args.count("disturbed", disturbed).count("all", all))
+                words.text("finding-foreign-few", &args.count("disturbed", disturbed).count("all", all))
             }
-            None => words.text(lang, key, &args),
+            None => words.text(key, &args),
         }
     }
 }

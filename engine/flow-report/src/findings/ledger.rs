@@ -10,7 +10,7 @@ use super::{Figure, Source};
 use crate::Format;
 use crate::safe;
 use crate::table::{Names, Table};
-use crate::words::{Args, Words};
+use crate::words::{Args, Locale};
 
 /// A figure that no table shows. It is computed for a finding and shown below it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,32 +45,32 @@ impl FigureMeaning {
     }
 
     /// The label of the figure in the table of computed figures.
-    fn label(&self, lang: &str, names: &Names<'_>) -> String {
+    fn label(&self, names: &Names<'_>) -> String {
         let args = self.names.iter().fold(Args::new(), |args, (key, name)| {
             let text = match key.as_str() {
-                "column" | "axis" | "of" => names.inline(name, lang),
+                "column" | "axis" | "of" => names.inline(name),
                 "label" => safe::code(name),
                 _ => safe::text(name),
             };
             args.with(key.clone(), text)
         });
-        names.words.find(lang, &format!("computed-{}", self.what.replace('_', "-")), &args).unwrap_or_default()
+        names.words.find(&format!("computed-{}", self.what.replace('_', "-")), &args).unwrap_or_default()
     }
 }
 
 impl ComputedFigure {
     /// The figure, with its interval if that is shown.
-    pub(crate) fn text(&self, words: &Words, lang: &str) -> String {
-        let value = words.figure(lang, &self.show, self.value);
+    pub(crate) fn text(&self, words: Locale<'_>) -> String {
+        let value = words.figure(&self.show, self.value);
         let Some((low, high)) = self.ends else { return value };
-        let (from, to) = (self.show.number(low), words.figure(lang, &self.show, high));
-        let range = words.text(lang, "range", &Args::new().with("from", from).with("to", to));
-        words.text(lang, "computed-interval", &Args::new().with("value", value).with("range", range))
+        let (from, to) = (self.show.number(low), words.figure(&self.show, high));
+        let range = words.text("range", &Args::new().with("from", from).with("to", to));
+        words.text("computed-interval", &Args::new().with("value", value).with("range", range))
     }
 
     /// The label of the figure in the table of computed figures.
-    pub(crate) fn label(&self, lang: &str, names: &Names<'_>) -> String {
-        names.scoped(&self.scope, names.capital(self.what.label(lang, names), lang), lang)
+    pub(crate) fn label(&self, names: &Names<'_>) -> String {
+        names.scoped(&self.scope, names.capital(self.what.label(names)))
     }
 }
 

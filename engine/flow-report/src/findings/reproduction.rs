@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::facts::{facts, topic};
 use super::{Course, Finding, ScopedFinding};
 use crate::bounds::AS_LARGE;
 
@@ -46,7 +47,7 @@ pub(crate) fn held(then: Vec<ScopedFinding>, now: &[ScopedFinding], forced: bool
             Some(now) if forced && matches!(now.finding, Finding::Frontier { .. }) => Reproduction::Open,
             Some(now) if matches!(now.finding, Finding::Undecided { .. }) => Reproduction::Open,
             Some(now) if opposite(&then.finding, &now.finding) => Reproduction::Opposite,
-            Some(now) if statement(&then.finding) != statement(&now.finding) => Reproduction::Differs,
+            Some(now) if facts(&then.finding).statement != facts(&now.finding).statement => Reproduction::Differs,
             Some(now) if alike(&then.finding, &now.finding) => Reproduction::Yes,
             Some(_) => Reproduction::Differs,
         };
@@ -85,85 +86,4 @@ fn alike(a: &Finding, b: &Finding) -> bool {
         _ => None,
     };
     size(a).zip(size(b)).is_none_or(|(a, b)| a.max(b) <= AS_LARGE * a.min(b))
-}
-
-/// What a finding says, without its figures.
-#[derive(PartialEq)]
-struct Statement<'f> {
-    topic: &'static str,
-    column: &'f str,
-    claim: &'static str,
-    /// The places and names in the claim.
-    names: Vec<&'f str>,
-}
-
-/// The topic of a finding and its column.
-pub(crate) fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
-    statement(finding).map(|said| (said.topic, said.column))
-}
-
-/// The statement of a finding. Loads over time, repetitions and runs at once have none, because there are no earlier
-/// figures for them.
-fn statement(finding: &Finding) -> Option<Statement<'_>> {
-    let (topic, column, claim, names) = match finding {
-        Finding::Flattens { time, at, rises, .. } | Finding::NoFall { time, at, rises, .. } => {
-            let claim = if matches!(finding, Finding::NoFall { .. }) { "never falls" } else { "flattens" };
-            ("time", time, claim, listed([at].into_iter().chain(rises.iter().map(|(at, _)| at))))
-        }
-        Finding::StillFalling { time, at, .. } => ("time", time, "still falls", listed([at])),
-        Finding::TimeFlat { time, .. } => ("time", time, "flat", vec![]),
-        Finding::NoTrend { time, .. } => ("time", time, "no trend", vec![]),
-        Finding::Uneven { time, min, .. } => ("time", time, "uneven", listed([&min.0])),
-        Finding::MemoryFaster { memory, from, to, .. } => ("memory against time", memory, "faster", listed([from, to])),
-        Finding::MemoryFlat { memory, at, .. } => ("memory", memory, "flat", listed([at])),
-        Finding::MemoryNotFlat { memory, .. } => ("memory", memory, "not flat", vec![]),
-        Finding::LoadTrend { load, rises, .. } => ("load", load, if *rises { "rises" } else { "falls" }, vec![]),
-        Finding::Frontier { axis, at, gpu, .. } => {
-            ("frontier", axis, if *gpu { "of a GPU" } else { "of the host" }, listed([at]))
-        }
-        Finding::Linear { column, .. } => ("line", column, "linear", vec![]),
-        Finding::Unchanged { column, opposite: Some(_), .. } => ("change", column, "mixed", vec![]),
-        Finding::Unchanged { column, .. } | Finding::SameLearned { column, .. } => ("change", column, "same", vec![]),
-        Finding::Undecided { column, .. } => ("change", column, "undecided", vec![]),
-        Finding::LearnedChange { column, .. } => ("change", column, "on average", vec![]),
-        Finding::Changed { column, rises, .. } => ("change", column, if *rises { "rises" } else { "falls" }, vec![]),
-        Finding::ChangedAt { column, rises, places, .. } => {
-            let claim = if *rises { "rises at" } else { "falls at" };
-            ("change", column, claim, listed(places.iter().map(|(at, _)| at)))
-        }
-        Finding::CostFree { accuracy, cheaper, .. } => ("cost", accuracy, "free", listed(cheaper)),
-        Finding::Best { column, best, .. } => ("best", column, "best", listed([&best.name])),
-        Finding::NoneDistinguished { column, .. } => ("best", column, "none told", vec![]),
-        Finding::Alike { column, .. } => ("best", column, "alike", vec![]),
-        Finding::Order { column, order } => ("best", column, "order", listed(order.iter().map(|(name, _)| name))),
-        Finding::AtMost { column, parts, .. } => ("most", column, "most", listed(parts)),
-        Finding::Turns { column, turns, .. } => {
-            let names = turns.iter().flat_map(|turn| [&turn.first, &turn.second, &turn.from, &turn.to]);
-            ("turns", column, "turns", listed(names))
-        }
-        Finding::Trend { column, course, .. } => {
-            let claim = match course {
-                Course::Rises => "rises",
-                Course::Falls => "falls",
-                Course::Varies => "varies",
-                Course::Constant => "same",
-            };
-            ("course", column, claim, vec![])
-        }
-        Finding::Winner { column, point, .. } => ("winner", column, "winner", listed([point])),
-        Finding::Agrees { .. }
-        | Finding::Bound { .. }
-        | Finding::Depends { .. }
-        | Finding::Ends { .. }
-        | Finding::Estimate { .. }
-        | Finding::OneTraining { .. }
-        | Finding::OrderOf { .. }
-        | Finding::Repeated { .. }
-        | Finding::Packed { .. } => return None,
-    };
-    Some(Statement { topic, column, claim, names })
-}
-
-fn listed<'f>(names: impl IntoIterator<Item = &'f String>) -> Vec<&'f str> {
-    names.into_iter().map(String::as_str).collect()
 }

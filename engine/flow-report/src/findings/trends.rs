@@ -2,7 +2,7 @@
 //! is about.
 
 use super::curve::{Point, RowFacts, points_of};
-use super::reproduction::topic;
+use super::facts::topic;
 use super::{Course, Finding, ScopedFinding, SectionFigures};
 use crate::bounds::{BACK, SAME, SAME_SHARE};
 use crate::table::{Column, Curve};

@@ -3,7 +3,7 @@
 
 use flow_core::Best;
 
-use super::reproduction::topic;
+use super::facts::topic;
 use super::{FigureMeaning, Finding, Lead, ScopedFinding, SectionFigures, WinnerTest};
 use crate::columns::is_usage;
 use crate::format::Format;

@@ -14,21 +14,22 @@ use crate::safe;
 use crate::significance::MOST_RUNS;
 use crate::significance::{more_in_words, tied_with};
 use crate::table::Names;
-use crate::words::{Args, Words, fields, kind};
+use crate::words::{Args, Locale, fields, kind};
 
 impl ScopedFinding {
-    pub(crate) fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
-        names.scoped(&self.scope, self.finding.worded(words, lang, names), lang)
+    pub(crate) fn worded(&self, names: &Names<'_>) -> String {
+        names.scoped(&self.scope, self.finding.worded(names))
     }
 }
 
 impl Finding {
-    fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
-        let inline = |name: &str| names.inline(name, lang);
+    fn worded(&self, names: &Names<'_>) -> String {
+        let words = names.words;
+        let inline = |name: &str| names.inline(name);
         // A sentence that begins with a column's name begins with a capital letter.
-        let say = |key: &str, args: Args| names.capital(words.text(lang, key, &args), lang);
-        let text = |figure: &Figure| figure.text(words, lang);
-        let range = |least: &Figure, most: &Figure| span(least, most, true, words, lang);
+        let say = |key: &str, args: Args| names.capital(words.text(key, &args));
+        let text = |figure: &Figure| figure.text(words);
+        let range = |least: &Figure, most: &Figure| span(least, most, true, words);
         // A place and its figure, as two variables.
         let pair = |args: Args, place: &'static str, figure: &'static str, of: &(String, Figure)| {
             args.with(place, safe::text(&of.0)).with(figure, text(&of.1))
@@ -56,7 +57,7 @@ impl Finding {
             }
             Finding::Uneven { min, max, .. } => say(key, pair(pair(args, "low", "min", min), "high", "max", max)),
             Finding::MemoryFaster { grows, falls, .. } => {
-                say(key, args.with("grows", grows.size(words, lang)).with("falls", falls.size(words, lang)))
+                say(key, args.with("grows", grows.size(words)).with("falls", falls.size(words)))
             }
             Finding::LoadTrend { from, to, .. } => say(key, pair(pair(args, "from", "first", from), "to", "last", to)),
             Finding::Frontier { outcome, gpu, fits, .. } => {
@@ -102,7 +103,7 @@ impl Finding {
                 say("finding-mixed", args.with("range", range(from, to)))
             }
             Finding::Unchanged { most, one_way, .. } => {
-                let args = args.with("most", most.bound(words, lang));
+                let args = args.with("most", most.bound(words));
                 let how = match one_way {
                     false => "both",
                     true if most.value > 0.0 => "rises",
@@ -114,7 +115,7 @@ impl Finding {
                 }
             }
             Finding::Agrees { most, as_given, .. } => {
-                say(key, args.with("most", most.size(words, lang)).with("same", text(as_given)))
+                say(key, args.with("most", most.size(words)).with("same", text(as_given)))
             }
             Finding::Estimate { more: None, .. } => say("finding-estimate-one", args),
             Finding::Estimate { most, more: Some((least, typical)), .. } => {
@@ -129,43 +130,41 @@ impl Finding {
                     Some(more) => say("finding-undecided-more", Args::new().count("more", *more as usize)),
                     None => say("finding-undecided-most", Args::new().count("most", MOST_RUNS as usize)),
                 };
-                words.sentences(lang, &[say(key, args.with("interval", range(low, high))), runs])
+                words.sentences(&[say(key, args.with("interval", range(low, high))), runs])
             }
             Finding::LearnedChange { mean, low, high, .. } => {
                 let args = args.flag("told", is_significant(low, high));
                 let (how, mean) = match mean.show.ratio {
-                    true => ("times", ratios([mean, mean], false, words, lang)),
+                    true => ("times", ratios([mean, mean], false, words)),
                     false => ("change", text(mean)),
                 };
                 say(key, args.with("how", how).with("mean", mean).with("interval", range(low, high)))
             }
             Finding::Changed { column, rises, min, max, borne, .. } => {
                 let (how, range) = match min.show.ratio {
-                    true => ("times", ratios([min, max], names.is_time(column), words, lang)),
-                    false => (if *rises { "rises" } else { "falls" }, span(min, max, false, words, lang)),
+                    true => ("times", ratios([min, max], names.is_time(column), words)),
+                    false => (if *rises { "rises" } else { "falls" }, span(min, max, false, words)),
                 };
                 let args = args.with("range", range).with("how", how);
                 let every = |rows: &str| {
                     let args = Args::new().with("rows", rows);
                     match names.table.rows.as_slice() {
-                        [axis] => words.text(lang, "where-axis", &args.with("axis", inline(axis))),
-                        _ => words.text(lang, "where-rows", &args),
+                        [axis] => words.text("where-axis", &args.with("axis", inline(axis))),
+                        _ => words.text("where-rows", &args),
                     }
                 };
                 let some = |some: &Figure, rows: &Figure| match some.value == rows.value {
                     true if rows.value == 1.0 => every("one"),
                     true => every(if rows.value == 2.0 { "two" } else { "every" }),
-                    false => {
-                        words.text(lang, "where-some", &Args::new().with("some", text(some)).with("rows", text(rows)))
-                    }
+                    false => words.text("where-some", &Args::new().with("some", text(some)).with("rows", text(rows))),
                 };
                 match borne {
                     TrendEvidence::OneRow => say("finding-changed", args),
                     TrendEvidence::Pair { paired, p, ends, speed } => {
                         let (low, high) = ends;
                         let interval = match min.show.ratio {
-                            true => ratios([low, high], names.is_time(column), words, lang),
-                            false => span(low, high, true, words, lang),
+                            true => ratios([low, high], names.is_time(column), words),
+                            false => span(low, high, true, words),
                         };
                         let speed =
                             speed.as_ref().map_or_else(|| "none".to_owned(), |speed| speed.show.number(speed.value));
@@ -189,48 +188,47 @@ impl Finding {
                     }
                 }
             }
-            Finding::ChangedAt { places, .. } => say(key, args.with("places", sides(places, words, lang))),
-            Finding::Order { order, .. } => say(key, args.with("order", sides(order, words, lang))),
+            Finding::ChangedAt { places, .. } => say(key, args.with("places", sides(places, words))),
+            Finding::Order { order, .. } => say(key, args.with("order", sides(order, words))),
             Finding::OrderOf { place, names: policies, held, turned, .. } => {
                 let at = |(axis, value): &(String, String)| {
                     let args = Args::new().with("axis", inline(axis)).with("value", safe::text(value));
-                    words.text(lang, "order-place", &args)
+                    words.text("order-place", &args)
                 };
                 let pair = |(first, second): &(String, String)| {
                     let args = Args::new().with("first", safe::text(first)).with("second", safe::text(second));
-                    words.text(lang, "order-pair", &args)
+                    words.text("order-pair", &args)
                 };
                 let place: Vec<String> = place.iter().map(at).collect();
                 let turned: Vec<String> = turned.iter().map(pair).collect();
-                let args =
-                    args.with("place", words.list(lang, &place)).with("names", words.list(lang, &texts(policies)));
+                let args = args.with("place", words.list(&place)).with("names", words.list(&texts(policies)));
                 let key = match (turned.is_empty(), held) {
                     (true, true) => "finding-order-holds",
                     (true, false) => "finding-order-open",
                     (false, true) => "finding-order-holds-in-part",
                     (false, false) => "finding-order-turned",
                 };
-                say(key, args.with("turned", words.list(lang, &turned)))
+                say(key, args.with("turned", words.list(&turned)))
             }
             Finding::OneTraining { columns, identical, .. } => {
                 let columns: Vec<String> = columns.iter().map(|name| inline(name)).collect();
-                let args = args.with("columns", words.list(lang, &columns));
+                let args = args.with("columns", words.list(&columns));
                 if *identical {
                     let told = [say("finding-identical", args), say("spread-identical", Args::new())];
-                    return words.sentences(lang, &told);
+                    return words.sentences(&told);
                 }
                 say(key, args)
             }
             Finding::Best { best, worst, .. } => {
-                let side = |side: &Side| named(&side.name, &side.value, words, lang);
+                let side = |side: &Side| named(&side.name, &side.value, words);
                 let told = say(key, args.with("best", side(best)).with("worst", side(worst)));
-                let rivals = [best, worst].into_iter().filter_map(|side| side.ties(words, lang));
-                words.sentences(lang, &std::iter::once(told).chain(rivals).collect::<Vec<_>>())
+                let rivals = [best, worst].into_iter().filter_map(|side| side.ties(words));
+                words.sentences(&std::iter::once(told).chain(rivals).collect::<Vec<_>>())
             }
             Finding::NoneDistinguished { best, worst, .. } => {
-                let args = args.with("best", named(&best.0, &best.1, words, lang));
-                let args = args.with("worst", named(&worst.name, &worst.value, words, lang));
-                let args = args.with("by", worst.by.size(words, lang));
+                let args = args.with("best", named(&best.0, &best.1, words));
+                let args = args.with("worst", named(&worst.name, &worst.value, words));
+                let args = args.with("by", worst.by.size(words));
                 say(key, args.with("range", range(&worst.low, &worst.high)))
             }
             Finding::Alike { min, max, .. } => say(key, args.with("range", range(min, max))),
@@ -241,37 +239,36 @@ impl Finding {
                         let args = Args::new().with("first", safe::text(&turn.first));
                         let args = args.with("second", safe::text(&turn.second));
                         let args = args.with("from", safe::text(&turn.from)).with("to", safe::text(&turn.to));
-                        let two = |(a, b): &(Figure, Figure)| (a.show.number(a.value), b.text(words, lang));
+                        let two = |(a, b): &(Figure, Figure)| (a.show.number(a.value), b.text(words));
                         let ((a, b), (c, d)) = (two(&turn.before), two(&turn.after));
-                        words.text(lang, "turn", &args.with("a", a).with("b", b).with("c", c).with("d", d))
+                        words.text("turn", &args.with("a", a).with("b", b).with("c", c).with("d", d))
                     })
                     .collect();
-                let each = each.join(&words.word(lang, "mark-semicolon"));
+                let each = each.join(&words.word("mark-semicolon"));
                 say("finding-turns", args.with("turns", each))
             }
-            Finding::AtMost { parts, .. } => say(key, args.with("parts", words.list(lang, &texts(parts)))),
+            Finding::AtMost { parts, .. } => say(key, args.with("parts", words.list(&texts(parts)))),
             Finding::Packed { whole, part, min, max, foreign } => {
                 let [from, to] = [min, max].map(|figure| figure.show.number(figure.value));
-                let args =
-                    args.with("range", words.text(lang, "range", &Args::new().with("from", from).with("to", to)));
+                let args = args.with("range", words.text("range", &Args::new().with("from", from).with("to", to)));
                 let told = match (part, whole) {
                     (Some(PackedPart { compared, of, without }), _) => {
-                        let [compared, of] = [compared, of].map(|count| count.text(words, lang));
+                        let [compared, of] = [compared, of].map(|count| count.text(words));
                         let args = args.with("compared", compared).with("of", of).count("n", without.len());
-                        say("finding-packed-in-part", args.with("without", few(without, words, lang)))
+                        say("finding-packed-in-part", args.with("without", few(without, words)))
                     }
                     (None, Some(AllPacked { at_once, one_by_one, gain })) => {
-                        let [packed, alone] = [at_once, one_by_one].map(|figure| figure.text(words, lang));
+                        let [packed, alone] = [at_once, one_by_one].map(|figure| figure.text(words));
                         let args = args.with("packed", packed).with("alone", alone);
                         let args = args.flag("pays", gain.value > 1.0 + SAME);
                         say("finding-packed", args.with("gain", gain.show.number(gain.value)))
                     }
                     (None, None) => say("finding-packed-in-runs", args),
                 };
-                let spoilt = foreign.as_ref().map(|used| {
-                    words.text(lang, "finding-packed-foreign", &Args::new().with("used", used.text(words, lang)))
-                });
-                words.sentences(lang, &[told].into_iter().chain(spoilt).collect::<Vec<_>>())
+                let spoilt = foreign
+                    .as_ref()
+                    .map(|used| words.text("finding-packed-foreign", &Args::new().with("used", used.text(words))));
+                words.sentences(&[told].into_iter().chain(spoilt).collect::<Vec<_>>())
             }
             Finding::Repeated { differs, min, max, p, .. } => {
                 let key = if *differs { "finding-repeated-differs" } else { "finding-repeated-alike" };
@@ -305,7 +302,7 @@ impl Finding {
                 worse: others,
             } => {
                 let lead = Lead::of(&value.show, value.value, next.1.value);
-                let [best, second, by] = lead.texts(value.value, next.1.value, words, lang);
+                let [best, second, by] = lead.texts(value.value, next.1.value, words);
                 let order = match (next.1.value == value.value, second == best) {
                     (true, _) => "same",
                     (false, true) => "rounded",
@@ -318,7 +315,7 @@ impl Finding {
                 let args = || args().count("tied", tied.len());
                 let mut told = vec![match worst {
                     Some((worst, value)) => {
-                        let args = args().with("worst", safe::text(worst)).with("last", value.text(words, lang));
+                        let args = args().with("worst", safe::text(worst)).with("last", value.text(words));
                         say("finding-winner-worst", args)
                     }
                     None => say("finding-winner", args()),
@@ -333,26 +330,26 @@ impl Finding {
                     if key != "finding-winner-same" || tied.len() > 1 {
                         told.push(say(key, args().flag("command", *command)));
                     }
-                    return words.sentences(lang, &told);
+                    return words.sentences(&told);
                 };
                 let tested = || {
                     let of = args().flag("paired", test.paired).with("p", test.p.relation());
-                    let tied = tied_with(tied, others, words, lang);
+                    let tied = tied_with(tied, others, words);
                     of.count("runs", test.runs as usize).with("tied_with", tied)
                 };
                 told.push(say(if tied.is_empty() { "finding-winner-clear" } else { "finding-winner-tied" }, tested()));
                 if tied.contains(&next.0) {
-                    told.push(more_in_words(&next.0, test.more, words, lang));
+                    told.push(more_in_words(&next.0, test.more, words));
                 }
-                words.sentences(lang, &told)
+                words.sentences(&told)
             }
             Finding::Depends { best, worst, next, .. } => {
                 let args = pair(pair(args, "best", "value", best), "worst", "other", worst);
-                say(key, args.with("second", inline(&next.0)).with("by", next.1.size(words, lang)))
+                say(key, args.with("second", inline(&next.0)).with("by", next.1.size(words)))
             }
             Finding::CostFree { cheaper, .. } => {
                 let cheaper: Vec<String> = cheaper.iter().map(|name| inline(name)).collect();
-                say(key, args.with("cheaper", words.list(lang, &cheaper)))
+                say(key, args.with("cheaper", words.list(&cheaper)))
             }
             Finding::Flattens { .. }
             | Finding::NoFall { .. }
@@ -364,16 +361,16 @@ impl Finding {
 
 impl Side {
     /// The parts that cannot be distinguished from it, with how much more they have.
-    fn ties(&self, words: &Words, lang: &str) -> Option<String> {
+    fn ties(&self, words: Locale<'_>) -> Option<String> {
         let rival = |rival: &TiedPart| {
             if [&rival.by, &rival.low, &rival.high].into_iter().all(|figure| figure.show.reads_zero(figure.value)) {
-                return words.text(lang, "rival-alike", &Args::new().with("name", safe::text(&rival.name)));
+                return words.text("rival-alike", &Args::new().with("name", safe::text(&rival.name)));
             }
-            let args = Args::new().with("name", safe::text(&rival.name)).with("by", rival.by.text(words, lang));
-            words.text(lang, "rival", &args.with("range", span(&rival.low, &rival.high, true, words, lang)))
+            let args = Args::new().with("name", safe::text(&rival.name)).with("by", rival.by.text(words));
+            words.text("rival", &args.with("range", span(&rival.low, &rival.high, true, words)))
         };
         let rivals: Vec<String> = self.peers.iter().map(rival).collect();
-        let args = Args::new().with("name", safe::text(&self.name)).with("peers", words.list(lang, &rivals));
-        (!rivals.is_empty()).then(|| words.text(lang, "peers", &args))
+        let args = Args::new().with("name", safe::text(&self.name)).with("peers", words.list(&rivals));
+        (!rivals.is_empty()).then(|| words.text("peers", &args))
     }
 }

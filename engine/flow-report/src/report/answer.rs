@@ -2,7 +2,7 @@
 //! section asks.
 
 use super::model::Section;
-use crate::findings::{Course, Finding, TrendEvidence, topic};
+use crate::findings::{Finding, facts, topic};
 use crate::verdict::{GroupVerdict, Verdict};
 
 /// A sentence of a section, by its position.
@@ -66,7 +66,7 @@ pub(super) fn answer(section: &Section) -> Answer {
         (0..found.sentences_in_short()).map(move |curve| (rank_of_analysis, SentencePosition::Analysis(at, curve)))
     });
     let findings = section.findings.iter().enumerate().map(|(at, one)| {
-        let rank = rank(&one.finding, asks) + first_of_all(&one.finding);
+        let rank = facts(&one.finding).rank + extra(&one.finding, asks);
         // In a comparison of parts, findings about a single part come second.
         let scoped = one.scope.is_some() && matches!(asks, SectionQuestion::Compare | SectionQuestion::Together);
         (if scoped { rank.saturating_sub(40) } else { rank }, SentencePosition::Finding(at))
@@ -157,9 +157,10 @@ fn order(group: &GroupVerdict) -> u8 {
     }
 }
 
-/// The extra rank of a duration, because a comparison asks for that first.
-fn first_of_all(finding: &Finding) -> u32 {
+/// The extra rank that a finding has because of the question.
+fn extra(finding: &Finding, asks: SectionQuestion) -> u32 {
     match finding {
+        // A comparison asks for durations first.
         Finding::Changed { column, .. } if TIMES.contains(&column.as_str()) => 10,
         // That a time does not change answers the question too, before what was learned.
         Finding::Undecided { column, .. } | Finding::SameLearned { column, .. } | Finding::Unchanged { column, .. }
@@ -167,53 +168,8 @@ fn first_of_all(finding: &Finding) -> u32 {
         {
             25
         }
+        Finding::MemoryFaster { .. } if asks == SectionQuestion::Sweep => 26,
+        Finding::Linear { .. } if asks == SectionQuestion::Sweep => 18,
         _ => 0,
-    }
-}
-
-/// How much a finding says about the question, from 0 to 100. A larger effect ranks above a smaller one.
-fn rank(finding: &Finding, asks: SectionQuestion) -> u32 {
-    let size = |value: f64| (value.abs().min(1.0) * 9.0) as u32;
-    match finding {
-        Finding::Packed { .. } => 98,
-        Finding::CostFree { .. } => 93,
-        Finding::Best { .. } | Finding::NoneDistinguished { .. } | Finding::Alike { .. } | Finding::Order { .. } => 92,
-        Finding::OrderOf { .. } => 88,
-        Finding::Agrees { .. } => 70,
-        // One or two rows are weaker evidence than all of them.
-        Finding::Changed { max, borne: TrendEvidence::OneRow | TrendEvidence::Two, .. } => 76 + size(max.value),
-        Finding::Changed { max, .. } => 82 + size(max.value),
-        Finding::LearnedChange { .. } => 80,
-        Finding::ChangedAt { .. } => 72,
-        Finding::SameLearned { .. } => 62,
-        Finding::Undecided { .. } => 50,
-        Finding::Unchanged { .. } => 42,
-        Finding::OneTraining { .. } => 20,
-        Finding::Winner { .. } => 90,
-        Finding::Depends { .. } => 89,
-        Finding::Flattens { .. }
-        | Finding::NoFall { .. }
-        | Finding::StillFalling { .. }
-        | Finding::TimeFlat { .. }
-        | Finding::Uneven { .. }
-        | Finding::NoTrend { .. } => 87,
-        Finding::Trend { course: Course::Constant, .. } => 25,
-        Finding::Trend { from, to, .. } => {
-            70 + 2 * size((to.1.value - from.1.value) / to.1.value.abs().max(from.1.value.abs()))
-        }
-        Finding::Frontier { .. } => 75,
-        Finding::Repeated { differs: true, .. } => 68,
-        Finding::Repeated { .. } => 44,
-        Finding::Bound { .. } => 66,
-        Finding::MemoryFaster { .. } if asks == SectionQuestion::Sweep => 86,
-        Finding::MemoryFaster { .. } => 60,
-        Finding::AtMost { .. } => 58,
-        Finding::Estimate { .. } => 57,
-        Finding::Turns { .. } => 55,
-        Finding::LoadTrend { .. } => 48,
-        Finding::Linear { .. } if asks == SectionQuestion::Sweep => 46,
-        Finding::MemoryNotFlat { .. } | Finding::MemoryFlat { .. } => 34,
-        Finding::Linear { .. } => 28,
-        Finding::Ends { .. } => 32,
     }
 }

@@ -9,7 +9,7 @@ use crate::assumptions::{AssumedKind, AssumedLoad, Assumptions};
 use crate::format::Format;
 use crate::safe;
 use crate::table::Grid;
-use crate::words::{Args, Words, fields};
+use crate::words::{Args, Locale, fields};
 
 /// The file with the assumptions.
 const FILE: &str = "assumed.json";
@@ -29,16 +29,16 @@ pub(super) fn assumed(view: &StepView) -> Vec<Assumptions> {
 }
 
 /// The assumptions as Markdown lines. `said` holds the lines of earlier sections, which are not repeated.
-pub(super) fn worded(all: &[Assumptions], words: &Words, lang: &str, said: &mut BTreeSet<String>) -> Option<String> {
+pub(super) fn worded(all: &[Assumptions], words: Locale<'_>, said: &mut BTreeSet<String>) -> Option<String> {
     let mut out = Vec::new();
-    for grid in kinds(all, words, lang) {
-        let text = grid.markdown(words, lang);
+    for grid in kinds(all, words) {
+        let text = grid.markdown(words);
         if said.insert(text.clone()) {
             out.push(text);
         }
     }
     let mut lines = String::new();
-    for line in self::lines(all, words, lang) {
+    for line in self::lines(all, words) {
         if said.insert(line.clone()) {
             lines += &format!("- {}\n", safe::line(&line));
         }
@@ -48,7 +48,7 @@ pub(super) fn worded(all: &[Assumptions], words: &Words, lang: &str, said: &mut 
 }
 
 /// One table per mix.
-fn kinds(all: &[Assumptions], words: &Words, lang: &str) -> Vec<Grid> {
+fn kinds(all: &[Assumptions], words: Locale<'_>) -> Vec<Grid> {
     let mut mixes: Vec<&[AssumedKind]> = Vec::new();
     for assumed in all {
         match &assumed.load {
@@ -56,12 +56,12 @@ fn kinds(all: &[Assumptions], words: &Words, lang: &str) -> Vec<Grid> {
             _ => {}
         }
     }
-    mixes.into_iter().map(|kinds| grid(kinds, words, lang)).collect()
+    mixes.into_iter().map(|kinds| grid(kinds, words)).collect()
 }
 
-fn grid(kinds: &[AssumedKind], words: &Words, lang: &str) -> Grid {
+fn grid(kinds: &[AssumedKind], words: Locale<'_>) -> Grid {
     let heads = ["kind", "share", "gpus", "duration", "spread", "cores", "busy", "memory"];
-    let heads = heads.map(|head| (words.word(lang, &format!("assumed-{head}")), head != "kind")).into();
+    let heads = heads.map(|head| (words.word(&format!("assumed-{head}")), head != "kind")).into();
     let of = |unit: &str, value: fn(&AssumedKind) -> f64| {
         let values: Vec<f64> = kinds.iter().map(value).collect();
         let show = Format::for_unit(unit, values.iter().copied()).no_finer_than(values.iter().copied());
@@ -85,9 +85,9 @@ fn grid(kinds: &[AssumedKind], words: &Words, lang: &str) -> Grid {
     Grid { heads, rows: kinds.iter().map(row).collect() }
 }
 
-fn lines(all: &[Assumptions], words: &Words, lang: &str) -> Vec<String> {
+fn lines(all: &[Assumptions], words: Locale<'_>) -> Vec<String> {
     let Some(first) = all.first() else { return Vec::new() };
-    let say = |key: &str, args: Args| words.text(lang, key, &args);
+    let say = |key: &str, args: Args| words.text(key, &args);
     let list = |values: Vec<String>| {
         let mut values = values;
         values.dedup();
@@ -127,7 +127,7 @@ fn lines(all: &[Assumptions], words: &Words, lang: &str) -> Vec<String> {
         out.push(say("assumed-v", Args::new().with("v", v)));
     }
     for slurm in all.iter().filter_map(|assumed| assumed.slurm.as_ref()) {
-        let line = words.text(lang, "assumed-slurm", &fields(slurm, "", |_, _| None).1);
+        let line = words.text("assumed-slurm", &fields(slurm, "", |_, _| None).1);
         if !out.contains(&line) {
             out.push(line);
         }

@@ -7,7 +7,7 @@ use crate::format::Format;
 use crate::safe;
 use crate::table::{Column, Content, Names, content, earlier};
 use crate::verdict::GroupVerdict;
-use crate::words::Words;
+use crate::words::Locale;
 
 /// A time as a bar, in the unit of its chart.
 fn bar(time: f64, ends: Option<(f64, f64)>, show: &Format) -> chart::Bar {
@@ -17,7 +17,8 @@ fn bar(time: f64, ends: Option<(f64, f64)>, show: &Format) -> chart::Bar {
 
 /// Each member of the groups alone, as predicted and together, with earlier figures. Also whether any member ran
 /// several times.
-pub(super) fn together(section: &Section, words: &Words, lang: &str, names: &Names<'_>) -> Option<(String, bool)> {
+pub(super) fn together(section: &Section, names: &Names<'_>) -> Option<(String, bool)> {
+    let words = names.words;
     let members = || section.together.iter().flat_map(|g| &g.members);
     let first = members().next()?;
     let measured = members().flat_map(|m| [m.alone, m.predicted, m.together]).flatten();
@@ -32,7 +33,7 @@ pub(super) fn together(section: &Section, words: &Words, lang: &str, names: &Nam
         let earlier = group.earlier.as_deref()?;
         earlier.members.iter().find(|then| then.axes == member.axes).cloned()
     };
-    let missing = |label: &str| chart::Bar { value: None, ends: None, text: why_none(section, label, words, lang) };
+    let missing = |label: &str| chart::Bar { value: None, ends: None, text: why_none(section, label, words) };
     let mut rows = Vec::new();
     for (group, member) in section.together.iter().flat_map(|g| g.members.iter().map(move |m| (g, m))) {
         let values = differing.iter().filter_map(|axis| member.axes.get(*axis));
@@ -49,14 +50,14 @@ pub(super) fn together(section: &Section, words: &Words, lang: &str, names: &Nam
         rows.push((point.join(" "), times));
     }
     let earlier = |key: &str| {
-        let then = safe::plain(&earlier(&section.table, words, lang));
-        words.word(lang, key) + &words.word(lang, "mark-comma") + &then
+        let then = safe::plain(&earlier(&section.table, words));
+        words.word(key) + &words.word("mark-comma") + &then
     };
     let series = [
-        (chart::Kind::Alone, false, words.word(lang, "chart-alone")),
+        (chart::Kind::Alone, false, words.word("chart-alone")),
         (chart::Kind::Alone, true, earlier("chart-alone")),
-        (chart::Kind::Predicted, false, words.word(lang, "chart-predicted")),
-        (chart::Kind::Together, false, words.word(lang, "chart-together")),
+        (chart::Kind::Predicted, false, words.word("chart-predicted")),
+        (chart::Kind::Together, false, words.word("chart-together")),
         (chart::Kind::Together, true, earlier("chart-together")),
     ];
     // Predictions and earlier figures are shown only if all members have them.
@@ -70,23 +71,24 @@ pub(super) fn together(section: &Section, words: &Words, lang: &str, names: &Nam
     let bars: Vec<(String, Vec<chart::Bar>)> = rows.into_iter().map(|(name, times)| (name, shown(times))).collect();
     let repeated = bars.iter().flat_map(|(_, times)| times).any(|bar| bar.ends.is_some());
     let measure = section.together.first()?.measure.clone();
-    let x = axes(&differing, lang, names);
-    let y = names.plain(&measure, lang) + &unit(&show);
+    let x = axes(&differing, names);
+    let y = names.plain(&measure) + &unit(&show);
     let labels = chart::Labels { x, y, ..chart::Labels::default() };
     Some((chart::bars(&bars, &series, &labels), repeated))
 }
 
 /// The reason why a member has no time: its outcome, if the table shows it.
-fn why_none(section: &Section, label: &str, words: &Words, lang: &str) -> String {
+fn why_none(section: &Section, label: &str, words: Locale<'_>) -> String {
     let cells =
         section.table.body.iter().flat_map(|row| &row.cells).filter(|cell| cell.of.iter().any(|of| of == label));
     let mut ended = cells.filter(|cell| matches!(cell.content, Content::Outcome { .. }));
-    let why = ended.next().map(|cell| content(&cell.content, &Column::default(), words, lang));
-    why.map_or_else(|| words.word(lang, "chart-no-result"), |why| safe::plain(&why))
+    let why = ended.next().map(|cell| content(&cell.content, &Column::default(), words));
+    why.map_or_else(|| words.word("chart-no-result"), |why| safe::plain(&why))
 }
 
 /// Packed runs: each member alone and packed.
-pub(super) fn packed(section: &Section, words: &Words, lang: &str, names: &Names<'_>) -> Option<String> {
+pub(super) fn packed(section: &Section, names: &Names<'_>) -> Option<String> {
+    let words = names.words;
     let packed = section.packed.as_ref()?;
     let show = Format::for_unit("s", packed.members.iter().flat_map(|m| [m.alone, m.packed]));
     let times = |m: &Member| [m.alone, m.packed].map(|time| bar(time, None, &show)).to_vec();
@@ -94,17 +96,17 @@ pub(super) fn packed(section: &Section, words: &Words, lang: &str, names: &Names
     let mut members: Vec<&Member> = packed.members.iter().collect();
     members.sort_by(|a, b| b.packed.total_cmp(&a.packed));
     let bars: Vec<(String, Vec<chart::Bar>)> = members.into_iter().map(|m| (m.point.join(" "), times(m))).collect();
-    let (x, y) = (axes(&packed.axes, lang, names), names.plain("wall", lang) + &unit(&show));
+    let (x, y) = (axes(&packed.axes, names), names.plain("wall") + &unit(&show));
     let labels = chart::Labels { x, y, ..chart::Labels::default() };
-    let series = |kind: chart::Kind, key: &str| chart::Series { name: words.word(lang, key), kind, earlier: false };
+    let series = |kind: chart::Kind, key: &str| chart::Series { name: words.word(key), kind, earlier: false };
     let series = [series(chart::Kind::Alone, "chart-alone"), series(chart::Kind::Together, "chart-packed")];
     Some(chart::bars(&bars, &series, &labels))
 }
 
 /// The label of the x axis for several axes.
-fn axes<S: AsRef<str>>(axes: &[S], lang: &str, names: &Names<'_>) -> String {
-    let name = |axis: &S| names.plain(axis.as_ref(), lang);
-    axes.iter().map(name).collect::<Vec<_>>().join(&names.words.word(lang, "mark-comma"))
+fn axes<S: AsRef<str>>(axes: &[S], names: &Names<'_>) -> String {
+    let name = |axis: &S| names.plain(axis.as_ref());
+    axes.iter().map(name).collect::<Vec<_>>().join(&names.words.word("mark-comma"))
 }
 
 /// The unit as part of an axis label.

@@ -2,13 +2,13 @@
 
 use crate::findings::{Course, Figure, Finding, ScopedFinding};
 use crate::safe;
-use crate::table::Names;
+use crate::table::{Names, dash};
 use crate::words::Args;
 
 /// The topic of a finding: `v7: epoch time`.
-pub(super) fn label(one: &ScopedFinding, names: &Names<'_>, lang: &str) -> Option<String> {
+pub(super) fn label(one: &ScopedFinding, names: &Names<'_>) -> Option<String> {
     let (kind, column) = crate::findings::topic(&one.finding)?;
-    let args = Args::new().with("column", names.inline(column, lang));
+    let args = Args::new().with("column", names.inline(column));
     let key = match kind {
         "time" => "brief-about-time",
         "memory against time" => "brief-about-pays",
@@ -18,7 +18,7 @@ pub(super) fn label(one: &ScopedFinding, names: &Names<'_>, lang: &str) -> Optio
         "turns" => "brief-about-turns",
         _ => "brief-about",
     };
-    let said = names.capital(names.words.text(lang, key, &args), lang);
+    let said = names.capital(names.words.text(key, &args));
     let change = match &one.finding {
         Finding::Changed { a, b, .. }
         | Finding::Unchanged { a, b, .. }
@@ -28,20 +28,20 @@ pub(super) fn label(one: &ScopedFinding, names: &Names<'_>, lang: &str) -> Optio
         | Finding::ChangedAt { a, b, .. } => Some(format!("{} → {}", safe::text(a), safe::text(b))),
         _ => None,
     };
-    let comma = names.words.word(lang, "mark-comma");
+    let comma = names.words.word("mark-comma");
     let said = change.map_or_else(|| said.clone(), |change| format!("{said}{comma}{change}"));
-    Some(names.scoped(&one.scope, said, lang))
+    Some(names.scoped(&one.scope, said))
 }
 
 /// The value of a finding.
-pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String {
+pub(super) fn value(finding: &Finding, names: &Names<'_>) -> String {
     let words = names.words;
-    let say = |key: &str, args: Args| words.text(lang, key, &args);
+    let say = |key: &str, args: Args| words.text(key, &args);
     let at = |at: &str, figure: &Figure| {
-        say("side", Args::new().with("name", safe::text(at)).with("value", figure.text(words, lang)))
+        say("side", Args::new().with("name", safe::text(at)).with("value", figure.text(words)))
     };
     let range = |a: &Figure, b: &Figure| {
-        let (from, to) = (a.text(words, lang), b.text(words, lang));
+        let (from, to) = (a.text(words), b.text(words));
         if from == to { from } else { say("range", Args::new().with("from", from).with("to", to)) }
     };
     match finding {
@@ -63,15 +63,15 @@ pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String 
         }
         Finding::Trend { from, to, .. } => range(&from.1, &to.1),
         Finding::Frontier { at, .. } => safe::text(at),
-        Finding::Linear { r2, .. } => say("brief-line", Args::new().with("r2", r2.text(words, lang))),
+        Finding::Linear { r2, .. } => say("brief-line", Args::new().with("r2", r2.text(words))),
         Finding::Changed { min, max, .. } => range(min, max),
         Finding::Unchanged { opposite: Some(least), most, .. } => range(least, most),
         Finding::Unchanged { .. } | Finding::SameLearned { .. } => say("brief-same", Args::new()),
         Finding::Undecided { .. } => say("brief-undecided", Args::new()),
-        Finding::LearnedChange { mean, .. } => mean.text(words, lang),
+        Finding::LearnedChange { mean, .. } => mean.text(words),
         Finding::ChangedAt { places, .. } => {
             let each: Vec<String> = places.iter().map(|(place, figure)| at(place, figure)).collect();
-            each.join(&words.word(lang, "mark-comma"))
+            each.join(&words.word("mark-comma"))
         }
         Finding::CostFree { b, .. } => safe::text(b),
         Finding::Best { best, .. } => at(&best.name, &best.value),
@@ -80,10 +80,10 @@ pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String 
             let each: Vec<String> = order.iter().map(|(name, _)| safe::text(name)).collect();
             each.join(" < ")
         }
-        Finding::AtMost { most, .. } => most.text(words, lang),
+        Finding::AtMost { most, .. } => most.text(words),
         Finding::Turns { turns, .. } => {
             let each = turns.iter().map(|turn| format!("{}/{}", safe::text(&turn.first), safe::text(&turn.second)));
-            each.collect::<Vec<_>>().join(&words.word(lang, "mark-comma"))
+            each.collect::<Vec<_>>().join(&words.word("mark-comma"))
         }
         Finding::Winner { point, value, .. } => at(point, value),
         Finding::Bound { .. }
@@ -94,6 +94,6 @@ pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String 
         | Finding::Packed { .. }
         | Finding::Repeated { .. }
         | Finding::Agrees { .. }
-        | Finding::Estimate { .. } => "—".into(),
+        | Finding::Estimate { .. } => dash(),
     }
 }

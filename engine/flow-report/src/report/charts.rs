@@ -18,7 +18,7 @@ use crate::format::Format;
 use crate::gantt::Frame;
 use crate::safe;
 use crate::table::{Column, Content, Names, Row, Table, by_gpus, content, earlier, rows_by_others};
-use crate::words::{Args, Words};
+use crate::words::{Args, Locale};
 
 /// The content of a chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +53,12 @@ pub(super) struct Chart {
     pub(super) picture: Option<Picture>,
 }
 
+impl Chart {
+    fn new(shows: ChartContent, file: String, alt: String, svg: String) -> Chart {
+        Chart { shows, file, alt, caption: String::new(), svg, picture: None }
+    }
+}
+
 /// Columns that are drawn over the rows.
 const CURVES: [&str; 9] = [
     "epoch_time",
@@ -68,22 +74,21 @@ const CURVES: [&str; 9] = [
 
 /// All charts of a section in one language, each with a title and this caption in the picture. If the report has
 /// `several` languages, file names include the language.
-pub(super) fn charts(section: &Section, words: &Words, lang: &str, several: bool, caption: &str) -> Vec<Chart> {
-    let mut charts = all_charts(section, words, lang);
+pub(super) fn charts(section: &Section, words: Locale<'_>, several: bool, caption: &str) -> Vec<Chart> {
+    let mut charts = all_charts(section, words);
     for chart in charts.iter_mut().filter(|chart| chart.picture.is_none()) {
         chart.svg = chart::framed(&chart.svg, &safe::plain(&chart.alt), caption);
         if let Some(stem) = chart.file.strip_suffix(".svg").filter(|_| several) {
-            chart.file = format!("{stem}.{lang}.svg");
+            chart.file = format!("{stem}.{}.svg", words.lang);
         }
     }
     charts
 }
 
-fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
+fn all_charts(section: &Section, words: Locale<'_>) -> Vec<Chart> {
     let table = &section.table;
     let names = Names { table, words };
-    let mut charts = schedule_charts(&section.schedules, words, lang);
-    let axis = |axis: &str| names.plain(axis, lang);
+    let mut charts = schedule_charts(&section.schedules, words);
     let columns = curves(section);
     for (n, (point, body)) in sweeps(table).into_iter().enumerate() {
         let Some(rows) = table.rows.last() else { break };
@@ -97,7 +102,6 @@ fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
         let then = table.reference.as_ref().map(|reference| &reference.table);
         let then = then.and_then(|then| Some((then, sweeps(then).into_iter().find(|(of, _)| *of == point)?.1)));
         for column in &columns {
-            let column = column.as_str();
             let (mut shown, mut spreads) = (None, BTreeSet::new());
             let mut lines = Vec::new();
             for (place, part) in table.parts().into_iter().enumerate() {
@@ -117,13 +121,7 @@ fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
                             spreads.insert(spread.key().to_owned());
                         }
                     }
-                    chart::Line {
-                        name: on_gpus(&name, gpus, words, lang),
-                        points,
-                        ends,
-                        place,
-                        ..chart::Line::default()
-                    }
+                    chart::Line { name: on_gpus(&name, gpus, words), points, ends, place, ..chart::Line::default() }
                 });
                 let mut of_part: Vec<chart::Line> = of_part.collect();
                 if let Some((then, rows)) = &then
@@ -131,40 +129,27 @@ fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
                 {
                     let at = |row: &&Row| Some((row.cells[key].number()?, row.cells[at].number()? * show.factor));
                     let points = rows.iter().filter_map(at).collect();
-                    of_part.extend(draw_earlier(section, &name, place, points, words, lang));
+                    of_part.extend(draw_earlier(&name, place, points, &names));
                 }
                 if of_part.iter().map(|line| line.points.len()).sum::<usize>() >= 2 {
                     lines.extend(of_part);
                 }
             }
             let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == body.len()) else { continue };
-            let free = is_free(&show, lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
-            let rises = rise(&lines);
-            let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit(&show), free, rises, linear: false };
-            let gaps = gaps(section, &body, column, words, lang);
-            let (lines, merged) = merged(now_named(lines, words, lang), free);
+            let gaps = gaps(section, &body, column, words);
+            let axes = Axes { column, axis: rows, show: &show, ticks: &ticks };
+            let (svg, caption) = curve(axes, lines, &gaps, &spreads, &names);
             let of_point = if point.is_some() { format!("-{}", n + 1) } else { String::new() };
-            charts.push(Chart {
-                shows: ChartContent::Column(column.to_owned()),
-                file: format!("{}-{column}{of_point}.svg", section.name),
-                alt: {
-                    let args =
-                        Args::new().with("column", names.head(column, lang)).with("axis", names.inline(rows, lang));
-                    let text = words.text(lang, "chart-over", &args);
-                    match &point {
-                        Some(point) => scoped(safe::text(point), text, words, lang),
-                        None => text,
-                    }
-                },
-                caption: caption(&spreads, &lines, merged, words, lang),
-                svg: chart::curve(&lines, &gaps, &ticks, &labels),
-                picture: None,
-            });
+            let file = format!("{}-{column}{of_point}.svg", section.name);
+            let text = named_over(column, rows, &names);
+            let alt = match &point {
+                Some(point) => scoped(safe::text(point), text, words),
+                None => text,
+            };
+            charts.push(Chart { caption, ..Chart::new(ChartContent::Column(column.clone()), file, alt, svg) });
         }
     }
-    charts.extend(
-        section.drawn.iter().enumerate().filter_map(|(n, drawn)| requested_chart(section, n, drawn, words, lang)),
-    );
+    charts.extend(section.drawn.iter().enumerate().filter_map(|(n, drawn)| requested_chart(section, n, drawn, &names)));
     for (step, found) in &section.analyses {
         let Some((clouds, x, y)) = found.clouds().filter(|(clouds, ..)| clouds.iter().any(|c| c.points.len() > 1))
         else {
@@ -176,38 +161,33 @@ fn all_charts(section: &Section, words: &Words, lang: &str) -> Vec<Chart> {
             Some((differences, what)) => (differences, Some(what)),
             None => (clouds, None),
         };
-        let args = Args::new().with("column", names.head(y, lang)).with("axis", names.inline(x, lang));
-        let text = words.text(lang, "chart-over", &args);
+        let text = named_over(y, x, &names);
         // A chart of differences says which difference it shows.
         let (alt, before) = match &what {
-            Some(what) => (scoped(safe::text(what), text, words, lang), what.clone() + &words.word(lang, "mark-colon")),
+            Some(what) => (scoped(safe::text(what), text, words), what.clone() + &words.word("mark-colon")),
             None => (text, String::new()),
         };
-        let up = before + &names.plain(y, lang) + &shown(y);
-        let linear = what.is_some();
-        let labels = chart::Labels { x: axis(x) + &shown(x), y: up, linear, ..chart::Labels::default() };
-        let file = format!("{}-{step}.svg", section.name);
-        let svg = chart::clouds(&clouds, &labels);
-        charts.push(Chart { shows: ChartContent::Analysis, file, alt, caption: String::new(), svg, picture: None });
+        let (x, y) = (names.plain(x) + &shown(x), before + &names.plain(y) + &shown(y));
+        let labels = chart::Labels { x, y, linear: what.is_some(), ..chart::Labels::default() };
+        let (file, svg) = (format!("{}-{step}.svg", section.name), chart::clouds(&clouds, &labels));
+        charts.push(Chart::new(ChartContent::Analysis, file, alt, svg));
     }
-    charts.extend(together_chart(section, words, lang, &names));
-    charts.extend(packed_chart(section, words, lang, &names));
-    charts.extend(section.loads.iter().enumerate().map(|(n, load)| load_chart(section, n, load, words, lang)));
-    charts.extend(section.pictures.iter().enumerate().map(|(n, picture)| made(section, n, picture, lang)));
+    charts.extend(together_chart(section, &names));
+    charts.extend(packed_chart(section, &names));
+    charts.extend(section.loads.iter().enumerate().map(|(n, load)| load_chart(section, n, load, words)));
+    charts.extend(section.pictures.iter().enumerate().map(|(n, picture)| made(section, n, picture, words)));
     charts
 }
 
 /// A chart that the author asked for; `None` if no line has two points. Beside others, a line with one point is a marker.
 /// Its file name has a number, because the name of a metric may not be a valid file name.
-fn requested_chart(section: &Section, n: usize, drawn: &ChartData, words: &Words, lang: &str) -> Option<Chart> {
-    let names = Names { table: &section.table, words };
-    let axis = |axis: &str| names.plain(axis, lang);
+fn requested_chart(section: &Section, n: usize, drawn: &ChartData, names: &Names<'_>) -> Option<Chart> {
     if drawn.lines.iter().all(|line| line.points.len() < 2 && line.gpus.is_none() && line.earlier.is_empty()) {
         return None;
     }
     let lines = drawn.lines.iter().enumerate().filter(|(_, line)| !line.points.is_empty());
     let lines = lines.map(|(place, line)| chart::Line {
-        name: on_gpus(&line.name, line.gpus, words, lang),
+        name: on_gpus(&line.name, line.gpus, names.words),
         points: line.points.clone(),
         ends: line.ends.clone(),
         place: Some(place),
@@ -215,47 +195,61 @@ fn requested_chart(section: &Section, n: usize, drawn: &ChartData, words: &Words
     });
     let mut lines: Vec<chart::Line> = lines.collect();
     for (place, line) in drawn.lines.iter().enumerate().filter(|(_, line)| !line.earlier.is_empty()) {
-        lines.extend(draw_earlier(section, &line.name, Some(place), line.earlier.clone(), words, lang));
+        lines.extend(draw_earlier(&line.name, Some(place), line.earlier.clone(), names));
     }
-    let free = is_free(&drawn.show, lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
-    let (lines, merged) = merged(now_named(lines, words, lang), free);
     if lines.is_empty() {
         return None;
     }
+    let ChartData { column, axis, show, ticks, spreads, .. } = drawn;
+    let (svg, caption) = curve(Axes { column, axis, show, ticks }, lines, &[], spreads, names);
+    let (file, alt) = (format!("{}-chart-{}.svg", section.name, n + 1), named_over(column, axis, names));
+    Some(Chart { caption, ..Chart::new(ChartContent::Declared, file, alt, svg) })
+}
+
+/// The axes of a chart of lines: the column up, with its format, and the axis across, with its ticks.
+struct Axes<'a> {
+    column: &'a str,
+    axis: &'a str,
+    show: &'a Format,
+    ticks: &'a [(f64, String)],
+}
+
+/// The drawing of lines, and its caption.
+fn curve(
+    Axes { column, axis, show, ticks }: Axes<'_>,
+    lines: Vec<chart::Line>,
+    gaps: &[chart::Gap],
+    spreads: &BTreeSet<String>,
+    names: &Names<'_>,
+) -> (String, String) {
+    let free = is_free(show, lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
     let rises = rise(&lines);
     let labels =
-        chart::Labels { x: axis(&drawn.axis), y: axis(&drawn.column) + &unit(&drawn.show), free, rises, linear: false };
-    let args = Args::new().with("column", names.head(&drawn.column, lang));
-    Some(Chart {
-        shows: ChartContent::Declared,
-        file: format!("{}-chart-{}.svg", section.name, n + 1),
-        alt: words.text(lang, "chart-over", &args.with("axis", names.inline(&drawn.axis, lang))),
-        caption: caption(&drawn.spreads, &lines, merged, words, lang),
-        svg: chart::curve(&lines, &[], &drawn.ticks, &labels),
-        picture: None,
-    })
+        chart::Labels { x: names.plain(axis), y: names.plain(column) + &unit(show), free, rises, linear: false };
+    let all = lines.len();
+    let lines = chart::together(now_named(lines, names.words), free);
+    let svg = chart::curve(&lines, gaps, ticks, &labels);
+    (svg, caption(spreads, &lines, lines.len() < all, names.words))
+}
+
+/// `Epoch time over batch size`.
+fn named_over(column: &str, axis: &str, names: &Names<'_>) -> String {
+    names.words.text("chart-over", &Args::new().with("column", names.head(column)).with("axis", names.inline(axis)))
 }
 
 /// Earlier figures next to a current line, in its colour.
-fn draw_earlier(
-    section: &Section,
-    name: &str,
-    place: Option<usize>,
-    points: Vec<(f64, f64)>,
-    words: &Words,
-    lang: &str,
-) -> Option<chart::Line> {
-    let then = safe::plain(&earlier(&section.table, words, lang));
-    let name = if name.is_empty() { then } else { format!("{name}{}{then}", words.word(lang, "mark-comma")) };
+fn draw_earlier(name: &str, place: Option<usize>, points: Vec<(f64, f64)>, names: &Names<'_>) -> Option<chart::Line> {
+    let then = safe::plain(&earlier(names.table, names.words));
+    let name = if name.is_empty() { then } else { format!("{name}{}{then}", names.words.word("mark-comma")) };
     let line = chart::Line { name, points, place, earlier: true, ..chart::Line::default() };
     (!line.points.is_empty()).then_some(line)
 }
 
 /// Names the current line if it has no name and there are earlier lines.
-fn now_named(mut lines: Vec<chart::Line>, words: &Words, lang: &str) -> Vec<chart::Line> {
+fn now_named(mut lines: Vec<chart::Line>, words: Locale<'_>) -> Vec<chart::Line> {
     if lines.iter().any(|line| line.earlier) {
         let now = |line: &&mut chart::Line| line.name.is_empty();
-        lines.iter_mut().filter(now).for_each(|line| line.name = words.word(lang, "chart-now"));
+        lines.iter_mut().filter(now).for_each(|line| line.name = words.word("chart-now"));
     }
     lines
 }
@@ -292,53 +286,36 @@ fn is_free(show: &Format, mut values: impl Iterator<Item = f64>) -> bool {
     !length.contains(&show.unit.as_str()) && (show.unit == "%" || values.any(|value| value.fract() != 0.0))
 }
 
-/// Merges lines that would cover each other, and says whether there were any.
-fn merged(lines: Vec<chart::Line>, free: bool) -> (Vec<chart::Line>, bool) {
-    let all = lines.len();
-    let drawn = chart::together(lines, free);
-    let merged = drawn.len() < all;
-    (drawn, merged)
-}
-
 /// The caption: the meaning of error bars, and the rule by which lines were merged.
-fn caption(spreads: &BTreeSet<String>, lines: &[chart::Line], merged: bool, words: &Words, lang: &str) -> String {
+fn caption(spreads: &BTreeSet<String>, lines: &[chart::Line], merged: bool, words: Locale<'_>) -> String {
     let bands = lines.iter().any(|line| line.ends.len() > chart::BARS);
     let rule = || {
-        let share = words.figure(lang, &Format::for_unit("ratio", [chart::COVERED].into_iter()), chart::COVERED);
-        words.text(lang, "chart-merged", &Args::new().with("share", share))
+        let share = words.figure(&Format::for_unit("ratio", [chart::COVERED].into_iter()), chart::COVERED);
+        words.text("chart-merged", &Args::new().with("share", share))
     };
-    let said = spreading(spreads, bands, words, lang).into_iter().chain(merged.then(rule));
+    let said = spreading(spreads, bands, words).into_iter().chain(merged.then(rule));
     said.collect::<Vec<_>>().join("\\\n")
 }
 
 /// The meaning of error bars or bands.
-fn spreading(spreads: &BTreeSet<String>, bands: bool, words: &Words, lang: &str) -> Option<String> {
-    let kinds: Vec<String> = spreads.iter().map(|key| words.word(lang, &format!("chart-bars-{key}"))).collect();
+fn spreading(spreads: &BTreeSet<String>, bands: bool, words: Locale<'_>) -> Option<String> {
+    let kinds: Vec<String> = spreads.iter().map(|key| words.word(&format!("chart-bars-{key}"))).collect();
     let key = if bands { "chart-bands" } else { "chart-bars" };
-    (!kinds.is_empty()).then(|| words.text(lang, key, &Args::new().with("kinds", words.list(lang, &kinds))))
+    (!kinds.is_empty()).then(|| words.text(key, &Args::new().with("kinds", words.list(&kinds))))
 }
 
 /// The name of a line with its number of GPUs, if other lines have another number.
-fn on_gpus(name: &str, gpus: Option<u32>, words: &Words, lang: &str) -> String {
+fn on_gpus(name: &str, gpus: Option<u32>, words: Locale<'_>) -> String {
     let Some(gpus) = gpus else { return name.to_owned() };
-    let gpus = words.text(lang, "chart-gpus", &Args::new().count("gpus", gpus as usize));
+    let gpus = words.text("chart-gpus", &Args::new().count("gpus", gpus as usize));
     if name.is_empty() { gpus } else { format!("{name}, {gpus}") }
 }
 
 /// A picture that a step drew.
-fn made(section: &Section, n: usize, picture: &Picture, lang: &str) -> Chart {
-    let alt = match &picture.title {
-        Some(title) => safe::text(title.of(lang)),
-        None => safe::text(&picture.label),
-    };
-    Chart {
-        shows: ChartContent::Picture,
-        file: format!("{}-picture-{}.{}", section.name, n + 1, picture.kind.name()),
-        alt,
-        caption: String::new(),
-        svg: String::new(),
-        picture: Some(picture.clone()),
-    }
+fn made(section: &Section, n: usize, picture: &Picture, words: Locale<'_>) -> Chart {
+    let alt = safe::text(picture.title.as_ref().map_or(&picture.label, |title| title.of(words.lang)));
+    let file = format!("{}-picture-{}.{}", section.name, n + 1, picture.kind.name());
+    Chart { picture: Some(picture.clone()), ..Chart::new(ChartContent::Picture, file, alt, String::new()) }
 }
 
 /// Maximum points of the other axes that get their own charts.
@@ -357,13 +334,13 @@ fn sweeps(table: &Table) -> Vec<(Option<String>, Vec<&Row>)> {
     if sweeps.len() > POINTS { Vec::new() } else { sweeps }
 }
 
-fn scoped(scope: String, text: String, words: &Words, lang: &str) -> String {
-    words.text(lang, "scoped", &Args::new().with("scope", scope).with("text", text))
+fn scoped(scope: String, text: String, words: Locale<'_>) -> String {
+    words.text("scoped", &Args::new().with("scope", scope).with("text", text))
 }
 
 /// The rows in which some part of the table has an outcome instead of a number, with the outcome of the first such
 /// part.
-fn gaps(section: &Section, body: &[&Row], column: &str, words: &Words, lang: &str) -> Vec<chart::Gap> {
+fn gaps(section: &Section, body: &[&Row], column: &str, words: Locale<'_>) -> Vec<chart::Gap> {
     let table = &section.table;
     let key = table.rows.len().saturating_sub(1);
     let parts = table.parts();
@@ -376,42 +353,31 @@ fn gaps(section: &Section, body: &[&Row], column: &str, words: &Words, lang: &st
         let some = ended.len() < columns.len();
         let whose = ended.iter().filter(|_| some).filter_map(|(part, _)| table.point((*part)?));
         let whose: Vec<String> = whose.collect();
-        let mut why = content(&row.cells[*first].content, &Column::default(), words, lang);
+        let mut why = content(&row.cells[*first].content, &Column::default(), words);
         if !whose.is_empty() {
-            why = scoped(words.list(lang, &whose), why, words, lang);
+            why = scoped(words.list(&whose), why, words);
         }
         Some(chart::Gap { at: row.cells[key].number()?, why })
     };
     body.iter().filter_map(gap).collect()
 }
 
-fn together_chart(section: &Section, words: &Words, lang: &str, names: &Names<'_>) -> Option<Chart> {
-    let (svg, repeated) = bars::together(section, words, lang, names)?;
+fn together_chart(section: &Section, names: &Names<'_>) -> Option<Chart> {
+    let (svg, repeated) = bars::together(section, names)?;
+    let (file, alt) = (format!("{}-together.svg", section.name), names.words.word("chart-together-alt"));
     let spreads = repeated.then(|| "runs".to_owned()).into_iter().collect();
-    Some(Chart {
-        shows: ChartContent::Together,
-        file: format!("{}-together.svg", section.name),
-        alt: words.word(lang, "chart-together-alt"),
-        caption: spreading(&spreads, false, words, lang).unwrap_or_default(),
-        svg,
-        picture: None,
-    })
+    let caption = spreading(&spreads, false, names.words).unwrap_or_default();
+    Some(Chart { caption, ..Chart::new(ChartContent::Together, file, alt, svg) })
 }
 
-fn packed_chart(section: &Section, words: &Words, lang: &str, names: &Names<'_>) -> Option<Chart> {
-    Some(Chart {
-        shows: ChartContent::Packed,
-        file: format!("{}-packed.svg", section.name),
-        alt: words.word(lang, "chart-packed-alt"),
-        caption: String::new(),
-        svg: bars::packed(section, words, lang, names)?,
-        picture: None,
-    })
+fn packed_chart(section: &Section, names: &Names<'_>) -> Option<Chart> {
+    let (file, alt) = (format!("{}-packed.svg", section.name), names.words.word("chart-packed-alt"));
+    Some(Chart::new(ChartContent::Packed, file, alt, bars::packed(section, names)?))
 }
 
-fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, lang: &str) -> Chart {
+fn load_chart(section: &Section, n: usize, load: &Load, words: Locale<'_>) -> Chart {
     let line = |(column, points): &(String, Vec<(f64, f64)>)| chart::Line {
-        name: words.word(lang, &format!("column-{column}")),
+        name: words.word(&format!("column-{column}")),
         points: points.clone(),
         ..chart::Line::default()
     };
@@ -419,8 +385,8 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, lang: &st
     let ends = load.lines.iter().flat_map(|(_, points)| [points.first(), points.last()]).flatten();
     let (from, to) = ends.fold((f64::INFINITY, 0.0_f64), |(from, to), (at, _)| (from.min(*at), to.max(*at)));
     let earlier = |(column, share): &(String, f64)| {
-        let name = words.word(lang, &format!("column-{column}"));
-        let name = name + &words.word(lang, "mark-comma") + &earlier(&section.table, words, lang);
+        let name = words.word(&format!("column-{column}"));
+        let name = name + &words.word("mark-comma") + &earlier(&section.table, words);
         chart::Line { name, points: vec![(from, *share), (to, *share)], earlier: true, ..chart::Line::default() }
     };
     let lines = load.lines.iter().map(|of| (of.0.as_str(), line(of)));
@@ -433,46 +399,36 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, lang: &st
             like: first(column).filter(|first| *first < n),
             ..line.clone()
         };
-        let y = format!("{} (%)", words.word(lang, key));
+        let y = format!("{} (%)", words.word(key));
         chart::Panel { lines: lines.iter().enumerate().map(like).collect(), y }
     };
     let panels =
         [("chart-load-gpu", gpu), ("chart-load-host", host)].into_iter().filter(|(_, lines)| !lines.is_empty());
     let panels: Vec<chart::Panel> = panels.map(|(key, lines)| panel(key, lines)).collect();
-    let x = format!("{} (s)", words.word(lang, if load.of_epochs { "chart-time-epochs" } else { "chart-time" }));
+    let x = format!("{} (s)", words.word(if load.of_epochs { "chart-time-epochs" } else { "chart-time" }));
     let args = Args::new().with("label", safe::text(&load.label)).flag("shaded", !load.odd_epochs.is_empty());
     let number = if n == 0 { String::new() } else { format!("-{}", n + 1) };
-    Chart {
-        shows: ChartContent::Load,
-        file: format!("{}-load{number}.svg", section.name),
-        alt: words.text(lang, "chart-load-alt", &args),
-        caption: String::new(),
-        svg: chart::panels(&panels, &load.odd_epochs, &words.word(lang, "chart-odd-epochs"), &x),
-        picture: None,
-    }
+    let (file, alt) = (format!("{}-load{number}.svg", section.name), words.text("chart-load-alt", &args));
+    let svg = chart::panels(&panels, &load.odd_epochs, &words.word("chart-odd-epochs"), &x);
+    Chart::new(ChartContent::Load, file, alt, svg)
 }
 
 /// Schedules with one common time axis and one scale for waiting jobs, so that they can be compared.
-fn schedule_charts(schedules: &[InstanceSchedule], words: &Words, lang: &str) -> Vec<Chart> {
+fn schedule_charts(schedules: &[InstanceSchedule], words: Locale<'_>) -> Vec<Chart> {
     let frame = Frame::around(schedules.iter().map(|scheduled| &scheduled.gantt));
     let chart = |(n, InstanceSchedule { file, label, of, gantt }): (usize, &InstanceSchedule)| {
         let args = |label: String| {
-            let part = gantt.part(words, lang, frame);
+            let part = gantt.part(words, frame);
             let args = Args::new().with("label", label).flag("whole", part.is_empty());
             args.with("part", part).count("of", *of as usize)
         };
-        let what = words.text(lang, "chart-schedule-caption", &args(safe::code(label)));
+        let what = words.text("chart-schedule-caption", &args(safe::code(label)));
         // The explanation of the chart appears once.
-        let how = (n == 0).then(|| words.word(lang, "chart-schedule-how"));
+        let how = (n == 0).then(|| words.word("chart-schedule-how"));
         let told: Vec<String> = [what].into_iter().chain(how).collect();
-        Chart {
-            shows: ChartContent::Schedule,
-            file: file.clone(),
-            alt: words.text(lang, "chart-schedule-alt", &args(safe::text(label))),
-            caption: safe::line(&words.sentences(lang, &told)),
-            svg: gantt.drawn(words, lang, label, frame),
-            picture: None,
-        }
+        let alt = words.text("chart-schedule-alt", &args(safe::text(label)));
+        let chart = Chart::new(ChartContent::Schedule, file.clone(), alt, gantt.drawn(words, label, frame));
+        Chart { caption: safe::line(&words.sentences(&told)), ..chart }
     };
     schedules.iter().enumerate().map(chart).collect()
 }

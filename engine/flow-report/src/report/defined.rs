@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::model::Section;
 use crate::bounds::DefinedWord;
-use crate::findings::{Course, Finding, TrendEvidence};
+use crate::findings::facts;
 
 /// The words that a sentence of these sections can contain.
 pub(super) fn defined(sections: &[Section]) -> BTreeSet<DefinedWord> {
@@ -12,7 +12,7 @@ pub(super) fn defined(sections: &[Section]) -> BTreeSet<DefinedWord> {
 }
 
 fn of_section(section: &Section) -> Vec<DefinedWord> {
-    let mut all: Vec<DefinedWord> = section.findings.iter().filter_map(|one| of_finding(&one.finding)).collect();
+    let mut all: Vec<DefinedWord> = section.findings.iter().filter_map(|one| facts(&one.finding).word).collect();
     all.extend(section.analyses.iter().flat_map(|(_, analysis)| analysis.defined()));
     if !section.together.is_empty() {
         all.push(DefinedWord::Parallel);
@@ -23,55 +23,8 @@ fn of_section(section: &Section) -> Vec<DefinedWord> {
     // The comparison with earlier figures has findings of both sides, and says `flat` and `same` in short.
     if !section.held.is_empty() {
         let both = section.held.iter().flat_map(|found| [&found.then, &found.now]).flatten();
-        all.extend(both.filter_map(|one| of_finding(&one.finding)));
+        all.extend(both.filter_map(|one| facts(&one.finding).word));
         all.extend([DefinedWord::Reproduced, DefinedWord::Same]);
     }
     all
-}
-
-fn of_finding(finding: &Finding) -> Option<DefinedWord> {
-    match finding {
-        Finding::TimeFlat { .. }
-        | Finding::MemoryFlat { .. }
-        | Finding::MemoryNotFlat { .. }
-        | Finding::Unchanged { .. }
-        | Finding::SameLearned { .. }
-        | Finding::Alike { .. }
-        | Finding::CostFree { .. }
-        | Finding::Trend { course: Course::Constant, .. } => Some(DefinedWord::Same),
-        Finding::Trend { .. }
-        | Finding::LoadTrend { .. }
-        | Finding::Flattens { .. }
-        | Finding::NoFall { .. }
-        | Finding::StillFalling { .. }
-        | Finding::NoTrend { .. }
-        | Finding::Uneven { .. } => Some(DefinedWord::Course),
-        Finding::Linear { .. } => Some(DefinedWord::Linear),
-        Finding::Bound { .. } => Some(DefinedWord::Bound),
-        Finding::Changed {
-            borne: TrendEvidence::Pair { .. } | TrendEvidence::Tested { .. } | TrendEvidence::Most { .. },
-            ..
-        }
-        | Finding::Undecided { .. }
-        | Finding::ChangedAt { .. }
-        | Finding::LearnedChange { .. }
-        | Finding::Repeated { .. }
-        | Finding::Winner { test: Some(_), .. }
-        | Finding::Best { .. }
-        | Finding::NoneDistinguished { .. } => Some(DefinedWord::Tests),
-        Finding::Changed { .. }
-        | Finding::Winner { test: None, .. }
-        | Finding::MemoryFaster { .. }
-        | Finding::Frontier { .. }
-        | Finding::Ends { .. }
-        | Finding::OneTraining { .. }
-        | Finding::Order { .. }
-        | Finding::OrderOf { .. }
-        | Finding::Turns { .. }
-        | Finding::AtMost { .. }
-        | Finding::Packed { .. }
-        | Finding::Agrees { .. }
-        | Finding::Estimate { .. }
-        | Finding::Depends { .. } => None,
-    }
 }

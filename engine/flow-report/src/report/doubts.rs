@@ -10,7 +10,7 @@ use crate::columns::{Datum, datum};
 use crate::format::Format;
 use crate::safe;
 use crate::table::{inline, name};
-use crate::words::{Args, Words};
+use crate::words::{Args, Locale};
 
 /// An epoch of fewer seconds is very short.
 const SHORT: f64 = 5.0;
@@ -53,27 +53,27 @@ impl Doubts {
     }
 
     /// One sentence per kind, about the weakest result.
-    pub(super) fn worded(&self, words: &Words, lang: &str) -> Vec<String> {
+    pub(super) fn worded(&self, words: Locale<'_>) -> Vec<String> {
         let args = |label: &str, count: usize| Args::new().with("label", safe::code(label)).count("count", count);
-        let seconds = |value: f64| words.figure(lang, &Format::for_unit("s", [value].into_iter()), value);
+        let seconds = |value: f64| words.figure(&Format::for_unit("s", [value].into_iter()), value);
         let mut out = Vec::new();
         if let Some(limit) = self.limit {
-            let limit = words.figure(lang, &Format::for_unit("bytes", [limit].into_iter()), limit);
-            out.push(words.text(lang, "remark-limit", &Args::new().with("limit", limit)));
+            let limit = words.figure(&Format::for_unit("bytes", [limit].into_iter()), limit);
+            out.push(words.text("remark-limit", &Args::new().with("limit", limit)));
         }
         if let Some((label, least)) = self.short.iter().min_by(|a, b| a.1.total_cmp(b.1)) {
             let args = args(label, self.short.len()).with("min", seconds(*least)).with("bound", format!("{SHORT} s"));
-            out.push(words.text(lang, "remark-short-epochs", &args));
+            out.push(words.text("remark-short-epochs", &args));
         }
         if let Some((label, least)) = self.few.iter().min_by_key(|(_, n)| **n) {
             let args = args(label, self.few.len()).count("min", *least as usize).with("bound", EPOCHS.to_string());
-            out.push(words.text(lang, "remark-few-epochs", &args));
+            out.push(words.text("remark-few-epochs", &args));
         }
         if let Some((label, (metric, share, classes))) = self.chance.iter().min_by(|a, b| a.1.1.total_cmp(&b.1.1)) {
-            let share = words.figure(lang, &Format::for_unit("ratio", [*share].into_iter()), *share);
-            let args = args(label, self.chance.len()).with("column", inline(&name(metric, words, lang), lang));
+            let share = words.figure(&Format::for_unit("ratio", [*share].into_iter()), *share);
+            let args = args(label, self.chance.len()).with("column", inline(&name(metric, words), words));
             let args = args.with("value", share).with("classes", classes.to_string());
-            out.push(words.text(lang, "remark-chance", &args));
+            out.push(words.text("remark-chance", &args));
         }
         out
     }

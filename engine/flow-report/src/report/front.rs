@@ -11,9 +11,9 @@ use crate::columns::written;
 use crate::findings::{Finding, ForeignCpu, Reproduction, topic};
 use crate::format::Format;
 use crate::safe;
-use crate::table::{Content, Grid, Names, Note, Row, Table, narrow, plain, unit_of, worded};
+use crate::table::{Content, Grid, GridColumns, Names, Note, Row, Table, dash, narrow, plain, unit_of, worded};
 use crate::verdict::{GroupVerdict, Resource};
-use crate::words::{Args, Words, kind};
+use crate::words::{Args, Locale, kind};
 
 /// Maximum groups that are columns in the table of an answer. With more, each group is a row.
 const MAX_COLUMNS: usize = 4;
@@ -31,81 +31,77 @@ const COMPARED: usize = 5;
 fn sentence<'s>(
     sentence: SentencePosition,
     section: &'s Section,
-    words: &Words,
-    lang: &str,
+    words: Locale<'_>,
 ) -> (String, Option<&'s ForeignCpu>) {
     let names = Names { table: &section.table, words };
     match sentence {
         // For several groups, the limit of each is a separate finding.
         SentencePosition::Group(at) if section.together.len() > 1 => {
-            (judged::headline(&section.together[at], words, lang), None)
+            (judged::headline(&section.together[at], words), None)
         }
-        SentencePosition::Group(at) => (judged::answer(&section.together[at], words, lang), None),
+        SentencePosition::Group(at) => (judged::answer(&section.together[at], words), None),
         SentencePosition::Analysis(at, sentence) => {
             let (_, found) = &section.analyses[at];
-            let all = found.in_short(&section.analyses, &names, lang);
+            let all = found.in_short(&section.analyses, &names);
             (all.into_iter().nth(sentence).unwrap_or_default(), section.disturbed.of_sentence(at, sentence))
         }
-        SentencePosition::Finding(at) => {
-            (section.findings[at].worded(words, lang, &names), section.disturbed.of_finding(at))
-        }
+        SentencePosition::Finding(at) => (section.findings[at].worded(&names), section.disturbed.of_finding(at)),
     }
 }
 
 /// One caveat for all of these sentences.
-fn caveat<'s>(beside: impl Iterator<Item = &'s ForeignCpu>, words: &Words, lang: &str) -> Option<String> {
+fn caveat<'s>(beside: impl Iterator<Item = &'s ForeignCpu>, words: Locale<'_>) -> Option<String> {
     let all: Vec<&ForeignCpu> = beside.collect();
     let most = all.iter().copied().max_by(|a, b| a.cmp(b))?;
-    Some(if all.len() > 1 { most.of_table(words, lang) } else { most.worded(words, lang) })
+    Some(if all.len() > 1 { most.of_table(words) } else { most.worded(words) })
 }
 
 /// The findings next to the answer. A caveat that the answer has is not repeated.
-pub(super) fn bullets(section: &Section, answer: &Answer, room: usize, words: &Words, lang: &str) -> Vec<String> {
+pub(super) fn bullets(section: &Section, answer: &Answer, room: usize, words: Locale<'_>) -> Vec<String> {
     let told: Vec<&ForeignCpu> = match section.with.answer {
         Some(_) => Vec::new(),
-        None => answer.lead.iter().filter_map(|said| sentence(*said, section, words, lang).1).collect(),
+        None => answer.lead.iter().filter_map(|said| sentence(*said, section, words).1).collect(),
     };
     let is_news =
         |beside: &&ForeignCpu| told.is_empty() || !beside.is_minor() && told.iter().all(|told| told.is_minor());
-    let said = answer.findings.iter().take(room).map(|said| sentence(*said, section, words, lang));
+    let said = answer.findings.iter().take(room).map(|said| sentence(*said, section, words));
     let (mut out, beside): (Vec<String>, Vec<Option<&ForeignCpu>>) =
         said.map(|(said, beside)| (said, beside.filter(is_news))).unzip();
     let first = beside.iter().position(Option::is_some);
-    if let Some((at, caveat)) = first.zip(caveat(beside.into_iter().flatten(), words, lang)) {
-        out[at] = words.sentences(lang, &[out[at].clone(), caveat]);
+    if let Some((at, caveat)) = first.zip(caveat(beside.into_iter().flatten(), words)) {
+        out[at] = words.sentences(&[out[at].clone(), caveat]);
     }
     out
 }
 
 /// The answer of the section, by the author or else by flow. If no finding stands out, the answer says so.
-pub(super) fn lead(section: &Section, answer: &Answer, words: &Words, lang: &str) -> String {
+pub(super) fn lead(section: &Section, answer: &Answer, words: Locale<'_>) -> String {
     if let Some(own) = &section.with.answer {
-        return safe::authors(own.of(lang));
+        return safe::authors(own.of(words.lang));
     }
-    let said = answer.lead.iter().map(|said| sentence(*said, section, words, lang));
-    group_sentence(said.chain(more_groups(section, &answer.lead, words, lang)), section, words, lang)
+    let said = answer.lead.iter().map(|said| sentence(*said, section, words));
+    group_sentence(said.chain(more_groups(section, &answer.lead, words)), section, words)
 }
 
 /// How many groups the answer leaves out.
 fn more_groups(
     section: &Section,
     shown: &[SentencePosition],
-    words: &Words,
-    lang: &str,
+    words: Locale<'_>,
 ) -> Option<(String, Option<&'static ForeignCpu>)> {
     let shown = shown.iter().filter(|said| matches!(said, SentencePosition::Group(_))).count();
     let more = section.together.len() - shown;
-    (shown > 0 && more > 0).then(|| (words.text(lang, "answer-more-groups", &Args::new().count("more", more)), None))
+    (shown > 0 && more > 0).then(|| (words.text("answer-more-groups", &Args::new().count("more", more)), None))
 }
 
 /// The answer in short, for a list of several sections.
-pub(super) fn headline(section: &Section, answer: &Answer, words: &Words, lang: &str) -> String {
+pub(super) fn headline(section: &Section, answer: &Answer, words: Locale<'_>) -> String {
     if section.with.answer.is_some() || answer.lead.is_empty() {
-        return lead(section, answer, words, lang);
+        return lead(section, answer, words);
     }
     let short = |said: &SentencePosition| match said {
-        SentencePosition::Group(at) => (judged::headline(&section.together[*at], words, lang), None),
-        said => sentence(*said, section, words, lang),
+        SentencePosition::Group(at) => (judged::headline(&section.together[*at], words), None),
+        said => sentence(*said, section, words),
     };
     let most = match (section.together.is_empty(), section.with.compare.is_some()) {
         (true, _) => 1,
@@ -113,23 +109,22 @@ pub(super) fn headline(section: &Section, answer: &Answer, words: &Words, lang: 
         (false, true) => 3,
     };
     let said = &answer.lead[..answer.lead.len().min(most)];
-    group_sentence(said.iter().map(short).chain(more_groups(section, said, words, lang)), section, words, lang)
+    group_sentence(said.iter().map(short).chain(more_groups(section, said, words)), section, words)
 }
 
 /// That results come from different environments or programs, and the limits of each of several groups.
-pub(super) fn limits(section: &Section, answer: &Answer, words: &Words, lang: &str) -> Vec<String> {
+pub(super) fn limits(section: &Section, answer: &Answer, words: Locale<'_>) -> Vec<String> {
     let several = section.together.len() > 1;
     let groups = section.together.iter().filter(|_| several);
     let said = groups.filter_map(|group| {
-        let args =
-            Args::new().with("scope", safe::text(&group.group)).with("text", judged::limits(group, words, lang)?);
-        Some(words.text(lang, "scoped", &args))
+        let args = Args::new().with("scope", safe::text(&group.group)).with("text", judged::limits(group, words)?);
+        Some(words.text("scoped", &args))
     });
     let is_mixed = |note: &&Note| {
         let is_said = answers_with_programs(section) && !answer.lead.is_empty();
         matches!(note, Note::Environments { .. }) || note.is_other_program() && !is_said
     };
-    let mixed = section.table.notes.iter().filter(is_mixed).take(LIMITS).map(|note| worded(note, words, lang));
+    let mixed = section.table.notes.iter().filter(is_mixed).take(LIMITS).map(|note| worded(note, words));
     mixed.chain(said.take(LIMITS)).collect()
 }
 
@@ -141,23 +136,22 @@ fn answers_with_programs(section: &Section) -> bool {
 fn group_sentence<'s>(
     said: impl Iterator<Item = (String, Option<&'s ForeignCpu>)>,
     section: &Section,
-    words: &Words,
-    lang: &str,
+    words: Locale<'_>,
 ) -> String {
     let (said, beside): (Vec<String>, Vec<Option<&ForeignCpu>>) = said.unzip();
-    let caveat = caveat(beside.into_iter().flatten(), words, lang);
+    let caveat = caveat(beside.into_iter().flatten(), words);
     // The whole answer is bold.
     let other = section.table.notes.iter().filter(|note| note.is_other_program() && answers_with_programs(section));
-    let other = other.take(LIMITS).map(|note| worded(note, words, lang)).filter(|_| !said.is_empty());
+    let other = other.take(LIMITS).map(|note| worded(note, words)).filter(|_| !said.is_empty());
     let other: Vec<String> = other.collect();
     let said = said.into_iter().chain(other).chain(caveat).map(|text| text.replace("**", "").trim().to_owned());
     let said: Vec<String> = said.filter(|text| !text.is_empty()).collect();
     if !said.is_empty() {
-        return words.sentences(lang, &said);
+        return words.sentences(&said);
     }
-    let nothing = words.word(lang, nothing(&section.table));
-    match only_row(section, words, lang) {
-        Some(values) => format!("{values}{}{nothing}", words.word(lang, "mark-stop")),
+    let nothing = words.word(nothing(&section.table));
+    match only_row(section, words) {
+        Some(values) => format!("{values}{}{nothing}", words.word("mark-stop")),
         None => nothing,
     }
 }
@@ -166,18 +160,18 @@ fn group_sentence<'s>(
 const VALUES: usize = 4;
 
 /// The first values of a table with one row, as text.
-fn only_row(section: &Section, words: &Words, lang: &str) -> Option<String> {
+fn only_row(section: &Section, words: Locale<'_>) -> Option<String> {
     let table = &section.table;
     let [row] = table.body.as_slice() else { return None };
     let names = Names { table, words };
-    let colon = words.word(lang, "mark-colon");
+    let colon = words.word("mark-colon");
     let values = row.cells.iter().zip(&table.columns).filter(|(_, column)| !column.key && !column.earlier);
     let values = values.filter_map(|(cell, column)| {
-        let value = words.figure(lang, &column.show, cell.number()?);
-        Some(format!("{}{colon}{value}", names.head(&column.name, lang)))
+        let value = words.figure(&column.show, cell.number()?);
+        Some(format!("{}{colon}{value}", names.head(&column.name)))
     });
     let values: Vec<String> = values.take(VALUES).collect();
-    (!values.is_empty()).then(|| values.join(&words.word(lang, "mark-semicolon")))
+    (!values.is_empty()).then(|| values.join(&words.word("mark-semicolon")))
 }
 
 /// The message that says why a table has no answer.
@@ -191,34 +185,33 @@ fn nothing(table: &Table) -> &'static str {
 }
 
 /// The table that supports the answer.
-pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &str) -> String {
+pub(super) fn table(section: &Section, answer: &Answer, words: Locale<'_>) -> String {
     if !section.together.is_empty() {
-        return groups(section, words, lang);
+        return groups(section, words);
     }
     let names = Names { table: &section.table, words };
     if let Some(packed) = &section.packed {
-        return together::packed(packed, words, lang, &names).without_empty().markdown(words, lang);
+        return together::packed(packed, &names).without_empty().markdown(words);
     }
     // The places of jumps say more than the shape of a curve.
     let (first, others): (Vec<_>, Vec<_>) = section.analyses.iter().partition(|(_, found)| found.searches().is_some());
     let mut shown = first
         .into_iter()
         .chain(others)
-        .flat_map(|(_, found)| found.tables(&section.analyses, &names, lang).into_iter().map(move |of| (found, of)));
+        .flat_map(|(_, found)| found.tables(&section.analyses, &names).into_iter().map(move |of| (found, of)));
     let fits = |grid: &Grid| grid.heads.len() <= COLUMNS && grid.rows.len() <= ROWS;
     let shown = shown.next().map(|(found, of)| (found, of.grid.without_empty(), of.notes));
     if let Some((found, grid, of_tests)) = shown.filter(|(_, grid, _)| fits(grid)) {
-        let grid = grid.markdown(words, lang);
-        if found.ranks().is_none() {
+        let grid = grid.markdown(words);
+        if found.best_column().is_none() {
             return grid;
         }
         // What ± and p are.
-        let spreads =
-            section.table.notes.iter().find(|note| note.is_of_spreads()).map(|note| worded(note, words, lang));
+        let spreads = section.table.notes.iter().find(|note| note.is_of_spreads()).map(|note| worded(note, words));
         let notes: Vec<String> = spreads.into_iter().chain(of_tests).collect();
         return match notes.is_empty() {
             true => grid,
-            false => format!("{grid}\n{}\n", safe::line(&words.sentences(lang, &notes))),
+            false => format!("{grid}\n{}\n", safe::line(&words.sentences(&notes))),
         };
     }
     let findings = answer.lead.iter().chain(&answer.findings).filter_map(|said| match said {
@@ -230,14 +223,14 @@ pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &st
         Finding::Winner { column, .. } => Some(column.as_str()),
         _ => None,
     });
-    plain(&narrow(&section.table, &about, ranked), words, lang)
+    plain(&narrow(&section.table, &about, ranked), words)
 }
 
 /// Co-run groups side by side: the times alone and together, and the results.
-fn groups(section: &Section, words: &Words, lang: &str) -> String {
+fn groups(section: &Section, words: Locale<'_>) -> String {
     let groups = &section.together;
     if groups.len() > MAX_COLUMNS {
-        return rows_of_groups(groups, words, lang);
+        return rows_of_groups(groups, words);
     }
     let names = Names { table: &section.table, words };
     let measure = groups.first().map_or("", |group| group.measure.as_str());
@@ -249,55 +242,53 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
     let members: Vec<usize> = groups.iter().map(|group| group.members.len()).collect();
     let all_alike = members.iter().all(|n| *n == members[0]);
     grid.heads.extend(
-        groups.iter().map(|group| (if all_alike { safe::text(&group.group) } else { sized(group, words, lang) }, true)),
+        groups.iter().map(|group| (if all_alike { safe::text(&group.group) } else { sized(group, words) }, true)),
     );
     let mut row = |label: String, cell: &dyn Fn(&GroupVerdict) -> String| {
         grid.rows.push([label].into_iter().chain(groups.iter().map(cell)).collect());
     };
     // Axes that all groups share appear once, next to the label.
-    let same: Vec<_> = groups.iter().map(|group| points(group, groups, &names, lang)).collect();
+    let same: Vec<_> = groups.iter().map(|group| points(group, groups, &names)).collect();
     let of = match same[0].clone().filter(|of| same.iter().all(|other| other.as_ref() == Some(of))) {
-        Some(of) => format!("{}{of}", words.word(lang, "mark-comma")),
+        Some(of) => format!("{}{of}", words.word("mark-comma")),
         None => String::new(),
     };
     let joined = |group: &GroupVerdict, of: fn(&crate::verdict::Member) -> Option<f64>| {
-        let cells = group.members.iter().map(|m| of(m).map_or_else(|| "—".into(), |v| time.cell(v)));
+        let cells = group.members.iter().map(|m| of(m).map_or_else(dash, |v| time.cell(v)));
         cells.collect::<Vec<_>>().join(" / ")
     };
-    let unit = unit_of(&time, words, lang);
-    let label = |key: &str| words.text(lang, key, &Args::new().with("column", names.head(measure, lang)));
+    let unit = unit_of(&time, words);
+    let label = |key: &str| words.text(key, &Args::new().with("column", names.head(measure)));
     row(format!("{}{of}{unit}", label("together-alone")), &|group| joined(group, |m| m.alone));
     let all = match all_alike {
         true => {
-            let args = Args::new().with("column", names.head(measure, lang)).with("n", members[0].to_string());
-            words.text(lang, "front-together", &args)
+            let args = Args::new().with("column", names.head(measure)).with("n", members[0].to_string());
+            words.text("front-together", &args)
         }
         false => label("together-together"),
     };
     row(format!("{all}{unit}"), &|group| joined(group, |m| m.together));
-    let text = |key: &str| words.word(lang, key);
-    row(text("front-worst"), &|group| worst(group, words, lang).unwrap_or_else(|| "—".into()));
-    row(text("together-gain"), &|group| {
-        group.gain.map_or_else(|| "—".into(), |gain| gains::times_of(gain, Format::cell))
-    });
+    let text = |key: &str| words.word(key);
+    row(text("front-worst"), &|group| worst(group, words).unwrap_or_else(dash));
+    row(text("together-gain"), &gains::gain_of);
     for kind in [Resource::Cpu, Resource::Gpu] {
         if groups.iter().any(|group| demand(group, kind).is_some()) {
             let key = format!("front-demand-{}", kind.key());
-            row(text(&key), &|group| demand(group, kind).unwrap_or_else(|| "—".into()));
+            row(text(&key), &|group| demand(group, kind).unwrap_or_else(dash));
         }
     }
     row(format!("**{}**", text("together-verdict")), &|group| format!("**{}**", text(verdict_key(&group.verdict))));
-    grid.markdown(words, lang)
+    grid.markdown(words)
 }
 
 /// `v7 (3 at once)`.
-fn sized(group: &GroupVerdict, words: &Words, lang: &str) -> String {
+fn sized(group: &GroupVerdict, words: Locale<'_>) -> String {
     let args = Args::new().with("group", safe::text(&group.group)).with("n", group.members.len().to_string());
-    words.text(lang, "front-group", &args)
+    words.text("front-group", &args)
 }
 
 /// The values that distinguish the members of a group, if they differ in one axis: `batch size 32 / 64 / 128`.
-fn points(group: &GroupVerdict, all: &[GroupVerdict], names: &Names<'_>, lang: &str) -> Option<String> {
+fn points(group: &GroupVerdict, all: &[GroupVerdict], names: &Names<'_>) -> Option<String> {
     let first = group.members.first()?;
     let differs = |axis: &&String| {
         all.iter().any(|group| group.members.iter().any(|m| m.axes.get(*axis) != group.members[0].axes.get(*axis)))
@@ -306,7 +297,7 @@ fn points(group: &GroupVerdict, all: &[GroupVerdict], names: &Names<'_>, lang: &
     let (axis, None) = (axes.next()?, axes.next()) else { return None };
     let values: Option<Vec<String>> =
         group.members.iter().map(|m| Some(safe::text(&written(m.axes.get(axis)?)))).collect();
-    Some(format!("{} {}", names.inline(axis, lang), values?.join(" / ")))
+    Some(format!("{} {}", names.inline(axis), values?.join(" / ")))
 }
 
 /// `171% / 99%`: the demand for a resource, and its use.
@@ -317,26 +308,14 @@ fn demand(group: &GroupVerdict, kind: Resource) -> Option<String> {
     Some(ruling.used.map_or_else(|| asked.clone(), |used| format!("{asked} / {}", share.cell(used.min(1.0)))))
 }
 
-fn rows_of_groups(groups: &[GroupVerdict], words: &Words, lang: &str) -> String {
-    let heads = [
-        ("together-group", false),
-        ("together-verdict", false),
-        ("together-gain", true),
-        ("front-worst", true),
-        ("front-limit", false),
-    ];
-    let heads = heads.map(|(key, right)| (words.word(lang, key), right)).into();
-    let row = |group: &GroupVerdict| {
-        vec![
-            sized(group, words, lang),
-            words.word(lang, verdict_key(&group.verdict)),
-            group.gain.map_or_else(|| "—".into(), |gain| gains::times_of(gain, Format::cell)),
-            worst(group, words, lang).unwrap_or_else(|| "—".into()),
-            limiting(group, words, lang).unwrap_or_else(|| "—".into()),
-        ]
-    };
-    let grid = Grid { heads, rows: groups.iter().take(ROWS).map(row).collect() };
-    grid.without_empty().markdown(words, lang)
+fn rows_of_groups(groups: &[GroupVerdict], words: Locale<'_>) -> String {
+    let mut columns = GridColumns::<&GroupVerdict>::new();
+    columns.text(words.word("together-group"), |group| sized(group, words));
+    columns.text(words.word("together-verdict"), |group| words.word(verdict_key(&group.verdict)));
+    columns.number(words.word("together-gain"), gains::gain_of);
+    columns.number(words.word("front-worst"), |group| worst(group, words).unwrap_or_else(dash));
+    columns.text(words.word("front-limit"), |group| limiting(group, words).unwrap_or_else(dash));
+    columns.grid(groups.iter().take(ROWS)).without_empty().markdown(words)
 }
 
 /// The position of the chart that supports the answer. Charts of co-runs come first, then those under `charts:`,
@@ -359,21 +338,21 @@ pub(super) fn chart(section: &Section, answer: &Answer, charts: &[Chart]) -> Opt
 }
 
 /// Earlier and current findings, with those that disagree first.
-pub(super) fn compared(section: &Section, words: &Words, lang: &str) -> Option<TitledTable> {
+pub(super) fn compared(section: &Section, words: Locale<'_>) -> Option<TitledTable> {
     let reference = section.table.reference.as_ref()?;
     let names = Names { table: &section.table, words };
     let mut rows: Vec<(Reproduction, Vec<String>)> = Vec::new();
     for now in &section.together {
         let Some(then) = now.earlier.as_deref() else { continue };
-        let says = |group: &GroupVerdict| judged::brief(group, words, lang);
+        let says = |group: &GroupVerdict| judged::brief(group, words);
         let holds = super::reproduction::compare_verdicts(then, now);
         rows.push((holds, vec![safe::text(&now.group), says(then), says(now)]));
     }
     for found in &section.held {
         let either = found.now.as_ref().or(found.then.as_ref())?;
-        let Some(label) = brief::label(either, &names, lang) else { continue };
+        let Some(label) = brief::label(either, &names) else { continue };
         let says = |one: &Option<crate::findings::ScopedFinding>| {
-            one.as_ref().map_or_else(|| "—".into(), |one| brief::value(&one.finding, &names, lang))
+            one.as_ref().map_or_else(dash, |one| brief::value(&one.finding, &names))
         };
         rows.push((found.holds, vec![label, says(&found.then), says(&found.now)]));
     }
@@ -385,12 +364,12 @@ pub(super) fn compared(section: &Section, words: &Words, lang: &str) -> Option<T
         return None;
     }
     let heads = ["front-finding", "front-then", "front-now", "held-holds"];
-    let heads = heads.map(|key| (words.word(lang, key), false)).into();
+    let heads = heads.map(|key| (words.word(key), false)).into();
     let cells = |(holds, mut cells): (Reproduction, Vec<String>)| {
-        cells.push(words.word(lang, &format!("held-{}", kind(&holds))));
+        cells.push(words.word(&format!("held-{}", kind(&holds))));
         cells
     };
     let grid = Grid { heads, rows: rows.into_iter().map(cells).collect() };
-    let title = words.text(lang, "front-compared", &Args::new().with("file", safe::code(&reference.file)));
-    Some(TitledTable { title, text: grid.markdown(words, lang) })
+    let title = words.text("front-compared", &Args::new().with("file", safe::code(&reference.file)));
+    Some(TitledTable { title, text: grid.markdown(words) })
 }

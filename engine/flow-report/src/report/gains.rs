@@ -1,6 +1,7 @@
 //! The format of gains and slowdowns: enough digits, and half their interval if that is known.
 
 use crate::format::Format;
+use crate::table::dash;
 use crate::verdict::GroupVerdict;
 
 /// Whole per cent, because demands are sums of rounded means and not more exact.
@@ -14,6 +15,11 @@ pub(super) fn times_of((gain, half): (f64, Option<f64>), shown: fn(&Format, f64)
         Some((times, half)) => format!("{} ± {}", shown(&times, gain), times.number(half)),
         None => shown(&Format::times(), gain),
     }
+}
+
+/// The gain of a group in a cell.
+pub(super) fn gain_of(group: &GroupVerdict) -> String {
+    group.gain.map_or_else(dash, |gain| times_of(gain, Format::cell))
 }
 
 /// Half an interval and its format, with enough decimals that it does not read as zero. If more than the allowed ones

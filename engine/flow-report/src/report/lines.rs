@@ -9,7 +9,7 @@ use super::with::Value;
 use crate::bounds;
 use crate::safe;
 use crate::table::name;
-use crate::words::{Args, Words};
+use crate::words::{Args, Locale};
 
 /// A line of the set-up: label, colon and value.
 #[derive(Clone, Serialize)]
@@ -20,18 +20,18 @@ pub(super) struct LabelledValue {
 }
 
 /// `16 CPUs`, or `8 of 32 CPUs`.
-pub(super) fn cpu_count(setup: &Setup, model: &str, count: u32, words: &Words, lang: &str) -> String {
+pub(super) fn cpu_count(setup: &Setup, model: &str, count: u32, words: Locale<'_>) -> String {
     let counts = Args::new().count("n", count as usize);
     match setup.host_cpus.get(model) {
-        Some(of) => words.text(lang, "cpu-count-of", &counts.count("of", *of as usize)),
-        None => words.text(lang, "cpu-count", &counts),
+        Some(of) => words.text("cpu-count-of", &counts.count("of", *of as usize)),
+        None => words.text("cpu-count", &counts),
     }
 }
 
-pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledValue> {
+pub(super) fn setup(report: &Report, words: Locale<'_>) -> Vec<LabelledValue> {
     let setup = &report.setup;
-    let colon = words.word(lang, "mark-colon");
-    let said = |key: &str| words.word(lang, key);
+    let colon = words.word("mark-colon");
+    let said = |key: &str| words.word(key);
     let line = |label: String, value: String| LabelledValue { label, colon: colon.clone(), value };
     let mut lines = Vec::new();
     for (parameter, value) in &setup.parameters {
@@ -40,8 +40,8 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
             _ => safe::text(value),
         };
         // A line by the author with the same label replaces this one.
-        let name = name(parameter, words, lang);
-        if !setup.more.iter().any(|own| own.label.of(lang) == name) {
+        let name = name(parameter, words);
+        if !setup.more.iter().any(|own| own.label.of(words.lang) == name) {
             lines.push(line(name, value));
         }
     }
@@ -58,9 +58,9 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
     for own in &setup.more {
         let value = match &own.value {
             Value::Number(n) => n.to_string(),
-            Value::Text(text) => safe::authors(text.of(lang)),
+            Value::Text(text) => safe::authors(text.of(words.lang)),
         };
-        lines.push(line(safe::authors(own.label.of(lang)), value));
+        lines.push(line(safe::authors(own.label.of(words.lang)), value));
     }
     let mib = |bytes: u64| bytes / (1 << 20);
     let gpus = setup.gpus.iter().map(|(model, count, memory)| {
@@ -69,14 +69,14 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
             text += &format!(", {} MiB", mib(*memory));
         }
         if let Some(there) = setup.machine_gpus.get(model) {
-            let there = words.text(lang, "setup-gpus-there", &Args::new().with("there", there.to_string()));
+            let there = words.text("setup-gpus-there", &Args::new().with("there", there.to_string()));
             text += &format!(" ({there})");
         }
         text
     });
     let gpus: Vec<String> = gpus.collect();
     let cpus = setup.cpus.iter().map(|(model, count)| {
-        let count = cpu_count(setup, model, *count, words, lang);
+        let count = cpu_count(setup, model, *count, words);
         format!("{} ({count})", safe::text(model))
     });
     let cpus: Vec<String> = cpus.collect();
@@ -88,7 +88,7 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
     }
     if let Some(slurm) = setup.slurm {
         let args = Args::new().count("jobs", slurm.jobs).count("nodes", slurm.nodes);
-        lines.push(line("Slurm".into(), words.text(lang, "setup-slurm", &args)));
+        lines.push(line("Slurm".into(), words.text("setup-slurm", &args)));
     }
     if !setup.versions.is_empty() {
         let versions = setup.versions.iter().map(|(name, version)| (name.as_str(), safe::text(version)));
@@ -102,8 +102,8 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
         lines.push(line(said("setup-versions"), versions.collect::<Vec<_>>().join(", ")));
     }
     if let Some((profile, why)) = &setup.profile {
-        let args = Args::new().with("profile", safe::code(profile)).with("why", words.reasons(lang).profile(why));
-        lines.push(line(said("setup-profile"), words.text(lang, "setup-profile-value", &args)));
+        let args = Args::new().with("profile", safe::code(profile)).with("why", words.reasons().profile(why));
+        lines.push(line(said("setup-profile"), words.text("setup-profile-value", &args)));
     }
     if !report.runs.is_empty() {
         let runs: Vec<String> = report.runs.iter().map(|run| safe::code(&run.0)).collect();
@@ -113,14 +113,14 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
         let each = setup.revisions.iter().map(|revision| {
             let args = Args::new().with("commit", safe::code(revision.short()));
             let state = if revision.dirty { "setup-commit-dirty" } else { "setup-commit-clean" };
-            let outside = revision.outside.then(|| words.word(lang, "setup-commit-outside"));
-            words.text(lang, state, &args) + &outside.unwrap_or_default()
+            let outside = revision.outside.then(|| words.word("setup-commit-outside"));
+            words.text(state, &args) + &outside.unwrap_or_default()
         });
         lines.push(line(said("setup-commit"), each.collect::<Vec<_>>().join("; ")));
     }
     let defined = defined(&report.sections);
     if !defined.is_empty() {
-        lines.push(line(said("setup-method"), bounds::worded(&defined, words, lang)));
+        lines.push(line(said("setup-method"), bounds::worded(&defined, words)));
     }
     lines
 }

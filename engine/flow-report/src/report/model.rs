@@ -365,7 +365,7 @@ fn section<'a>(
             Finding::Winner { column, .. } => Some(column.clone()),
             _ => None,
         })
-        .chain(analyses.iter().filter_map(|(_, found)| found.ranks().map(str::to_owned)))
+        .chain(analyses.iter().filter_map(|(_, found)| found.best_column().map(str::to_owned)))
         .collect();
     of_rows.retain(|one| !matches!(&one.finding, Finding::Repeated { column, .. } if ranked.contains(column)));
     let alone = source.like.as_ref().and_then(|like| input.steps.get(like));

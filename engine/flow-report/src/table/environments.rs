@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flow_core::{Difference, Digest, Environment, StepResult};
 use indexmap::IndexMap;
 
+use super::grid::dash;
 use super::model::{Note, VaryingVersion};
 
 /// So many differences are named.
@@ -26,7 +27,7 @@ pub(super) fn note<'r>(
         let (name, values) = match difference {
             Difference::Python { was, is } => ("Python".to_owned(), vec![was, is]),
             Difference::Package { name, was, is } => {
-                (name, [was, is].into_iter().map(|version| version.unwrap_or_else(|| "—".into())).collect())
+                (name, [was, is].into_iter().map(|version| version.unwrap_or_else(dash)).collect())
             }
             // Their paths name folders of this machine.
             Difference::Program { name, .. } => (name.rsplit('/').next().unwrap_or_default().to_owned(), Vec::new()),

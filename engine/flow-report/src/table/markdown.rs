@@ -1,78 +1,26 @@
-//! Tables as Markdown that is also aligned in a terminal, where Chinese characters are two columns wide.
+//! Tables as Markdown: headers, cells and notes in one language.
 
 use flow_core::{Outcome, reason::Cause};
-use unicode_width::UnicodeWidthStr;
 
+use super::grid::{Grid, dash};
 use super::model::{Cell, Column, Content, Note, OutcomeCount, Row, Spread, Table};
 use super::reference::interleave_earlier;
 use super::with::{ComputedFunction, Text};
 use crate::format::Format;
 use crate::safe;
-use crate::words::{Args, Words, fields};
-
-/// A table of finished texts.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Grid {
-    /// Headers, and whether the column is numeric.
-    pub(crate) heads: Vec<(String, bool)>,
-    pub(crate) rows: Vec<Vec<String>>,
-}
-
-impl Grid {
-    /// Without columns that are empty in every row.
-    pub(crate) fn without_empty(mut self) -> Self {
-        let says =
-            |at: usize| self.rows.is_empty() || self.rows.iter().any(|row| row.get(at).is_some_and(|c| c != "—"));
-        let kept: Vec<usize> = (0..self.heads.len()).filter(|at| says(*at)).collect();
-        self.heads = kept.iter().map(|at| self.heads[*at].clone()).collect();
-        for row in &mut self.rows {
-            *row = kept.iter().filter_map(|at| row.get(*at).cloned()).collect();
-        }
-        self
-    }
-
-    /// As Markdown, with numbers formatted for this language and aligned right.
-    pub(crate) fn markdown(&self, words: &Words, lang: &str) -> String {
-        let escaped = |text: &str| text.replace('|', "\\|").replace(['\r', '\n'], " ");
-        let heads: Vec<String> = self.heads.iter().map(|(head, _)| escaped(head)).collect();
-        let rows: Vec<Vec<String>> =
-            self.rows.iter().map(|row| row.iter().map(|cell| escaped(&words.typeset(lang, cell))).collect()).collect();
-        let widths: Vec<usize> = (0..heads.len())
-            .map(|at| {
-                let cells = rows.iter().filter_map(|row| row.get(at));
-                cells.chain([&heads[at]]).map(|text| text.width()).max().unwrap_or(0).max(3)
-            })
-            .collect();
-        let line = |cells: &[String]| {
-            let padded = widths.iter().zip(&self.heads).enumerate().map(|(at, (width, (_, right)))| {
-                let text = cells.get(at).map_or("", String::as_str);
-                let fill = " ".repeat(width.saturating_sub(text.width()));
-                if *right { format!("{fill}{text}") } else { format!("{text}{fill}") }
-            });
-            format!("| {} |\n", padded.collect::<Vec<_>>().join(" | "))
-        };
-        let rule = widths.iter().zip(&self.heads).map(|(width, (_, right))| match right {
-            true => format!("{}:", "-".repeat(width + 1)),
-            false => "-".repeat(width + 2),
-        });
-        let rule = format!("|{}|\n", rule.collect::<Vec<_>>().join("|"));
-        let mut out = line(&heads) + &rule;
-        out.extend(rows.iter().map(|row| line(row)));
-        out
-    }
-}
+use crate::words::{Args, Locale, fields};
 
 /// A table as Markdown, with its notes below.
-pub(crate) fn markdown(table: &Table, words: &Words, lang: &str) -> String {
+pub(crate) fn markdown(table: &Table, words: Locale<'_>) -> String {
     if let Some(why) = &table.absent {
-        let args = Args::new().with("step", safe::code(&table.from)).with("why", words.reasons(lang).cause(why));
-        return words.text(lang, "table-absent", &args) + "\n";
+        let args = Args::new().with("step", safe::code(&table.from)).with("why", words.reasons().cause(why));
+        return words.text("table-absent", &args) + "\n";
     }
     let table = &interleave_earlier(table);
     let numbered: Vec<usize> =
         (0..table.notes.len()).filter(|at| cells(table).any(|cell| cell.notes.contains(at))).collect();
-    let grids: Vec<String> = columnwise(table).iter().map(|part| one_grid(part, words, lang, &numbered)).collect();
-    let notes = notes(table, words, lang);
+    let grids: Vec<String> = columnwise(table).iter().map(|part| one_grid(part, words, &numbered)).collect();
+    let notes = notes(table, words);
     match notes.is_empty() {
         true => grids.join("\n"),
         false => format!("{}\n{}\n", grids.join("\n"), notes.join("\n").trim_end()),
@@ -80,9 +28,9 @@ pub(crate) fn markdown(table: &Table, words: &Words, lang: &str) -> String {
 }
 
 /// A table without earlier figures as Markdown, with its own notes but no notes about its columns.
-pub(crate) fn plain(table: &Table, words: &Words, lang: &str) -> String {
-    let notes: Vec<String> = table.notes.iter().map(|note| safe::line(&worded(note, words, lang))).collect();
-    let grid = one_grid(table, words, lang, &[]);
+pub(crate) fn plain(table: &Table, words: Locale<'_>) -> String {
+    let notes: Vec<String> = table.notes.iter().map(|note| safe::line(&worded(note, words))).collect();
+    let grid = one_grid(table, words, &[]);
     if notes.is_empty() { grid } else { format!("{grid}\n{}\n", notes.join("  \n")) }
 }
 
@@ -117,21 +65,19 @@ fn columnwise(table: &Table) -> Vec<Table> {
     shown.iter().map(only).collect()
 }
 
-fn one_grid(table: &Table, words: &Words, lang: &str, numbered: &[usize]) -> String {
+fn one_grid(table: &Table, words: Locale<'_>, numbered: &[usize]) -> String {
     let rows = table.body.iter().map(|row| {
         let cells = row.cells.iter().zip(&table.columns);
-        cells.map(|(cell, column)| show(cell, column, words, lang, numbered)).collect()
+        cells.map(|(cell, column)| show(cell, column, words, numbered)).collect()
     });
-    let heads = heads(table, words, lang).into_iter().enumerate();
+    let heads = heads(table, words).into_iter().enumerate();
     let grid = Grid { heads: heads.map(|(at, head)| (head, right(table, at))).collect(), rows: rows.collect() };
     // A column that fills the table is named once.
     let above = match alike(table) {
-        Some(column) => {
-            safe::line(&format!("{}{}\n\n", label(column, words, lang, false), unit_of(&column.show, words, lang)))
-        }
+        Some(column) => safe::line(&format!("{}{}\n\n", label(column, words, false), unit_of(&column.show, words))),
         None => String::new(),
     };
-    above + &grid.markdown(words, lang)
+    above + &grid.markdown(words)
 }
 
 /// The column that all measured columns are parts of, if the table shows nothing else.
@@ -159,7 +105,7 @@ fn right(table: &Table, at: usize) -> bool {
 }
 
 /// The headers of the columns, with units.
-fn heads(table: &Table, words: &Words, lang: &str) -> Vec<String> {
+fn heads(table: &Table, words: Locale<'_>) -> Vec<String> {
     let mut heads = Vec::new();
     let alike = alike(table).is_some();
     for (at, column) in table.columns.iter().enumerate() {
@@ -169,10 +115,10 @@ fn heads(table: &Table, words: &Words, lang: &str) -> Vec<String> {
                 && before.derived.is_none()
         });
         let part = column.part.as_ref().and_then(|part| table.point(part)).map(|part| safe::text(&part));
-        let label = label(column, words, lang, follows);
-        let unit = unit_of(&column.show, words, lang);
-        let comma = words.word(lang, "mark-comma");
-        let earlier = column.earlier.then(|| earlier(table, words, lang));
+        let label = label(column, words, follows);
+        let unit = unit_of(&column.show, words);
+        let comma = words.word("mark-comma");
+        let earlier = column.earlier.then(|| earlier(table, words));
         let of: Vec<String> = part.into_iter().chain(earlier).collect();
         heads.push(match of.is_empty() {
             false if alike => of.join(&comma),
@@ -184,27 +130,27 @@ fn heads(table: &Table, words: &Words, lang: &str) -> Vec<String> {
 }
 
 /// The header of earlier figures.
-pub(crate) fn earlier(table: &Table, words: &Words, lang: &str) -> String {
+pub(crate) fn earlier(table: &Table, words: Locale<'_>) -> String {
     let own = table.reference.as_ref().and_then(|reference| reference.label.as_ref());
-    own.map_or_else(|| words.word(lang, "reference-earlier"), |label| safe::text(label.of(lang)))
+    own.map_or_else(|| words.word("reference-earlier"), |label| safe::text(label.of(words.lang)))
 }
 
 /// The unit of a column, for its header.
-pub(crate) fn unit_of(show: &Format, words: &Words, lang: &str) -> String {
+pub(crate) fn unit_of(show: &Format, words: Locale<'_>) -> String {
     match show.head() {
-        Some("points") => format!(" ({})", words.word(lang, "unit-points")),
+        Some("points") => format!(" ({})", words.word("unit-points")),
         Some(unit) => format!(" ({})", safe::text(unit)),
         None => String::new(),
     }
 }
 
-fn label(column: &Column, words: &Words, lang: &str, follows: bool) -> String {
+fn label(column: &Column, words: Locale<'_>, follows: bool) -> String {
     if let Some(label) = &column.label {
-        return safe::text(label.of(lang));
+        return safe::text(label.of(words.lang));
     }
-    let labelled = column.of.as_ref().map(|label| safe::text(label.of(lang)));
+    let labelled = column.of.as_ref().map(|label| safe::text(label.of(words.lang)));
     let is_labelled = labelled.is_some();
-    let name = labelled.unwrap_or_else(|| name(&column.name, words, lang));
+    let name = labelled.unwrap_or_else(|| name(&column.name, words));
     let key = match (column.derived, follows) {
         // A difference is recognisable by its part, `v11 − v7`.
         (None | Some(ComputedFunction::Difference), _) => return name,
@@ -216,36 +162,36 @@ fn label(column: &Column, words: &Words, lang: &str, follows: bool) -> String {
     let inside = match key {
         "growth-short" => String::new(),
         _ if is_labelled => name,
-        _ => inline(&name, lang),
+        _ => inline(&name, words),
     };
-    words.text(lang, key, &Args::new().with("column", inside))
+    words.text(key, &Args::new().with("column", inside))
 }
 
 /// The displayed name of a column; an unknown metric keeps its own name.
-pub(crate) fn name(name: &str, words: &Words, lang: &str) -> String {
-    known(name, words, lang).unwrap_or_else(|| safe::text(name))
+pub(crate) fn name(name: &str, words: Locale<'_>) -> String {
+    known(name, words).unwrap_or_else(|| safe::text(name))
 }
 
-fn known(name: &str, words: &Words, lang: &str) -> Option<String> {
-    words.find(lang, &format!("column-{}", name.replace('.', "-")), &Args::new())
+fn known(name: &str, words: Locale<'_>) -> Option<String> {
+    words.find(&format!("column-{}", name.replace('.', "-")), &Args::new())
 }
 
 /// A label inside a sentence: `Epoch time` becomes `epoch time` in an English one, `GPU load` stays.
-pub(crate) fn inline(label: &str, lang: &str) -> String {
+pub(crate) fn inline(label: &str, words: Locale<'_>) -> String {
     let mut chars = label.chars();
     match (chars.next(), chars.next()) {
-        (Some(first), Some(second)) if lang == "en" && second.is_lowercase() => {
+        (Some(first), Some(second)) if words.lang == "en" && second.is_lowercase() => {
             first.to_lowercase().collect::<String>() + &label[first.len_utf8()..]
         }
         _ => label.to_owned(),
     }
 }
 
-fn show(cell: &Cell, column: &Column, words: &Words, lang: &str, numbered: &[usize]) -> String {
+fn show(cell: &Cell, column: &Column, words: Locale<'_>, numbered: &[usize]) -> String {
     let given = cell.number().zip(cell.digits).map(|(value, digits)| column.show.given(value, digits));
     let text = match given {
-        Some(show) => content(&cell.content, &Column { show, ..column.clone() }, words, lang),
-        None => content(&cell.content, column, words, lang),
+        Some(show) => content(&cell.content, &Column { show, ..column.clone() }, words),
+        None => content(&cell.content, column, words),
     };
     let notes = cell.notes.iter().filter_map(|note| numbered.iter().position(|n| n == note));
     let marks: String = notes.map(|at| format!(" ({})", mark(at))).collect();
@@ -257,18 +203,18 @@ fn mark(at: usize) -> char {
     char::from(b'a' + (at % 26) as u8)
 }
 
-pub(crate) fn content(content: &Content, column: &Column, words: &Words, lang: &str) -> String {
+pub(crate) fn content(content: &Content, column: &Column, words: Locale<'_>) -> String {
     match content {
         Content::Number { value, spread, .. } => with_spread(*value, spread.as_ref(), &column.show),
         Content::Text { text, .. } => safe::text(text),
-        Content::Outcome { outcome, gpu } => ended(*outcome, *gpu, words, lang),
+        Content::Outcome { outcome, gpu } => ended(*outcome, *gpu, words),
         Content::NotFinite { what } => what.symbol().to_owned(),
-        Content::Disturbed => words.word(lang, "cell-disturbed"),
-        Content::Unlike => words.word(lang, "cell-unlike"),
+        Content::Disturbed => words.word("cell-disturbed"),
+        Content::Unlike => words.word("cell-unlike"),
         Content::GpusChange { from, to } => {
-            words.text(lang, "cell-gpus-change", &Args::new().with("from", from.to_string()).with("to", to.to_string()))
+            words.text("cell-gpus-change", &Args::new().with("from", from.to_string()).with("to", to.to_string()))
         }
-        Content::Absent => "—".into(),
+        Content::Absent => dash(),
     }
 }
 
@@ -286,16 +232,16 @@ pub(crate) fn with_spread(value: f64, spread: Option<&Spread>, show: &Format) ->
     }
 }
 
-fn ended(outcome: Outcome, gpu: bool, words: &Words, lang: &str) -> String {
-    words.text(lang, &format!("outcome-{outcome}"), &Args::new().flag("gpu", gpu))
+fn ended(outcome: Outcome, gpu: bool, words: Locale<'_>) -> String {
+    words.text(&format!("outcome-{outcome}"), &Args::new().flag("gpu", gpu))
 }
 
 /// The notes below a table, one per line.
-pub(crate) fn notes(table: &Table, words: &Words, lang: &str) -> Vec<String> {
+pub(crate) fn notes(table: &Table, words: Locale<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     let mut lettered = 0;
     for (at, note) in table.notes.iter().enumerate() {
-        let text = worded(note, words, lang);
+        let text = worded(note, words);
         if cells(table).any(|cell| cell.notes.contains(&at)) {
             lines.push(format!("({}) {text}", mark(lettered)));
             lettered += 1;
@@ -308,11 +254,11 @@ pub(crate) fn notes(table: &Table, words: &Words, lang: &str) -> Vec<String> {
         let told =
             shown.flat_map(|(at, _)| table.body.iter().map(move |row| &row.cells[at])).any(|c| c.number().is_some());
         if told {
-            lines.push(words.word(lang, key));
+            lines.push(words.word(key));
         }
     }
     if loads_left_out(table) {
-        lines.push(words.word(lang, "note-short-load"));
+        lines.push(words.word("note-short-load"));
     }
     // Two blanks make each a separate line in Markdown too.
     let last = lines.len().saturating_sub(1);
@@ -336,7 +282,7 @@ fn loads_left_out(table: &Table) -> bool {
 const VALUES: usize = 6;
 
 /// The values of an axis. Of many, the first ones and the last.
-fn few(values: &[String], words: &Words, lang: &str) -> String {
+fn few(values: &[String], words: Locale<'_>) -> String {
     let text = |value: &String| safe::text(value);
     let shown: Vec<String> = match values {
         [first @ .., last] if values.len() > VALUES => {
@@ -344,11 +290,11 @@ fn few(values: &[String], words: &Words, lang: &str) -> String {
         }
         all => all.iter().map(text).collect(),
     };
-    shown.join(&words.word(lang, "list-comma"))
+    shown.join(&words.word("list-comma"))
 }
 
-pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
-    let named = |of: &str| inline(&name(of, words, lang), lang);
+pub(crate) fn worded(note: &Note, words: Locale<'_>) -> String {
+    let named = |of: &str| inline(&name(of, words), words);
     let (kind, args) = fields(note, "note", |name, value| {
         let text = value.as_str()?;
         Some(match name {
@@ -358,49 +304,46 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
             _ => safe::text(text),
         })
     });
-    let semicolon = words.word(lang, "mark-semicolon");
+    let semicolon = words.word("mark-semicolon");
     let (key, args) = match note {
         Note::Mean { of, most, over, values } => {
             let values = values.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
             let over = over.iter().zip(values).map(|(axis, values)| match values {
                 [] => named(axis),
                 values => {
-                    let args = Args::new().with("axis", named(axis)).with("values", few(values, words, lang));
-                    words.text(lang, "note-axis-values", &args)
+                    let args = Args::new().with("axis", named(axis)).with("values", few(values, words));
+                    words.text("note-axis-values", &args)
                 }
             });
             let over: Vec<String> = over.collect();
             let key = if over.is_empty() { "" } else { "-over" };
-            (key, args.with("over", words.list(lang, &over)).flag("all", of == most))
+            (key, args.with("over", words.list(&over)).flag("all", of == most))
         }
         Note::Median { of, most } => ("", args.flag("all", of == most)),
-        Note::Disturbed { reasons, .. } => ("", args.with("why", words.reasons(lang).all_disturbed(reasons))),
+        Note::Disturbed { reasons, .. } => ("", args.with("why", words.reasons().all_disturbed(reasons))),
         Note::Caveats { caveats, .. } => {
-            let all: Vec<String> = caveats.iter().map(|caveat| words.reasons(lang).caveat(caveat)).collect();
+            let all: Vec<String> = caveats.iter().map(|caveat| words.reasons().caveat(caveat)).collect();
             ("", args.with("why", all.join(&semicolon)))
         }
         Note::NoMetrics { more, problem, .. } => {
-            let why = words.reasons(lang).cause(&Cause::NoMetrics { problem: problem.clone() });
+            let why = words.reasons().cause(&Cause::NoMetrics { problem: problem.clone() });
             (if *more == 0 { "" } else { "-several" }, args.with("why", why))
         }
         Note::Partial { used, of, ended: others } => {
             let each = others.iter().map(|OutcomeCount { outcome, gpu, n }| {
-                let args = Args::new().with("n", n.to_string()).with("outcome", ended(*outcome, *gpu, words, lang));
-                words.text(lang, "partial-ended", &args)
+                let args = Args::new().with("n", n.to_string()).with("outcome", ended(*outcome, *gpu, words));
+                words.text("partial-ended", &args)
             });
             let told = u64::from(*used) + others.iter().map(|ended| u64::from(ended.n)).sum::<u64>();
-            let rest = (u64::from(*of) > told).then(|| words.word(lang, "partial-rest"));
-            let others = each.chain(rest).collect::<Vec<_>>().join(&words.word(lang, "mark-comma"));
+            let rest = (u64::from(*of) > told).then(|| words.word("partial-rest"));
+            let others = each.chain(rest).collect::<Vec<_>>().join(&words.word("mark-comma"));
             ("", args.with("others", others))
         }
         Note::Baseline { of } if of.is_empty() => ("-first", args),
         Note::NoColumn { nearest: Some(_), .. } => ("-near", args),
         Note::Resumed { more, whole: true, .. } => {
-            return words.text(
-                lang,
-                if *more == 0 { "note-wall-of-attempts" } else { "note-wall-of-attempts-several" },
-                &args,
-            );
+            return words
+                .text(if *more == 0 { "note-wall-of-attempts" } else { "note-wall-of-attempts-several" }, &args);
         }
         Note::Accepted { more, .. } | Note::Resumed { more, .. } if *more > 0 => ("-several", args),
         Note::Environments { varying, more } => {
@@ -413,25 +356,25 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
         }
         _ => ("", args),
     };
-    words.text(lang, &format!("note-{kind}{key}"), &args)
+    words.text(&format!("note-{kind}{key}"), &args)
 }
 
 /// Displayed names of a table's columns and axes: the author's labels, then the catalogue's.
 pub(crate) struct Names<'a> {
     pub(crate) table: &'a Table,
-    pub(crate) words: &'a Words,
+    pub(crate) words: Locale<'a>,
 }
 
 impl Names<'_> {
     /// For the header of a column, or the start of a line, as Markdown.
-    pub(crate) fn head(&self, of: &str, lang: &str) -> String {
-        self.own(of).map_or_else(|| name(of, self.words, lang), |label| safe::text(label.of(lang)))
+    pub(crate) fn head(&self, of: &str) -> String {
+        self.own(of).map_or_else(|| name(of, self.words), |label| safe::text(label.of(self.words.lang)))
     }
 
     /// The same for a picture.
-    pub(crate) fn plain(&self, of: &str, lang: &str) -> String {
-        let plain = || known(of, self.words, lang).unwrap_or_else(|| of.to_owned());
-        self.own(of).map_or_else(plain, |label| label.of(lang).to_owned())
+    pub(crate) fn plain(&self, of: &str) -> String {
+        let plain = || known(of, self.words).unwrap_or_else(|| of.to_owned());
+        self.own(of).map_or_else(plain, |label| label.of(self.words.lang).to_owned())
     }
 
     /// The author's label.
@@ -446,26 +389,31 @@ impl Names<'_> {
     }
 
     /// Whether it begins with the author's spelling of a name, `lr_decay`.
-    pub(crate) fn begins(&self, text: &str, lang: &str) -> bool {
-        let own = |name: &str| self.plain(name, lang) == name && text.starts_with(&safe::text(name));
+    pub(crate) fn begins(&self, text: &str) -> bool {
+        let own = |name: &str| self.plain(name) == name && text.starts_with(&safe::text(name));
         self.table.columns.iter().any(|c| own(&c.name))
     }
 
-    pub(crate) fn inline(&self, of: &str, lang: &str) -> String {
-        inline(&self.head(of, lang), lang)
+    pub(crate) fn inline(&self, of: &str) -> String {
+        inline(&self.head(of), self.words)
+    }
+
+    /// A column and its axis, as the variables of a message.
+    pub(crate) fn over(&self, column: &str, axis: &str) -> Args {
+        Args::new().with("column", self.inline(column)).with("axis", self.inline(axis))
     }
 
     /// With a capital first letter, unless it begins a name as written by the author.
-    pub(crate) fn capital(&self, text: String, lang: &str) -> String {
+    pub(crate) fn capital(&self, text: String) -> String {
         let mut chars = text.chars();
         match chars.next() {
-            Some(first) if !self.begins(&text, lang) => first.to_uppercase().collect::<String>() + chars.as_str(),
+            Some(first) if !self.begins(&text) => first.to_uppercase().collect::<String>() + chars.as_str(),
             _ => text,
         }
     }
 
     /// A sentence, with its scope unless that is the whole table.
-    pub(crate) fn scoped(&self, scope: &Option<String>, text: String, lang: &str) -> String {
+    pub(crate) fn scoped(&self, scope: &Option<String>, text: String) -> String {
         let Some(scope) = scope else { return text };
         // A label in words, such as `the GPU`, begins the sentence. Any other name stays as it is written.
         let mut letters = scope.chars();
@@ -474,7 +422,7 @@ impl Names<'_> {
             Some(first) => ("scoped-words", first.to_uppercase().collect::<String>() + letters.as_str()),
             None => ("scoped", scope.clone()),
         };
-        self.words.text(lang, key, &Args::new().with("scope", safe::text(&scope)).with("text", text))
+        self.words.text(key, &Args::new().with("scope", safe::text(&scope)).with("text", text))
     }
 }
 

@@ -9,6 +9,7 @@ mod derive;
 mod digits;
 mod environments;
 mod epochs;
+mod grid;
 mod groups;
 mod labels;
 mod machines;
@@ -24,9 +25,10 @@ pub(crate) use csv::csv;
 pub(crate) use curve::{Curve, by_gpus, rows_by_others};
 pub(crate) use digits::{Reading, enough, refine};
 pub(crate) use epochs::{EPOCH, PART, SeriesUnit};
+pub(crate) use grid::{Grid, GridColumns, dash};
 pub(crate) use labels::{everywhere, named, number_columns};
 pub(crate) use machines::MACHINE;
-pub(crate) use markdown::{Grid, Names, content, earlier, inline, markdown, name, plain, unit_of, with_spread, worded};
+pub(crate) use markdown::{Names, content, earlier, inline, markdown, name, plain, unit_of, with_spread, worded};
 pub(crate) use model::{
     Cell, Center, Column, Content, Note, Reference, Row, Spread, Table, unknown_column, unknown_columns,
 };
