@@ -165,9 +165,9 @@ impl Captures {
         let open = private.and_then(|()| File::create(self.folder.join(INPUTS_OPEN)));
         open.map_err(StoreError::io(StoreAction::Create, &self.folder))?;
         let mut failed: BTreeMap<usize, CaptureError> = BTreeMap::new();
-        let mut jobs = Vec::new();
+        let (mut jobs, mut folders) = (Vec::new(), BTreeSet::new());
         for (of, begun) in begun.iter().enumerate() {
-            if let Err(error) = begun.prepare(of, &mut jobs) {
+            if let Err(error) = begun.prepare(of, &mut jobs, &mut folders) {
                 failed.insert(of, CaptureError::Refused(error));
             }
         }
@@ -226,10 +226,12 @@ impl Captures {
             return;
         }
         let mut linked = false;
-        for captured in replaced.iter().chain(by_input.values().flatten()) {
-            let is_folder = captured.path.is_dir();
-            let _ = remove_tree(&captured.path);
-            linked |= is_folder && symlink(&captured.author, &captured.path).is_ok();
+        let all = || replaced.iter().chain(by_input.values().flatten());
+        if all().any(|captured| captured.is_folder()) {
+            for captured in all() {
+                let _ = remove_tree(&captured.path);
+                linked |= captured.is_folder() && symlink(&captured.author, &captured.path).is_ok();
+            }
         }
         // If it cannot be removed now, `flow gc` removes it with the run.
         if linked {
@@ -275,11 +277,12 @@ impl CaptureState {
 }
 
 impl CopyInProgress {
-    /// Creates its folders and links, and lists the files to copy.
-    fn prepare(&self, of: usize, jobs: &mut Vec<Job>) -> io::Result<()> {
+    /// Creates its folders and links, and lists the files to copy. `folders`: those that exist already.
+    fn prepare<'a>(&'a self, of: usize, jobs: &mut Vec<Job>, folders: &mut BTreeSet<&'a Path>) -> io::Result<()> {
         let CopyInProgress { wanted, seen, target, way, .. } = self;
-        if let Some(above) = target.parent() {
+        if let Some(above) = target.parent().filter(|above| !folders.contains(above)) {
             fs::create_dir_all(above)?;
+            folders.insert(above);
         }
         let read_only = seen.tree.kind == ArtifactKind::Folder;
         if matches!(way, CaptureMethod::Link) {
@@ -314,9 +317,8 @@ impl Job {
             io::ErrorKind::NotFound => CaptureError::Changed,
             _ => CaptureError::Refused(error),
         };
-        let content = sparse::copy_hashed(&self.from, &self.to, activity).map_err(refused)?;
-        let file = File::open(&self.to).map_err(refused)?;
-        let executable = hash::is_executable(&file.metadata().map_err(refused)?);
+        let (content, file, meta) = sparse::copy_hashed(&self.from, &self.to, activity).map_err(refused)?;
+        let executable = hash::is_executable(&meta);
         if hash::file_digest(content, executable) != self.digest {
             return Err(CaptureError::Changed);
         }
@@ -383,6 +385,10 @@ impl CapturedInput {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub fn is_folder(&self) -> bool {
+        self.made.first().is_some_and(|made| made.is_folder)
     }
 
     /// The digest of the input when it was captured.

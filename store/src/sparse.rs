@@ -1,7 +1,7 @@
 //! Files block by block: hashed, and copied with their holes, and interruptible between blocks.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Metadata},
     io::{self, Read, Seek, Write},
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::Path,
@@ -56,12 +56,14 @@ pub(crate) fn content_digest(file: &File, activity: &Activity) -> io::Result<(Di
     }
 }
 
-/// Copies a file with its mode, and returns the digest of the copy.
-pub(crate) fn copy_hashed(from: &Path, to: &Path, activity: &Activity) -> io::Result<Digest> {
-    match copy_with_content(from, to, activity)? {
-        Some(bytes) => Ok(Digest::of(&bytes)),
-        None => Ok(content_digest(&File::open(to)?, activity)?.0),
+/// Copies a file with its mode. Returns the digest of the copy, the open copy, and the metadata of the original.
+pub(crate) fn copy_hashed(from: &Path, to: &Path, activity: &Activity) -> io::Result<(Digest, File, Metadata)> {
+    let (meta, small) = copy_with_content(from, to, activity)?;
+    if let Some(SmallCopy { content, copy }) = small {
+        return Ok((Digest::of(&content), copy, meta));
     }
+    let copy = File::open(to)?;
+    Ok((content_digest(&copy, activity)?.0, copy, meta))
 }
 
 /// Copies a file with its mode, like [`fs::copy`], and keeps its holes.
@@ -69,9 +71,14 @@ pub(crate) fn copy(from: &Path, to: &Path, activity: &Activity) -> io::Result<()
     copy_with_content(from, to, activity).map(drop)
 }
 
-/// Copies a file. Returns the content of a small one, which goes through memory because that takes the fewest system
-/// calls.
-fn copy_with_content(from: &Path, to: &Path, activity: &Activity) -> io::Result<Option<Vec<u8>>> {
+/// A small file goes through memory, because that takes the fewest system calls.
+struct SmallCopy {
+    content: Vec<u8>,
+    copy: File,
+}
+
+/// Copies a file. Returns its metadata.
+fn copy_with_content(from: &Path, to: &Path, activity: &Activity) -> io::Result<(Metadata, Option<SmallCopy>)> {
     activity.check()?;
     let mut source = File::open(from)?;
     let meta = source.metadata()?;
@@ -84,13 +91,13 @@ fn copy_with_content(from: &Path, to: &Path, activity: &Activity) -> io::Result<
             target.write_all(&bytes)?;
             target.set_permissions(meta.permissions())?;
             activity.advance(bytes.len() as u64);
-            return Ok(Some(bytes));
+            return Ok((meta, Some(SmallCopy { content: bytes, copy: target })));
         }
     }
     if !meta.is_file() || meta.len() <= COPIED {
         let bytes = fs::copy(from, to)?;
         activity.advance(bytes);
-        return Ok(None);
+        return Ok((meta, None));
     }
     let _begun = activity.begin("copying", from, meta.len());
     let mut target = File::options().write(true).create(true).truncate(true).mode(0o600).open(to)?;
@@ -120,7 +127,7 @@ fn copy_with_content(from: &Path, to: &Path, activity: &Activity) -> io::Result<
     // The file may end with a hole.
     target.set_len(at)?;
     target.set_permissions(meta.permissions())?;
-    Ok(None)
+    Ok((meta, None))
 }
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ impl Store {
     /// # Errors
     /// The database is damaged.
     pub fn result_of(&self, fingerprint: &Digest, attempt: &Digest) -> Result<Option<StepResult>> {
-        self.result(fingerprint)?.map_or_else(|| self.of_attempt(attempt), |result| Ok(Some(result)))
+        self.result(fingerprint)?.map_or_else(|| self.known_of_attempt(attempt), |result| Ok(Some(result)))
     }
 
     pub fn dir(&self) -> &StoreDir {
@@ -287,9 +287,13 @@ impl Store {
     /// # Errors
     /// The database cannot be read.
     pub fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>> {
-        let database = self.fresh();
-        let reading: Option<Digest> = database.value(attempt_key(attempt))?;
-        reading.map_or(Ok(None), |reading| database.result(&reading))
+        self.fresh();
+        self.known_of_attempt(attempt)
+    }
+
+    fn known_of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>> {
+        let reading: Option<Digest> = self.database.value(attempt_key(attempt))?;
+        reading.map_or(Ok(None), |reading| self.database.result(&reading))
     }
 
     /// The last fingerprint of an instance, whatever its outcome.

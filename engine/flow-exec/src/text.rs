@@ -2,7 +2,7 @@
 //! and only up to a plausible size.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     hash::{BuildHasher, RandomState},
     io::{self, Read, Write},
     ops::ControlFlow,
@@ -31,8 +31,8 @@ pub fn read(path: &Path, longest: u64) -> io::Result<String> {
 /// As [`read`], except for the length.
 pub fn pieces(path: &Path, activity: &Activity, take: &mut dyn FnMut(&str) -> ControlFlow<()>) -> io::Result<()> {
     const PIECE: u64 = 1 << 20;
-    let mut file = open_regular(path)?;
-    let _begun = activity.begin("reading", path, file.metadata()?.len());
+    let (mut file, meta) = open(path)?;
+    let _begun = activity.begin("reading", path, meta.len());
     let (mut bytes, mut lines) = (Vec::new(), 0);
     loop {
         activity.check()?;
@@ -66,12 +66,12 @@ fn not_text(lines: u64) -> io::Error {
 /// # Errors
 /// As [`read`], except for invalid text.
 pub fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
-    let file = open_regular(path)?;
+    let (file, meta) = open(path)?;
     let too_long = |bytes| {
         let iec = |bytes| ByteSize(bytes).display().iec().to_string();
         io::Error::from(Fault::from(FileFault::TooLong { size: iec(bytes), most: iec(longest) }))
     };
-    let bytes = file.metadata()?.len();
+    let bytes = meta.len();
     if bytes > longest {
         return Err(too_long(bytes));
     }
@@ -107,10 +107,15 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// It does not exist, cannot be opened, or is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
+    open(path).map(|(file, _)| file)
+}
+
+fn open(path: &Path) -> io::Result<(File, Metadata)> {
     regular(&fs::metadata(path)?)?;
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
-    regular(&file.metadata()?)?;
-    Ok(file)
+    let meta = file.metadata()?;
+    regular(&meta)?;
+    Ok((file, meta))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::{
     fs::{self, File, FileType, Metadata, OpenOptions},
     io::{self, Read},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -40,6 +40,12 @@ pub fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         found => found.map(Some),
     }
+}
+
+/// True if the open file is the one at this path.
+pub fn is_at(file: &File, path: &Path) -> bool {
+    let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    file.metadata().is_ok_and(|own| fs::symlink_metadata(path).is_ok_and(|there| same(&own, &there)))
 }
 
 /// Ok if the path is a regular file or does not exist.

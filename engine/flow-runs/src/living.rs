@@ -6,8 +6,7 @@ use std::{
     fs::{self, File},
     io,
     ops::ControlFlow,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{Duration, SystemTime},
 };
 
@@ -17,7 +16,8 @@ use flow_core::{RunId, reason::StoreAction};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::{
-    Holder, Liveness, Result, RunDir, StoreDir, StoreError, file,
+    Holder, Liveness, Result, RunDir, StoreDir, StoreError,
+    file::{self, is_at},
     lock::{self, LockWait, TRIES, holder_in, read_holder, take_soon, write_holder},
     process::ProcessWatch,
     tree::remove_tree,
@@ -199,12 +199,6 @@ impl RunDir {
             }
         }
     }
-}
-
-/// True if the open file is the one at this path.
-fn is_at(file: &File, path: &Path) -> bool {
-    let same = || Some((file.metadata().ok()?, fs::symlink_metadata(path).ok()?));
-    same().is_some_and(|(open, named)| (open.dev(), open.ino()) == (named.dev(), named.ino()))
 }
 
 /// A living run of another process, as seen.

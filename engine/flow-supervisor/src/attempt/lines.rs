@@ -23,6 +23,8 @@ const TICK: f64 = 0.01;
 pub struct Lines {
     path: PathBuf,
     file: Option<File>,
+    /// There was no file when the program had ended.
+    is_absent: bool,
     /// The bytes that end a line.
     ends: &'static [u8],
     rest: Vec<u8>,
@@ -45,6 +47,7 @@ impl Lines {
         Lines {
             path,
             file: None,
+            is_absent: false,
             ends,
             rest: Vec::new(),
             at: 0,
@@ -67,6 +70,9 @@ impl Lines {
     /// # Errors
     /// The file exists and cannot be read, or is not a regular file.
     pub fn poll(&mut self) -> io::Result<Option<Vec<Vec<u8>>>> {
+        if self.is_absent {
+            return Ok(None);
+        }
         let Some(file) = open(&mut self.file, &self.path)? else { return Ok(None) };
         if self.at >= log::FIRST
             && let Some(next) = log::next_data(file, self.at)
@@ -121,7 +127,10 @@ impl Lines {
     /// As [`Lines::poll`].
     pub fn hasten(&mut self) -> io::Result<u64> {
         let gone = std::mem::take(&mut self.gone);
-        let Some(file) = open(&mut self.file, &self.path)? else { return Ok(gone) };
+        let Some(file) = open(&mut self.file, &self.path)? else {
+            self.is_absent = true;
+            return Ok(gone);
+        };
         let (at, length) = (file.stream_position()?, file.metadata()?.len());
         let near = length.saturating_sub(LAST);
         if near <= at {

@@ -17,9 +17,10 @@ use nix::{
     unistd::Uid,
 };
 
+use flow_runs::file::is_at;
 use rustix::fs::FlockOperation;
 
-use super::shared_file::{self, is_at, name, open};
+use super::shared_file::{self, name, open};
 
 /// More than a holder writes.
 const LONGEST: u64 = 400;

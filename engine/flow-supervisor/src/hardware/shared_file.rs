@@ -7,7 +7,7 @@
 
 use std::{
     env,
-    fs::{self, File, Metadata, Permissions},
+    fs::{self, File, Permissions},
     io,
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -63,12 +63,6 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => there(),
         Err(e) => Err(e),
     }
-}
-
-/// Whether this file is the one at a path.
-pub(super) fn is_at(file: &File, path: &Path) -> bool {
-    let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
-    file.metadata().is_ok_and(|own| fs::symlink_metadata(path).is_ok_and(|there| same(&own, &there)))
 }
 
 /// Keeps a file young that is in use, so that nobody cleans it away.

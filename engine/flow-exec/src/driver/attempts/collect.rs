@@ -33,6 +33,7 @@ use crate::{
         reports::builtin,
         results::{
             checkpoint::Checkpoint,
+            cleanup,
             finish::{self, EndedAttempt},
             keep::keep_inputs,
             listener::Changes,
@@ -171,6 +172,7 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
         instead.as_ref().map_or((false, RetryAdvice::AsConfigured), |instead| (instead.is_time_limit(), instead.again));
     let fingerprints = fingerprint.zip(attempt_fingerprint).filter(|_| running.process);
     let checkpoint = fingerprints.map(|(fingerprint, attempt)| context.checkpoint(fingerprint, attempt, instance));
+    let noted = checkpoint.as_ref().filter(|_| running.has_notes);
     let (mut result, unkept) = finish::finish(
         EndedAttempt {
             expansion,
@@ -187,7 +189,8 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
             exit: &exit,
             killed: running.killed,
             instead,
-            earlier: checkpoint.as_ref().and_then(Checkpoint::earlier),
+            earlier: noted.and_then(Checkpoint::earlier),
+            has_notes: running.has_notes,
             listener: &mut running.listener,
             circumstances: std::mem::take(&mut running.circumstances),
             window,
@@ -245,17 +248,21 @@ pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> CollectedAtte
         }
     }
     if let Some(checkpoint) = &checkpoint {
-        result.caveats.extend(other_environment(context, checkpoint, result.circumstances.environment));
+        let environment = result.circumstances.environment;
+        result.caveats.extend(noted.and_then(|noted| other_environment(context, noted, environment)));
         let done = result.outcome == Outcome::Ok || instance.record.contains(&result.outcome);
         if again != RetryAdvice::Continues && (done || !instance.resume) {
-            checkpoint.remove();
+            match noted {
+                Some(noted) => noted.remove(),
+                None => cleanup::remove(checkpoint.folder()),
+            }
         } else {
             if again != RetryAdvice::Continues && !context.activity.is_ended() {
                 // This part of the work was done, whether a retry or a later run continues from it.
                 let _ = continues(instance, Some(checkpoint), &result.usage, &running.folder);
             }
             // That of a job is complete only now.
-            result.circumstances.environment.into_iter().for_each(|of| checkpoint.is_used_in(of));
+            environment.into_iter().for_each(|of| checkpoint.is_used_in(of));
             checkpoint.release();
         }
     }

@@ -40,7 +40,7 @@ fn needed(running: &LiveAttempt, good: bool, is_noted: bool) -> Vec<Leftover> {
     };
     // The work folder holds the same files.
     let inputs = Some(running.folder.inputs());
-    let inputs = inputs.filter(|inputs| inputs.exists() && !work.iter().any(|work| inputs.starts_with(work)));
+    let inputs = inputs.filter(|inputs| !work.iter().any(|work| inputs.starts_with(work)) && inputs.exists());
     let mut all: Vec<Leftover> = work.into_iter().chain(files).chain(inputs).map(Leftover::from).collect();
     let links = &running.resolved.links;
     if let Some(work) = all.first_mut().filter(|_| good && links.len() >= MANY) {

@@ -54,6 +54,8 @@ pub(crate) struct LiveAttempt {
     /// To be written if it fails.
     pub(crate) variables: StepVariables,
     pub(crate) began: f64,
+    /// There may be notes beside its checkpoint.
+    pub(crate) has_notes: bool,
     pub(crate) killed: Option<Outcome>,
     /// Set after its end: samples of its GPUs, and the share of a core that sampling took. It cannot be killed any
     /// more.
@@ -86,6 +88,7 @@ impl LiveAttempt {
             job,
             detached: stays,
             intent,
+            has_notes,
             ..
         } = prepared;
         let joined = stays.as_ref().filter(|stays| stays.joined);
@@ -109,6 +112,7 @@ impl LiveAttempt {
             circumstances,
             variables: launch.env,
             began,
+            has_notes,
             killed: None,
             seen_of_gpus: None,
             fraction: None,

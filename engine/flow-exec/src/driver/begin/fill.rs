@@ -90,6 +90,8 @@ pub(crate) struct PreparedAttempt {
     pub(crate) intent: Option<Arc<Intent>>,
     /// Its folder, relative to the store.
     pub(crate) place: String,
+    /// There may be notes about earlier attempts, or this one, beside its checkpoint.
+    pub(crate) has_notes: bool,
 }
 
 /// Fills the folders of a gang first, so that its programs start together. A `joined` gang already has them.
@@ -264,6 +266,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<PreparedAttempt, Cause> 
         detached: stays,
         intent: None,
         place,
+        has_notes: is_noted || is_resumed,
     })
 }
 
@@ -409,5 +412,6 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
         detached: stays,
         intent: None,
         place: format!("runs/{}/attempts/{}", intent.run, member.attempt.0),
+        has_notes: true,
     })
 }

@@ -120,7 +120,10 @@ impl Checkpoint {
     /// attempt that was killed together with flow: its time is unknown.
     pub(crate) fn found(&self) -> bool {
         let Ok(Some(content)) = self.content() else {
-            let _ = fs::remove_file(self.environments_file());
+            // An attempt that was killed left notes, but nothing to continue from.
+            if fs::remove_file(self.environments_file()).is_ok() {
+                self.remove_notes();
+            }
             return false;
         };
         let noted = self.noted();
@@ -159,7 +162,7 @@ impl Checkpoint {
     /// The attempt has ended. An empty folder is removed; otherwise the next attempt continues from it.
     pub(crate) fn release(&self) {
         if fs::remove_dir(&self.0).is_ok() {
-            [self.attempt(), self.environments_file()].iter().for_each(|file| _ = fs::remove_file(file));
+            self.remove_notes();
         }
     }
 
@@ -198,6 +201,10 @@ impl Checkpoint {
     /// Removes it when nothing continues from it any more.
     pub(crate) fn remove(&self) {
         cleanup::remove(&self.0);
+        self.remove_notes();
+    }
+
+    fn remove_notes(&self) {
         let files = [self.note(), self.log(), self.attempt(), self.environments_file()];
         files.iter().for_each(|file| _ = fs::remove_file(file));
     }
@@ -291,7 +298,8 @@ mod tests {
         fs::write(checkpoint.folder().join("deep/epoch"), "4").unwrap();
         assert_eq!(checkpoint.continues(&used, &log), Ok(()));
         assert_eq!(checkpoint.earlier().map(|earlier| (earlier.jobs, earlier.unmeasured)), Some((4, 1)));
-        checkpoint.remove();
+        fs::remove_dir_all(checkpoint.folder().join("deep")).unwrap();
+        checkpoint.release();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 

@@ -21,6 +21,9 @@ use nix::{
 /// A folder larger than this is removed at once.
 const SMALL: u64 = 1 << 20;
 
+/// How many paths of small folders are kept until the end of the run. Folders beyond them are listed again.
+const LISTED: usize = 100_000;
+
 /// How long the thread lets folders gather: to wake it for each takes longer than to look at one.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -44,6 +47,13 @@ impl Leftover {
     pub(crate) fn has_artifacts(&mut self, work: PathBuf, artifacts: &[Link]) {
         self.placed = Some((work, artifacts.iter().map(|link| link.path.clone()).collect()));
     }
+}
+
+/// A file or folder in a leftover.
+struct ListedPath {
+    /// Relative to the leftover.
+    path: PathBuf,
+    is_folder: bool,
 }
 
 /// Removes folders on a thread of its own, because a large one takes long.
@@ -75,27 +85,32 @@ impl FolderRemover {
 
 /// The main function of the thread.
 fn sweep(leftovers: &Receiver<Leftover>) {
-    let mut small = Vec::new();
+    let (mut small, mut listed) = (Vec::new(), 0);
     for Leftover { path: folder, placed } in iter::from_fn(|| next(leftovers)) {
         if let Some((work, places)) = placed {
             remove_placed(&work, &places);
         }
+        let mut inside = Vec::new();
         // A link to a work folder outside the store has only its own size.
-        if folder.is_symlink() || is_small(&folder, &mut { SMALL }) {
-            small.push(folder);
+        if folder.is_symlink() || is_small(&folder, Path::new(""), &mut { SMALL }, &mut inside) {
+            if listed + inside.len() > LISTED {
+                inside.clear();
+            }
+            inside.shrink_to_fit();
+            listed += inside.len();
+            small.push((folder, inside));
         } else {
             remove(&folder);
         }
     }
     // The run mounts nothing any more: mounts are looked for once, and per folder only if there are any.
     let above = |folder: &Path| folder.ancestors().nth(2).map(Path::to_owned);
-    let mut free: BTreeSet<PathBuf> = small.iter().filter_map(|folder| above(folder)).collect();
+    let mut free: BTreeSet<PathBuf> = small.iter().filter_map(|(folder, _)| above(folder)).collect();
     free.retain(|above| !flow_runs::is_mounted_below(above));
-    let remove = |folder: &PathBuf| match above(folder) {
-        Some(above) if free.contains(&above) => remove_all(folder),
+    on_two_threads(&small, |(folder, inside)| match above(folder) {
+        Some(above) if free.contains(&above) => remove_listed(folder, inside),
         _ => remove(folder),
-    };
-    on_two_threads(&small, remove);
+    });
 }
 
 /// The next folder. If none is there, it waits for several. Once all senders are gone it does not wait.
@@ -151,20 +166,45 @@ fn remove_placed(work: &Path, places: &[String]) {
     }
 }
 
-/// True if the folder's content is at most `room` bytes. Links are not followed.
-fn is_small(folder: &Path, room: &mut u64) -> bool {
-    let Ok(entries) = fs::read_dir(folder) else { return true };
+/// True if the content of a folder in `top` is at most `room` bytes. Links are not followed. `inside`: its files, and its
+/// folders after what is in them, but not many more than are kept.
+fn is_small(top: &Path, folder: &Path, room: &mut u64, inside: &mut Vec<ListedPath>) -> bool {
+    let Ok(entries) = fs::read_dir(top.join(folder)) else { return true };
     entries.flatten().all(|entry| {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            return is_small(&entry.path(), room);
+        let path = folder.join(entry.file_name());
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let is_small = if is_folder {
+            is_small(top, &path, room, inside)
+        } else {
+            // A file takes at least one block.
+            let left = entry.metadata().map(|meta| room.checked_sub(meta.len().max(4096)));
+            left.map_or(true, |left| {
+                *room = left.unwrap_or(0);
+                left.is_some()
+            })
+        };
+        if inside.len() <= LISTED {
+            inside.push(ListedPath { path, is_folder });
         }
-        // A file takes at least one block.
-        let left = entry.metadata().map(|meta| room.checked_sub(meta.len().max(4096)));
-        left.map_or(true, |left| {
-            *room = left.unwrap_or(0);
-            left.is_some()
-        })
+        is_small
     })
+}
+
+/// Removes a folder of which these paths were listed before: to list it again takes most of the time. If one of its folders
+/// is a link by now, that is not followed.
+fn remove_listed(folder: &Path, inside: &[ListedPath]) {
+    let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+    let mut folders = inside.iter().filter(|listed| listed.is_folder).map(|listed| folder.join(&listed.path));
+    if !inside.is_empty() && is_folder(folder) && folders.all(|path| is_folder(&path)) {
+        for ListedPath { path, is_folder } in inside {
+            let path = folder.join(path);
+            let _ = if *is_folder { fs::remove_dir(path) } else { fs::remove_file(path) };
+        }
+        if fs::remove_dir(folder).is_ok() {
+            return;
+        }
+    }
+    remove_all(folder);
 }
 
 pub(crate) fn remove(folder: &Path) {
@@ -201,6 +241,20 @@ mod tests {
     }
 
     #[test]
+    fn a_link_that_took_the_place_of_a_folder_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (work, elsewhere) = (dir.path().join("1"), dir.path().join("mine"));
+        fs::create_dir_all(work.join("out/deep")).unwrap();
+        fs::write(work.join("out/deep/best"), "").unwrap();
+        let mut inside = Vec::new();
+        assert!(is_small(&work, Path::new(""), &mut { SMALL }, &mut inside));
+        fs::rename(work.join("out"), &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, work.join("out")).unwrap();
+        remove_listed(&work, &inside);
+        assert!(!work.exists() && elsewhere.join("deep/best").exists());
+    }
+
+    #[test]
     fn artifacts_are_removed_by_their_places_and_links_are_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let (work, elsewhere) = (dir.path().join("1/work"), dir.path().join("data"));
@@ -232,15 +286,19 @@ mod tests {
         };
         let (small, large, file) = (folder("small", 10), folder("large", 2 << 20), dir.path().join("file"));
         fs::write(&file, "seen").unwrap();
+        let many = folder("many", 10);
+        fs::create_dir_all(many.join("in/deep/empty")).unwrap();
+        (0..20).for_each(|n| fs::write(many.join(format!("in/deep/{n}")), "").unwrap());
         let mut left = FolderRemover::default();
         left.add(small.clone());
         left.add(file.clone());
+        left.add(many.clone());
         left.add(large.clone());
         while large.exists() {
             thread::yield_now();
         }
         assert!(small.exists());
         left.clear();
-        assert!(!small.exists() && !file.exists());
+        assert!(!small.exists() && !file.exists() && !many.exists());
     }
 }

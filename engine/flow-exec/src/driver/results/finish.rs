@@ -18,7 +18,7 @@ use flow_protocol::Exit;
 use flow_runs::StoreError;
 use flow_store::Objects;
 use flow_supervisor::{
-    attempt::{EndFacts, Folder, conclude, leftover},
+    attempt::{EndFacts, Folder, conclude, leftover, open_log},
     hardware, sampler,
     secrets::Secrets,
 };
@@ -55,6 +55,8 @@ pub(crate) struct EndedAttempt<'a> {
     pub(crate) instead: Option<OutcomeOverride>,
     /// Resources used by the attempts it continues.
     pub(crate) earlier: Option<EarlierUsage>,
+    /// It may continue earlier attempts.
+    pub(crate) has_notes: bool,
     pub(crate) listener: &'a mut Listener,
     pub(crate) circumstances: Circumstances,
     pub(crate) window: Option<CorunWindow>,
@@ -193,7 +195,8 @@ pub(crate) fn finish(end: EndedAttempt<'_>, seen: &LocalObservation) -> (StepRes
             gpus: seen.gpus.clone(),
         };
         let given = (instance, &*end.resolved.links);
-        match keep(attempt, record, given, metrics, missed, (end.folder, end.objects, end.secrets)) {
+        let earlier = if end.has_notes { open_log(&end.folder.earlier()).ok() } else { None };
+        match keep(attempt, record, given, metrics, missed, earlier, (end.folder, end.objects, end.secrets)) {
             Ok(kept) => result.kept = Some(kept),
             // The result is valid anyway.
             Err(error) => unkept = Some(error),

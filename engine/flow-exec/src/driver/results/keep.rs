@@ -37,7 +37,8 @@ const LARGE_LOG: u64 = 1 << 20;
 const LONGEST_SOURCE: u64 = 256 << 10;
 pub(crate) const MOST_SOURCES: usize = 64;
 
-/// Keeps the files. `metrics` names the files of numbers; `missed`: none were found there.
+/// Keeps the files. `metrics` names the files of numbers; `missed`: none were found there. `earlier`: the output of the
+/// attempts that it resumed.
 ///
 /// # Errors
 /// The disk is full.
@@ -47,12 +48,13 @@ pub(crate) fn keep(
     (instance, artifacts): (&Instance, &[Link]),
     metrics: Option<&Metrics>,
     missed: bool,
+    earlier: Option<File>,
     (folder, objects, secrets): (&Folder, &Objects, &Secrets),
 ) -> Result<KeptOutput, StoreError> {
     let log = if record.looks.is_empty() { None } else { open_log(&folder.log()).ok() };
     let cut = log.as_ref().and_then(middle);
     record.cut = cut.as_ref().map(|cut| (cut.start, cut.end));
-    let earlier = open_log(&folder.earlier()).and_then(|earlier| Ok((earlier.metadata()?.len(), earlier))).ok();
+    let earlier = earlier.and_then(|earlier| Some((earlier.metadata().ok()?.len(), earlier)));
     record.earlier = earlier.as_ref().map(|(bytes, _)| *bytes);
     let nothing = log.is_none() && earlier.is_none() && record.host.is_empty() && record.gpus.is_empty();
     let is_large = |log: &File| cut.is_none() && log.metadata().is_ok_and(|meta| meta.len() >= LARGE_LOG);
@@ -99,22 +101,25 @@ pub(crate) fn keep_inputs(
     let mut all = BTreeMap::new();
     for (declared, captured) in captured.iter().filter(|(_, captured)| captured.is_copy()) {
         let (root, key) = (captured.path(), ((*declared).to_owned(), captured.digest()));
-        // A folder that the attempt has written into is not the one that the others read.
-        let is_shared = root.is_dir() && captured.written().is_none();
+        // A folder that the attempt has written into is not the one that the others read, and a file may be a link by now.
+        let is_as_captured = captured.written().is_none();
+        let is_shared = captured.is_folder() && is_as_captured;
         if let Some(known) = folders().get(&key).filter(|_| is_shared) {
             all.extend(known.clone());
             continue;
         }
         let mut kept = BTreeMap::new();
         let entries = WalkDir::new(root).into_iter().take(MOST_ENTRIES).flatten();
-        let files: Vec<_> = entries.filter(|entry| entry.file_type().is_file()).take(MOST_SOURCES + 1).collect();
+        let files = entries.filter(|entry| entry.file_type().is_file()).map(DirEntry::into_path);
+        let is_file = !captured.is_folder() && is_as_captured;
+        let files = if is_file { vec![root.to_owned()] } else { files.take(MOST_SOURCES + 1).collect() };
         for file in files.iter().filter(|_| files.len() <= MOST_SOURCES) {
-            let below = file.path().strip_prefix(root).ok().and_then(Path::to_str).unwrap_or_default();
+            let below = file.strip_prefix(root).ok().and_then(Path::to_str).unwrap_or_default();
             let name = if below.is_empty() { (*declared).to_owned() } else { format!("{declared}/{below}") };
             if secrets.occur_in(&name) {
                 continue;
             }
-            let Some((input, content)) = source(file.path(), secrets) else { continue };
+            let Some((input, content)) = source(file, secrets) else { continue };
             if input.text && !objects.path(&input.digest).exists() {
                 objects.store_private(|file| file.write_all(&content))?;
             }
@@ -245,7 +250,7 @@ mod tests {
             let mut record = Record::default();
             record.looks.push(0, printed.len() as u64, 1.0);
             let place = (&folder, store.objects(), &Secrets::default());
-            keep(Digest([7; 32]), record, (&instance, &[]), None, false, place).unwrap()
+            keep(Digest([7; 32]), record, (&instance, &[]), None, false, None, place).unwrap()
         });
         assert_eq!(kept[0].log, kept[1].log, "the same output");
         let object = fs::metadata(store.objects().path(&kept[0].log.unwrap())).unwrap();
@@ -321,7 +326,9 @@ mod tests {
         }
         let instance = crate::driver::results::reading::tests::expansion().instances.remove(0);
         let place = (&folder, store.objects(), &Secrets::default());
-        let kept = keep(Digest([7; 32]), record, (&instance, &[]), None, false, place).unwrap();
+        let kept =
+            keep(Digest([7; 32]), record, (&instance, &[]), None, false, open_log(&folder.earlier()).ok(), place)
+                .unwrap();
         let bytes = store.objects().read_private(&kept.record.unwrap()).unwrap();
         let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
         let record: Record = serde_json::from_slice(&bytes[..end]).unwrap();

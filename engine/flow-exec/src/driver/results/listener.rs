@@ -420,5 +420,8 @@ mod tests {
             Some(Refusal::MessagesUnread { error: Fault::from(FileFault::NotRegular { found: FileKind::Pipe }) });
         assert_eq!(listener.listen(11.0).refused, refused);
         assert_eq!((listener.listen(12.0).refused, &listener.refused), (None, &refused));
+        let mut listener = Listener::new(&folder, true, None);
+        listener.begins(10.0);
+        assert_eq!(listener.listen_to_the_end(11.0, true).refused, refused, "the first look is the last");
     }
 }

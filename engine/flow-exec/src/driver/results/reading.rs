@@ -227,7 +227,10 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::driver::results::{keep::keep, listener::Listener};
-    use flow_supervisor::{attempt::Folder, secrets::Secrets};
+    use flow_supervisor::{
+        attempt::{Folder, open_log},
+        secrets::Secrets,
+    };
 
     pub(in crate::driver) fn expansion() -> Expansion {
         let text = "flow: 1\nname: t\nsteps: {t: {run: x, metrics: {stdout: 'epoch {epoch} loss {loss}'}}}".to_owned();
@@ -313,7 +316,7 @@ pub(crate) mod tests {
             let (released, looks) = (listener.released, std::mem::take(&mut listener.looks));
             let record = Record { began: listener.began, released, started_at, ended_at, looks, cut: None, earlier: None, host, gpus };
             let place = (&folder, store.objects(), &Secrets::default());
-            live.kept = Some(keep(Digest([7; 32]), record, (instance, &[]), metrics, missed.is_some(), place).unwrap());
+            live.kept = Some(keep(Digest([7; 32]), record, (instance, &[]), metrics, missed.is_some(), open_log(&folder.earlier()).ok(), place).unwrap());
 
             // As after a reading that found nothing.
             let mut other = live.clone();

@@ -25,13 +25,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use flow_runs::file::is_at;
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, fcntl},
     libc,
 };
 
-use super::shared_file::{self, is_at};
+use super::shared_file;
 
 pub use slot::{FollowingGang, Jobs, Slot, Waiter, ledger_name};
 
@@ -206,18 +207,22 @@ pub fn look_at_machine() -> Result<LedgerView, String> {
 
 fn read(file: &File) -> io::Result<Vec<u8>> {
     // The file is as long as its last slot that was ever used: mostly one or two. This is read with every decision.
-    let length = file.metadata()?.len().min((SLOTS * SIZE) as u64);
-    let mut bytes = vec![0; length as usize];
-    let mut filled = 0;
-    while filled < bytes.len() {
+    const PART: usize = 4 * SIZE;
+    let (mut bytes, mut filled) = (Vec::new(), 0);
+    while filled < SLOTS * SIZE {
+        bytes.resize(filled + PART, 0);
         match file.read_at(&mut bytes[filled..], filled as u64) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
+            Ok(read) => {
+                filled += read;
+                if read < PART {
+                    break;
+                }
+            }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
     }
-    bytes.truncate(filled);
+    bytes.truncate(filled.min(SLOTS * SIZE));
     Ok(bytes)
 }
 
