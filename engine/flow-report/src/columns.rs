@@ -6,6 +6,7 @@ use flow_core::{
     reason::{Cause, Memory},
 };
 pub(crate) use flow_core::{hardware, likeness, unlike};
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -200,6 +201,11 @@ pub(crate) fn written(value: &Value) -> String {
 /// Whether two values are the same for the author, as `16` and `"16"` are.
 pub(crate) fn same(a: &Value, b: &Value) -> bool {
     a == b || written(a) == written(b)
+}
+
+/// Whether a result has these axis values.
+pub(crate) fn is_at(result: &StepResult, at: &IndexMap<String, Value>) -> bool {
+    at.iter().all(|(axis, value)| result.axes.get(axis).is_some_and(|own| same(own, value)))
 }
 
 /// An axis value for places that do not show its axis: `v7` stays, a number becomes `lr=0.01`.

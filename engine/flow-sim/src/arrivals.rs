@@ -50,22 +50,21 @@ impl Kind {
     /// # Errors
     /// What does not.
     pub fn check(&self) -> Result<(), BuiltinFault> {
-        let wrong = |name: &str, value: f64, expected| {
-            let (kind_name, name) = (self.name.clone(), name.to_owned());
-            Err(BuiltinFault::KindOutside { kind_name, name, value: value.to_string(), expected })
-        };
         let (count_of, between) = (|unit| Expected::CountOf { unit }, |min, max| Expected::Between { min, max });
-        let good = |value: f64, least: f64, most: f64| (least..=most).contains(&value);
-        match self {
-            k if !good(k.weight, 0.0, 1e9) => wrong("weight", k.weight, Expected::ZeroOrMore),
-            k if !good(k.duration_s, 1e-3, 1e9) => wrong("duration_s", k.duration_s, count_of(Unit::Seconds)),
-            k if !good(k.spread, 0.0, 5.0) => wrong("spread", k.spread, between(0, 5)),
-            k if !good(k.cpu_cores, 0.0, 1e6) => wrong("cpu_cores", k.cpu_cores, count_of(Unit::Cores)),
-            k if !good(k.gpu_busy, 0.0, 1.0) => wrong("gpu_busy", k.gpu_busy, between(0, 1)),
-            k if !good(k.gpu_memory_gib, 0.0, 1e6) => {
-                wrong("gpu_memory_gib", k.gpu_memory_gib, count_of(Unit::Gibibytes))
+        let bounds = [
+            ("weight", self.weight, 0.0..=1e9, Expected::ZeroOrMore),
+            ("duration_s", self.duration_s, 1e-3..=1e9, count_of(Unit::Seconds)),
+            ("spread", self.spread, 0.0..=5.0, between(0, 5)),
+            ("cpu_cores", self.cpu_cores, 0.0..=1e6, count_of(Unit::Cores)),
+            ("gpu_busy", self.gpu_busy, 0.0..=1.0, between(0, 1)),
+            ("gpu_memory_gib", self.gpu_memory_gib, 0.0..=1e6, count_of(Unit::Gibibytes)),
+        ];
+        match bounds.into_iter().find(|(_, value, good, _)| !good.contains(value)) {
+            Some((name, value, _, expected)) => {
+                let (kind_name, name) = (self.name.clone(), name.to_owned());
+                Err(BuiltinFault::KindOutside { kind_name, name, value: value.to_string(), expected })
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 

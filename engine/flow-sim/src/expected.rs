@@ -1,10 +1,9 @@
 //! Tasks that do what history expects of them: a plan, simulated before anything runs.
 
 use flow_core::Span;
-use flow_core::sched::contention::Host;
-use flow_core::sched::{Capacity, Limits, Task, policy::Policy};
+use flow_core::sched::Task;
 
-use crate::{Attempt, Schedule, SimError, SimTask, Simulation};
+use crate::{Attempt, SimTask};
 
 /// Each task takes what is estimated, keeps busy what is estimated, and succeeds; what is unknown takes no time.
 pub fn expected(tasks: Vec<Task>) -> Vec<SimTask> {
@@ -25,18 +24,4 @@ pub fn expected(tasks: Vec<Task>) -> Vec<SimTask> {
         SimTask { attempts: vec![attempt], ..SimTask::new(task, Span(0)) }
     };
     tasks.into_iter().map(behave).collect()
-}
-
-/// The schedule that is expected of tasks on a host that they share.
-///
-/// # Errors
-/// It does not come to an end.
-pub fn foresee(
-    tasks: Vec<Task>,
-    capacity: Capacity,
-    policy: Box<dyn Policy>,
-    limits: Limits,
-    host: Host,
-) -> Result<Schedule, SimError> {
-    Simulation::new(expected(tasks), capacity, policy, limits)?.on(host).run(|_, _| {})
 }

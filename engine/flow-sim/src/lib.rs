@@ -23,7 +23,7 @@ mod work_in_progress;
 mod world;
 
 pub use cluster::Cluster;
-pub use expected::{expected, foresee};
+pub use expected::expected;
 pub use schedule::{Schedule, ScheduledAttempt, SimError};
 pub use slurm::{Idle, QueueStats, Slurm};
 pub use study::{Study, StudyWith, provided};

@@ -79,7 +79,9 @@ fn start_up_is_not_slowed_down_as_epochs_are() {
         batch: 0,
     };
     let host = Host { cores: 16.0, devices: Vec::new() };
-    let foreseen = flow_sim::foresee(group.collect(), capacity, policy::named("fit").unwrap(), Limits::default(), host);
+    let tasks = flow_sim::expected(group.collect());
+    let simulation = Simulation::new(tasks, capacity, policy::named("fit").unwrap(), Limits::default()).unwrap();
+    let foreseen = simulation.on(host).run(|_, _| {});
     assert_eq!(
         ends(&foreseen.unwrap()),
         [16.9; 3],

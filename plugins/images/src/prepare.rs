@@ -7,14 +7,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use flow_plugin::{Attempt, Error};
 use jpeg_encoder::{ColorType, Encoder};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::decode::{self, Kind, Photo};
@@ -72,14 +70,8 @@ pub(crate) fn run(with: Prepare, attempt: &Attempt) -> Result<(), Error> {
     for (_, place) in &jobs {
         create_parent(&images.join(place))?;
     }
-    let (done, total) = (AtomicUsize::new(0), jobs.len());
-    let write = |(file, place): &(&Candidate, String)| {
-        let written = write(&with, file, &images.join(place));
-        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-        attempt.progress(done as f64 / total as f64, format!("{done}/{total} photographs"));
-        written
-    };
-    let written: Vec<_> = crate::threads(attempt.cpus())?.install(|| jobs.par_iter().map(write).collect());
+    let write = |index: usize| Ok(write(&with, jobs[index].0, &images.join(&jobs[index].1)));
+    let written = crate::each(attempt, jobs.len(), "", write)?;
 
     let (mut classes, mut samples, mut bytes) = (Vec::<String>::new(), Vec::new(), 0);
     let mut broken = 0;

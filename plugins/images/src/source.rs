@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flow_plugin::{Attempt, Error};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::decode;
-use crate::folder::{self, Candidate, IgnoredFile, Names};
+use crate::folder::{self, IgnoredFile, Names};
 use crate::paint::Painter;
 use crate::scene;
 
@@ -80,18 +78,12 @@ pub(crate) fn run(with: Source, attempt: &Attempt) -> Result<(), Error> {
 /// Copies every whole photograph of a folder.
 fn take(given: &str, out: &Path, attempt: &Attempt) -> Result<WrittenDataset, Error> {
     let mut listing = folder::list(&attempt.path(given), given)?;
-    let (done, total) = (AtomicUsize::new(0), listing.files.len());
-    let checked: Vec<_> = crate::threads(attempt.cpus())?.install(|| {
-        let check = |file: &Candidate| {
-            let kind = fs::read(&file.path)
-                .map_err(|error| error.to_string())
-                .and_then(|bytes| decode::decode(&bytes).map_err(|unusable| unusable.to_string()));
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            attempt.progress(done as f64 / total as f64, format!("{done}/{total} photographs checked"));
-            kind.map(|(kind, _)| kind)
-        };
-        listing.files.par_iter().map(check).collect()
-    });
+    let check = |index: usize| {
+        let bytes = fs::read(&listing.files[index].path).map_err(|error| error.to_string());
+        let kind = |bytes: Vec<u8>| decode::decode(&bytes).map(|(kind, _)| kind).map_err(|why| why.to_string());
+        Ok(bytes.and_then(kind))
+    };
+    let checked = crate::each(attempt, listing.files.len(), " checked", check)?;
     let (mut classes, mut bytes, mut names) = (Vec::new(), 0, Names::default());
     for (file, kind) in listing.files.iter().zip(checked) {
         match kind {
@@ -124,19 +116,16 @@ fn draw(with: &Source, out: &Path, attempt: &Attempt) -> Result<WrittenDataset, 
     for class in 0..classes {
         fs::create_dir_all(out.join(scene::class_name(class)))?;
     }
-    let (painter, done) = (Painter::new(), AtomicUsize::new(0));
+    let painter = Painter::new();
     let paint = |index: usize| -> Result<u64, Error> {
         let class = index % classes;
         let jpeg = painter.jpeg(&scene::draw(seed, index as u64, class, long_side))?;
         fs::write(out.join(scene::class_name(class)).join(format!("{index:05}.jpg")), &jpeg)?;
-        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-        attempt.progress(done as f64 / count as f64, format!("{done}/{count} photographs drawn"));
         Ok(jpeg.len() as u64)
     };
-    let bytes = crate::threads(attempt.cpus())?
-        .install(|| (0..count).into_par_iter().map(paint).collect::<Result<Vec<_>, _>>())?;
+    let bytes = crate::each(attempt, count, " drawn", paint)?.into_iter().sum();
     let classes = (0..count).map(|index| scene::class_name(index % classes)).collect();
-    Ok(WrittenDataset { classes, bytes: bytes.iter().sum(), ignored: Vec::new() })
+    Ok(WrittenDataset { classes, bytes, ignored: Vec::new() })
 }
 
 /// Makes the folder that `path` is to be in.

@@ -249,15 +249,13 @@ char* flow_autocast(bool on) {
   });
 }
 
-// Total memory of the device; the peaks of what tensors held and of what the allocator took from the driver; how often it had
-// nothing left to give.
-char* flow_memory(int device, int64_t* total, int64_t* allocated, int64_t* reserved, int64_t* refused) {
+// The peaks of what tensors held and of what the allocator took from the driver; how often it had nothing left to give.
+char* flow_memory(int device, int64_t* allocated, int64_t* reserved, int64_t* refused) {
   return guarded([&] {
     auto* allocator = at::getDeviceAllocator(c10::kCUDA);
     const auto index = cuda(device).index();
     const auto stats = allocator->getDeviceStats(index);
     const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-    *total = static_cast<int64_t>(allocator->getMemoryInfo(index).second);
     *allocated = stats.allocated_bytes[all].peak;
     *reserved = stats.reserved_bytes[all].peak;
     *refused = stats.num_ooms;

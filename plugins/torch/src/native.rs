@@ -22,13 +22,7 @@ unsafe extern "C" {
     fn flow_use_device(device: c_int) -> Failure;
     fn flow_tf32(allowed: bool) -> Failure;
     fn flow_autocast(on: bool) -> Failure;
-    fn flow_memory(
-        device: c_int,
-        total: *mut i64,
-        allocated: *mut i64,
-        reserved: *mut i64,
-        refused: *mut i64,
-    ) -> Failure;
+    fn flow_memory(device: c_int, allocated: *mut i64, reserved: *mut i64, refused: *mut i64) -> Failure;
     fn flow_total_memory(device: c_int, total: *mut i64) -> Failure;
     fn flow_forget_memory(device: c_int) -> Failure;
     fn flow_limit_memory(part: f64) -> Failure;
@@ -122,7 +116,6 @@ impl Drop for Autocast {
 /// Statistics of the allocator for one GPU, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Memory {
-    pub(crate) total: i64,
     /// The peak of what tensors held.
     pub(crate) allocated: i64,
     /// The peak of what was taken from the driver.
@@ -135,9 +128,9 @@ impl Memory {
     /// Reads the statistics of a GPU that has already held a tensor.
     pub(crate) fn of(index: c_int) -> Result<Self, TchError> {
         let mut memory = Self::default();
-        let Self { total, allocated, reserved, refused } = &mut memory;
-        // SAFETY: four places to write to.
-        check(unsafe { flow_memory(index, total, allocated, reserved, refused) })?;
+        let Self { allocated, reserved, refused } = &mut memory;
+        // SAFETY: three places to write to.
+        check(unsafe { flow_memory(index, allocated, reserved, refused) })?;
         Ok(memory)
     }
 }
@@ -169,31 +162,51 @@ pub(crate) fn pinned(shape: &[i64]) -> Result<Tensor, TchError> {
     made(unsafe { flow_pinned(shape.as_ptr(), shape.len(), &mut out) }, out)
 }
 
-/// SGD with momentum, or Adam, over all weights at once.
-pub(crate) struct Optimizer(Pointer);
+/// An object of native.cpp, and the function that frees it. It belongs to no thread, and is used by one at a time.
+struct Handle(Pointer, unsafe extern "C" fn(Pointer));
 
-// SAFETY: the object belongs to no thread, and is used by one at a time.
-unsafe impl Send for Optimizer {}
+// SAFETY: as above.
+unsafe impl Send for Handle {}
+
+impl Handle {
+    /// `make` puts a new object into its place.
+    fn new(free: unsafe extern "C" fn(Pointer), make: impl FnOnce(*mut Pointer) -> Failure) -> Result<Self, TchError> {
+        let mut out = ptr::null_mut();
+        check(make(&mut out))?;
+        Ok(Self(out, free))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: made by the function that belongs to this one, freed once.
+        unsafe { (self.1)(self.0) }
+    }
+}
+
+/// SGD with momentum, or Adam, over all weights at once.
+pub(crate) struct Optimizer(Handle);
 
 impl Optimizer {
     pub(crate) fn new(weights: &[&Tensor], adam: bool, momentum: f64, decay: f64) -> Result<Self, TchError> {
-        let (weights, mut out) = (pointers(weights), ptr::null_mut());
+        let weights = pointers(weights);
+        let (list, count) = (weights.as_ptr(), weights.len());
         // SAFETY: the list outlives the call, which copies its handles.
-        check(unsafe { flow_optimizer_new(weights.as_ptr(), weights.len(), adam, momentum, decay, &mut out) })?;
-        Ok(Self(out))
+        let make = |out| unsafe { flow_optimizer_new(list, count, adam, momentum, decay, out) };
+        Handle::new(flow_optimizer_free, make).map(Self)
     }
 
     /// Takes the gradients from the weights.
     pub(crate) fn gather(&mut self) -> Result<(), TchError> {
         // SAFETY: the object lives.
-        check(unsafe { flow_optimizer_gather(self.0) })
+        check(unsafe { flow_optimizer_gather(self.0.0) })
     }
 
     /// The gathered gradients, one after the other.
     pub(crate) fn gradient(&self) -> Result<Tensor, TchError> {
         let mut out = ptr::null_mut();
         // SAFETY: the object lives.
-        made(unsafe { flow_optimizer_gradient(self.0, &mut out) }, out)
+        made(unsafe { flow_optimizer_gradient(self.0.0, &mut out) }, out)
     }
 
     /// All that it remembers from step to step, always in the same order.
@@ -202,7 +215,7 @@ impl Optimizer {
         loop {
             let mut out = ptr::null_mut();
             // SAFETY: the object lives, and there is a place to write to; past the end it stays null.
-            check(unsafe { flow_optimizer_state(self.0, state.len(), &mut out) })?;
+            check(unsafe { flow_optimizer_state(self.0.0, state.len(), &mut out) })?;
             if out.is_null() {
                 return Ok(state);
             }
@@ -213,35 +226,23 @@ impl Optimizer {
     /// Sets the learning rate.
     pub(crate) fn set_rate(&mut self, rate: f64) -> Result<(), TchError> {
         // SAFETY: the object lives.
-        check(unsafe { flow_optimizer_rate(self.0, rate) })
+        check(unsafe { flow_optimizer_rate(self.0.0, rate) })
     }
 
     /// Changes the weights by the gathered gradients.
     pub(crate) fn update(&mut self) -> Result<(), TchError> {
         // SAFETY: the object lives.
-        check(unsafe { flow_optimizer_update(self.0) })
-    }
-}
-
-impl Drop for Optimizer {
-    fn drop(&mut self) {
-        // SAFETY: made by `flow_optimizer_new`, freed once.
-        unsafe { flow_optimizer_free(self.0) }
+        check(unsafe { flow_optimizer_update(self.0.0) })
     }
 }
 
 /// Copies batches to a GPU while it computes.
-pub(crate) struct Feed(Pointer);
-
-// SAFETY: as above.
-unsafe impl Send for Feed {}
+pub(crate) struct Feed(Handle);
 
 impl Feed {
     pub(crate) fn new(index: c_int) -> Result<Self, TchError> {
-        let mut out = ptr::null_mut();
         // SAFETY: a place to write to.
-        check(unsafe { flow_feed_new(index, &mut out) })?;
-        Ok(Self(out))
+        Handle::new(flow_feed_free, |out| unsafe { flow_feed_new(index, out) }).map(Self)
     }
 
     /// Puts these tensors into those, in the order of the GPU's work. Waits if the GPU is two batches behind.
@@ -249,47 +250,28 @@ impl Feed {
         debug_assert_eq!(from.len(), to.len());
         let (from, to) = (pointers(from), pointers(to));
         // SAFETY: the lists outlive the call and are of one length.
-        check(unsafe { flow_feed_put(self.0, from.as_ptr(), to.as_ptr(), to.len().min(from.len())) })
-    }
-}
-
-impl Drop for Feed {
-    fn drop(&mut self) {
-        // SAFETY: made by `flow_feed_new`, freed once.
-        unsafe { flow_feed_free(self.0) }
+        check(unsafe { flow_feed_put(self.0.0, from.as_ptr(), to.as_ptr(), to.len().min(from.len())) })
     }
 }
 
 /// GPU work that was recorded once and is launched as one from then on.
-pub(crate) struct Graph(Pointer);
-
-// SAFETY: as above.
-unsafe impl Send for Graph {}
+pub(crate) struct Graph(Handle);
 
 impl Graph {
     /// Records what `work` launches in the calling thread; none of it is done.
     pub(crate) fn record<E: From<TchError>>(index: c_int, work: impl FnOnce() -> Result<(), E>) -> Result<Self, E> {
-        let mut out = ptr::null_mut();
         // SAFETY: a place to write to.
-        check(unsafe { flow_graph_begin(index, &mut out) })?;
-        let graph = Self(out);
+        let graph = Handle::new(flow_graph_free, |out| unsafe { flow_graph_begin(index, out) })?;
         let worked = work();
         // SAFETY: the object lives. It must end also when the work failed, whose error then says more.
         let ended = check(unsafe { flow_graph_end(graph.0) });
         worked?;
         ended?;
-        Ok(graph)
+        Ok(Self(graph))
     }
 
     pub(crate) fn replay(&mut self) -> Result<(), TchError> {
         // SAFETY: the object lives.
-        check(unsafe { flow_graph_replay(self.0) })
-    }
-}
-
-impl Drop for Graph {
-    fn drop(&mut self) {
-        // SAFETY: made by `flow_graph_begin`, freed once.
-        unsafe { flow_graph_free(self.0) }
+        check(unsafe { flow_graph_replay(self.0.0) })
     }
 }

@@ -8,69 +8,56 @@ use crate::model::Model;
 
 /// `with:` of the step.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Options {
     pub(crate) data: String,
-    #[serde(default = "mobilenet")]
     pub(crate) model: Model,
-    #[serde(default = "batch")]
     pub(crate) batch: usize,
-    #[serde(default = "epochs")]
     pub(crate) epochs: u32,
     /// Epochs before these, in which only the layers are trained that give the classes.
-    #[serde(default)]
     pub(crate) freeze_epochs: u32,
-    #[serde(default)]
     pub(crate) optimizer: Optimizer,
     /// Left out, it follows from optimizer and batch.
-    #[serde(default)]
     pub(crate) lr: Option<f64>,
-    #[serde(default = "momentum")]
     pub(crate) momentum: f64,
-    #[serde(default = "weight_decay")]
     pub(crate) weight_decay: f64,
-    #[serde(default)]
     pub(crate) schedule: Schedule,
-    #[serde(default)]
     pub(crate) precision: Precision,
-    #[serde(default = "yes")]
     pub(crate) channels_last: bool,
-    #[serde(default)]
     pub(crate) dropout: Option<f64>,
     /// A file of weights to begin with.
-    #[serde(default)]
     pub(crate) weights: Option<String>,
     /// Leave those of the layers that give the classes out.
-    #[serde(default)]
     pub(crate) new_head: bool,
-    #[serde(default, deserialize_with = "byte_size")]
+    #[serde(deserialize_with = "byte_size")]
     pub(crate) memory_limit: Option<ByteSize>,
-    #[serde(default = "valid")]
     pub(crate) valid: f64,
-    #[serde(default = "yes")]
     pub(crate) flip: bool,
 }
 
-pub(crate) fn mobilenet() -> Model {
-    Model::MobilenetV2
-}
-fn batch() -> usize {
-    32
-}
-fn epochs() -> u32 {
-    4
-}
-fn momentum() -> f64 {
-    0.9
-}
-fn weight_decay() -> f64 {
-    1e-4
-}
-fn valid() -> f64 {
-    0.2
-}
-pub(crate) fn yes() -> bool {
-    true
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            data: String::new(),
+            model: Model::MobilenetV2,
+            batch: 32,
+            epochs: 4,
+            freeze_epochs: 0,
+            optimizer: Optimizer::Sgd,
+            lr: None,
+            momentum: 0.9,
+            weight_decay: 1e-4,
+            schedule: Schedule::OneCycle,
+            precision: Precision::Fp32,
+            channels_last: true,
+            dropout: None,
+            weights: None,
+            new_head: false,
+            memory_limit: None,
+            valid: 0.2,
+            flip: true,
+        }
+    }
 }
 
 /// A size with its unit, `4GiB`.
@@ -84,28 +71,25 @@ pub(crate) fn byte_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
 }
 
 /// What turns gradients into steps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Optimizer {
-    #[default]
     Sgd,
     Adam,
 }
 
 /// How the learning rate goes over the epochs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Schedule {
     Constant,
-    #[default]
     OneCycle,
 }
 
 /// The arithmetic of the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Precision {
-    #[default]
     Fp32,
     Tf32,
     Bf16,
@@ -128,11 +112,6 @@ impl Precision {
         }
         let name = self.name();
         Err(Error::failed(format!("`precision: {name}` needs a GPU; on the CPU only fp32 is trained")))
-    }
-
-    /// Whether fp32 may be multiplied as tf32.
-    pub(crate) fn is_tf32(self) -> bool {
-        self == Precision::Tf32
     }
 }
 
@@ -171,6 +150,9 @@ impl Options {
     /// Refuses what cannot be done, with GPUs or without.
     pub(crate) fn check(&self, gpus: bool) -> Result<(), Error> {
         self.precision.check(gpus)?;
+        if self.data.is_empty() {
+            return Err(Error::failed("`data` is missing: the folder of a dataset prepared by images/prepare"));
+        }
         if self.batch == 0 || self.epochs == 0 {
             return Err(Error::failed("`batch` and `epochs` must be at least 1"));
         }

@@ -12,48 +12,35 @@ use tch::{Device, Kind, Tensor};
 use crate::device::{Devices, Threads};
 use crate::loader::Batch;
 use crate::model::{Cost, Form, Model};
-use crate::options::{self, Optimizer, Precision};
+use crate::options::{self, Precision};
 use crate::replica::Recipe;
 use crate::trainer::Trainer;
 use crate::{native, trouble};
 
 /// `with:` of the step.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Options {
-    #[serde(default = "options::mobilenet")]
     model: Model,
     /// One after the other, each with a network of its own; none, to count alone.
-    #[serde(default = "batches")]
     batches: Vec<usize>,
-    #[serde(default = "size")]
     size: u32,
-    #[serde(default = "classes")]
     classes: usize,
-    #[serde(default)]
     precision: Precision,
-    #[serde(default = "options::yes")]
     channels_last: bool,
-    #[serde(default = "seconds")]
     seconds: f64,
     /// Each step begins with the copying of its images.
-    #[serde(default)]
     copied: bool,
-    #[serde(default, deserialize_with = "options::byte_size")]
+    #[serde(deserialize_with = "options::byte_size")]
     memory_limit: Option<ByteSize>,
 }
 
-fn batches() -> Vec<usize> {
-    vec![32]
-}
-fn size() -> u32 {
-    224
-}
-fn classes() -> usize {
-    1000
-}
-fn seconds() -> f64 {
-    2.0
+impl Default for Options {
+    fn default() -> Self {
+        let options::Options { model, precision, channels_last, memory_limit, .. } = options::Options::default();
+        let (batches, size, classes, seconds, copied) = (vec![32], 224, 1000, 2.0, false);
+        Options { model, batches, size, classes, precision, channels_last, seconds, copied, memory_limit }
+    }
 }
 
 impl Options {
@@ -62,17 +49,11 @@ impl Options {
         Form { model, classes, size, dropout: None }
     }
 
+    /// With the optimizer that a training has by default.
     fn recipe(&self) -> Recipe {
-        Recipe {
-            form: self.form(),
-            optimizer: Optimizer::Sgd,
-            momentum: 0.9,
-            weight_decay: 1e-4,
-            precision: self.precision,
-            channels_last: self.channels_last,
-            mean: [0.5; 3],
-            std: [0.25; 3],
-        }
+        let Options { model, precision, channels_last, .. } = *self;
+        let options = options::Options { model, precision, channels_last, ..options::Options::default() };
+        Recipe { form: self.form(), options, mean: [0.5; 3], std: [0.25; 3] }
     }
 }
 
@@ -87,7 +68,7 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
     let devices = Devices::choose(&request.placement, options.memory_limit)?;
     let threads = Threads::divide(attempt.cpus(), devices.are_gpus(), 1);
     tch::set_num_threads(i32::try_from(threads.compute)?);
-    native::allow_tf32(options.precision.is_tf32())?;
+    native::allow_tf32(options.precision == Precision::Tf32)?;
     attempt.hello(devices.facts(&request.placement, options.precision));
     let form = options.form();
     form.check_size(!options.batches.is_empty()).map_err(|error| {

@@ -18,11 +18,7 @@ use crate::options::{Optimizer, Options, Precision};
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
     pub(crate) form: Form,
-    pub(crate) optimizer: Optimizer,
-    pub(crate) momentum: f64,
-    pub(crate) weight_decay: f64,
-    pub(crate) precision: Precision,
-    pub(crate) channels_last: bool,
+    pub(crate) options: Options,
     /// Mean of each channel, between 0 and 1.
     pub(crate) mean: [f32; 3],
     pub(crate) std: [f32; 3],
@@ -33,11 +29,7 @@ impl Recipe {
     pub(crate) fn of(options: &Options, data: &Dataset) -> Recipe {
         Recipe {
             form: Form { model: options.model, classes: data.classes.len(), size: data.size, dropout: options.dropout },
-            optimizer: options.optimizer,
-            momentum: options.momentum,
-            weight_decay: options.weight_decay,
-            precision: options.precision,
-            channels_last: options.channels_last,
+            options: options.clone(),
             mean: data.mean,
             std: data.std,
         }
@@ -123,7 +115,7 @@ impl Replica {
             weights.copy_into(store.variables().into_iter().collect())?;
         }
         let mut leaves = store.trainable_variables();
-        if recipe.channels_last {
+        if recipe.options.channels_last {
             tch::no_grad(|| leaves.iter_mut().for_each(channels_last));
         }
         let optimizer = optimizer(&recipe, &leaves)?;
@@ -263,9 +255,9 @@ impl Replica {
     fn forward(&self, pixels: &Tensor, pass: &mut Pass) -> Result<Tensor, TchError> {
         // Pixel after pixel is what channels-last means.
         let pixels = pixels.f_permute([0, 3, 1, 2])?;
-        let pixels = if self.recipe.channels_last { pixels } else { pixels.f_contiguous()? };
+        let pixels = if self.recipe.options.channels_last { pixels } else { pixels.f_contiguous()? };
         let pixels = self.shift.f_addcmul(&pixels, &self.scale)?;
-        let _bf16 = (self.recipe.precision == Precision::Bf16).then(Autocast::bf16).transpose()?;
+        let _bf16 = (self.recipe.options.precision == Precision::Bf16).then(Autocast::bf16).transpose()?;
         Ok((self.network)(&pixels, pass))
     }
 
@@ -298,8 +290,8 @@ impl Replica {
 }
 
 fn optimizer(recipe: &Recipe, trained: &[Tensor]) -> Result<native::Optimizer, TchError> {
-    let adam = recipe.optimizer == Optimizer::Adam;
-    native::Optimizer::new(&trained.iter().collect::<Vec<_>>(), adam, recipe.momentum, recipe.weight_decay)
+    let Options { optimizer, momentum, weight_decay, .. } = recipe.options;
+    native::Optimizer::new(&trained.iter().collect::<Vec<_>>(), optimizer == Optimizer::Adam, momentum, weight_decay)
 }
 
 /// Puts the weights of a convolution into the order in which its pictures come.

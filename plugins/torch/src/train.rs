@@ -11,7 +11,7 @@ use crate::device::{Devices, Threads};
 use crate::epochs::Epochs;
 use crate::loader::Loader;
 use crate::model::Form;
-use crate::options::Options;
+use crate::options::{Options, Precision};
 use crate::replica::{Recipe, Weights};
 use crate::trainer::Trainer;
 use crate::transform::Transform;
@@ -28,7 +28,7 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
     let devices = Devices::choose(&request.placement, options.memory_limit)?;
     let threads = Threads::divide(attempt.cpus(), devices.are_gpus(), options.batch);
     tch::set_num_threads(i32::try_from(threads.compute)?);
-    native::allow_tf32(options.precision.is_tf32())?;
+    native::allow_tf32(options.precision == Precision::Tf32)?;
     let own = [("compute_threads", threads.compute), ("loader_threads", threads.loader)];
     let own = own.into_iter().map(|(name, count)| (name, count.to_string()));
     attempt.hello(devices.facts(&request.placement, options.precision).into_iter().chain(own));

@@ -125,10 +125,7 @@ impl Trainer {
         if let Some(first) = &mut self.first {
             first.record()?;
         }
-        self.others.iter_mut().try_for_each(|worker| {
-            worker.send(each(Replica::record))?;
-            worker.answer()
-        })
+        self.others.iter_mut().try_for_each(|worker| worker.run(each(Replica::record)))
     }
 
     /// One step on what is loaded.
@@ -146,8 +143,7 @@ impl Trainer {
         let Some(statistics) = self.first.as_ref().map(Replica::statistics) else { return Ok(()) };
         self.others.iter_mut().try_for_each(|worker| {
             let statistics = statistics.clone();
-            worker.send(each(move |replica| replica.take_statistics(&statistics)))?;
-            worker.answer()
+            worker.run(each(move |replica| replica.take_statistics(&statistics)))
         })
     }
 
@@ -260,6 +256,11 @@ impl Worker {
     fn answer(&mut self) -> Result<(), Error> {
         self.answers.recv()?
     }
+
+    fn run(&mut self, task: Task) -> Result<(), Error> {
+        self.send(task)?;
+        self.answer()
+    }
 }
 
 impl Drop for Worker {
@@ -278,16 +279,12 @@ mod tests {
 
     use super::*;
     use crate::model::{Form, Model};
-    use crate::options::{Optimizer, Precision};
+    use crate::options::{Optimizer, Options};
 
     fn recipe(optimizer: Optimizer) -> Recipe {
         Recipe {
             form: Form { model: Model::Resnet18, classes: 3, size: 64, dropout: None },
-            optimizer,
-            momentum: 0.9,
-            weight_decay: 1e-4,
-            precision: Precision::Fp32,
-            channels_last: true,
+            options: Options { optimizer, ..Options::default() },
             mean: [0.5; 3],
             std: [0.25; 3],
         }

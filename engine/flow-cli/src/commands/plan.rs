@@ -15,6 +15,7 @@ use flow_core::sched::{Estimate, EstimateSource, Task, policy};
 use flow_core::why::{Reason, RunReasons};
 use flow_core::{Expansion, InstanceId, JournalLine, Outcome, PlannedAction, RunEvent, RunId, Span, UnreadDependency};
 use flow_exec::{ForceRequest, Knowledge, PresentEnvironment, Session, SessionRequest};
+use flow_sim::Simulation;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Map;
 
@@ -371,7 +372,8 @@ fn whole(session: &Session, plan: &CorePlan, orphans: &OrphanStates, forecast: F
         }
     }
     let on_slurm = tasks.iter().any(|task| task.settled.is_none() && task.batch);
-    let schedule = flow_sim::foresee(tasks, capacity, policy::named(name)?, limits, host).ok()?;
+    let simulation = Simulation::new(flow_sim::expected(tasks), capacity, policy::named(name)?, limits).ok()?;
+    let schedule = simulation.on(host).run(|_, _| {}).ok()?;
     let takes = words::duration(schedule.makespan().as_secs_f64());
     Some(match unknown {
         0 if on_slurm => format!("it takes about {takes}, plus waiting in Slurm's queue{otherwise}"),

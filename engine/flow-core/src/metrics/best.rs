@@ -2,11 +2,15 @@
 
 use std::fmt;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Best {
-    /// Less is better.
+    /// The smallest number is best.
     Min,
-    /// More is better.
+    /// The largest number is best.
     Max,
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::reason::BuiltinFault;
-use flow_core::{Metric, StepView};
+use flow_core::{Best, Metric, StepView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,34 +39,21 @@ pub(crate) struct BestWith {
     /// Whether the min or the max is best. By default the column's name decides: the min of a loss, the max of an
     /// accuracy.
     #[serde(default)]
-    pub(crate) goal: Option<Goal>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Goal {
-    /// The smallest number is best.
-    Min,
-    /// The largest number is best.
-    Max,
+    pub(crate) goal: Option<Best>,
 }
 
 impl BestWith {
     /// The goal, or the one that follows from the column's name.
-    pub(super) fn goal(&self) -> Option<Goal> {
-        let by_name = || match flow_core::Best::by_name(&self.column)? {
-            flow_core::Best::Min => Some(Goal::Min),
-            flow_core::Best::Max => Some(Goal::Max),
-        };
-        self.goal.or_else(by_name)
+    pub(super) fn goal(&self) -> Option<Best> {
+        self.goal.or_else(|| Best::by_name(&self.column))
     }
 }
 
 /// Points with a number, best first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Ranking {
-    column: String,
-    goal: Goal,
+    pub(super) column: String,
+    goal: Best,
     /// What the numbers are.
     #[serde(default)]
     center: Center,
@@ -114,8 +101,8 @@ pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFau
     }
     let value = |point: &Point| point.cell.number().unwrap_or(f64::NAN);
     points.sort_by(|a, b| match goal {
-        Goal::Min => value(a).total_cmp(&value(b)),
-        Goal::Max => value(b).total_cmp(&value(a)),
+        Best::Min => value(a).total_cmp(&value(b)),
+        Best::Max => value(b).total_cmp(&value(a)),
     });
     if let Some((best, others)) = points.split_first_mut() {
         let comparisons = others.len();
@@ -131,10 +118,6 @@ pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFau
 }
 
 impl Ranking {
-    pub(super) fn column(&self) -> &str {
-        &self.column
-    }
-
     /// Whether a point was tested against the best.
     pub(super) fn is_tested(&self) -> bool {
         self.points.iter().any(|point| point.p.is_some())
@@ -167,7 +150,7 @@ impl Ranking {
         let say = |key: &str, args: Args| names.words.text(key, &args);
         let about = || Args::new().with("column", names.inline(&self.column));
         let Some(best) = self.points.first() else { return vec![say("best-nothing", about())] };
-        let goal = if self.goal == Goal::Min { "min" } else { "max" };
+        let goal = if self.goal == Best::Min { "min" } else { "max" };
         let args = about().with("point", safe::text(&best.name)).with("goal", goal).with("center", kind(&self.center));
         let told = say("best-point", self.ahead(args, names.words));
         let tied: Vec<&Point> = self.tied().collect();
@@ -228,8 +211,8 @@ impl Ranking {
         let [value, second, by] = Lead::of(&show, best, second).texts(best, second, words);
         let order = match self.goal {
             _ if value == second => "rounded",
-            Goal::Min => "below",
-            Goal::Max => "above",
+            Best::Min => "below",
+            Best::Max => "above",
         };
         let args = args.with("value", value).with("second", second).with("by", by).with("order", order);
         args.with("next", safe::text(&next.name))

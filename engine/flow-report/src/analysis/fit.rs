@@ -39,19 +39,19 @@ pub(crate) struct FitWith {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Fits {
-    y: String,
-    x: String,
+    pub(super) y: String,
+    pub(super) x: String,
     /// The factors that convert a `y` and an `x` to the units shown.
     factors: (f64, f64),
     /// The unit in which `y` is shown.
     unit: String,
-    curves: Vec<Fit>,
+    pub(super) curves: Vec<Fit>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Fit {
+pub(super) struct Fit {
     /// Name of the curve, if there are several.
-    scope: Option<String>,
+    pub(super) scope: Option<String>,
     /// In the units shown.
     points: Vec<(f64, f64)>,
     /// The row of each point, if the rows differ by something other than the explaining column.
@@ -86,19 +86,6 @@ impl Fit {
 }
 
 impl Fits {
-    pub(super) fn column(&self) -> &str {
-        &self.y
-    }
-
-    pub(super) fn scopes(&self) -> Vec<Option<&str>> {
-        self.curves.iter().map(|curve| curve.scope.as_deref()).collect()
-    }
-
-    /// The column, if it is fitted over this one.
-    pub(super) fn along(&self, x: &str) -> Option<&str> {
-        (self.x == x).then_some(&*self.y)
-    }
-
     /// Metrics for other steps: the smallest R² of the chosen curves and, if there is one set of points, the straight
     /// line through it, in the units of the metrics.
     pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {

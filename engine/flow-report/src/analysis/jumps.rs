@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use flow_core::Metric;
 use flow_core::reason::BuiltinFault;
 use flow_core::stats::{Jumps, find_jumps, spread_tail};
+use indexmap::{IndexMap, IndexSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +37,7 @@ pub(crate) struct JumpsWith {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Sweeps {
-    y: String,
+    pub(super) y: String,
     x: String,
     /// The format of a difference of `y`.
     #[serde(default)]
@@ -44,16 +45,16 @@ pub(super) struct Sweeps {
     /// The number at whose multiples jumps are expected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expected: Option<u32>,
-    curves: Vec<Sweep>,
+    pub(super) curves: Vec<Sweep>,
     /// Differences between curves, searched once.
     #[serde(skip)]
     differences: OnceLock<Vec<Sweep>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Sweep {
+pub(super) struct Sweep {
     /// Name of the curve, if there are several.
-    scope: Option<String>,
+    pub(super) scope: Option<String>,
     /// The part of the split, and the point of the other axes.
     #[serde(default)]
     part: Option<String>,
@@ -151,21 +152,15 @@ struct Difference<'a> {
     curves: &'a [Sweep],
 }
 
-impl Difference<'_> {
-    fn jumps(&self) -> usize {
-        self.curves.iter().map(|curve| curve.steps().len()).sum()
-    }
+/// The number of jumps of these curves.
+fn jumps(curves: &[Sweep]) -> usize {
+    curves.iter().map(|curve| curve.steps().len()).sum()
 }
 
 impl Sweeps {
     fn difference(&self) -> Option<Difference<'_>> {
-        let mut parts: Vec<&str> = Vec::new();
-        for part in self.curves.iter().filter_map(|curve| curve.part.as_deref()) {
-            if !parts.contains(&part) {
-                parts.push(part);
-            }
-        }
-        let [a, b] = parts[..] else { return None };
+        let parts: IndexSet<&str> = self.curves.iter().filter_map(|curve| curve.part.as_deref()).collect();
+        let [a, b] = Vec::from_iter(parts)[..] else { return None };
         let curves = self.differences.get_or_init(|| self.differences_of(a, b));
         (!curves.is_empty()).then_some(Difference { parts: [a, b], curves })
     }
@@ -202,22 +197,13 @@ impl Sweeps {
         Some(FluctuationTest { low, high, p: spread_tail(&scatter?)? })
     }
 
-    pub(super) fn column(&self) -> &str {
-        &self.y
-    }
-
-    pub(super) fn scopes(&self) -> Vec<Option<&str>> {
-        self.curves.iter().map(|curve| curve.scope.as_deref()).collect()
-    }
-
     /// Metrics for other steps.
     pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {
-        let jumps = self.curves.iter().map(|curve| curve.steps().len());
-        let mut metrics = BTreeMap::from([("jumps".to_owned(), metric(jumps.sum::<usize>() as f64, ""))]);
+        let mut metrics = BTreeMap::from([("jumps".to_owned(), metric(jumps(&self.curves) as f64, ""))]);
         if let [Sweep { found: Some(Jumps { multiple: Some(multiple), .. }), .. }] = &self.curves[..] {
             metrics.insert("multiple".into(), metric(*multiple, ""));
         }
-        let difference = self.difference().map(|difference| metric(difference.jumps() as f64, ""));
+        let difference = self.difference().map(|difference| metric(jumps(difference.curves) as f64, ""));
         metrics.extend(difference.map(|jumps| ("difference_jumps".to_owned(), jumps)));
         let most = self.curves.iter().filter_map(Sweep::fluctuation).reduce(f64::max);
         metrics.extend(most.map(|most| ("fluctuation".to_owned(), metric(most, "ratio"))));
@@ -268,15 +254,11 @@ impl Sweeps {
 
     /// Groups of curves that jump at the same places.
     fn groups(&self) -> Vec<Vec<&Sweep>> {
-        let mut groups: Vec<Vec<&Sweep>> = Vec::new();
+        let mut groups: IndexMap<[Vec<&str>; 2], Vec<&Sweep>> = IndexMap::new();
         for curve in self.curves.iter().filter(|curve| curve.found.is_some()) {
-            let same = |of: &&mut Vec<&Sweep>| [true, false].iter().all(|f| of[0].places(*f) == curve.places(*f));
-            match groups.iter_mut().find(same) {
-                Some(of) => of.push(curve),
-                None => groups.push(vec![curve]),
-            }
+            groups.entry([true, false].map(|falls| curve.places(falls))).or_default().push(curve);
         }
-        groups
+        groups.into_values().collect()
     }
 
     /// The number of sentences of `in_short`.
@@ -319,7 +301,7 @@ impl Sweeps {
         let args = names.over(&self.y, &self.x);
         let point = |part: &str| safe::text(&names.table.point(part).unwrap_or_else(|| part.to_owned()));
         let [a, b] = difference.parts.map(point);
-        let args = args.with("a", a).with("b", b).count("jumps", difference.jumps());
+        let args = args.with("a", a).with("b", b).count("jumps", jumps(difference.curves));
         Some(names.capital(names.words.text("jumps-difference", &args)))
     }
 

@@ -151,7 +151,7 @@ impl Analysis {
     /// The number of sentences of `in_short`.
     pub(crate) fn sentences_in_short(&self) -> usize {
         match &self.found {
-            AnalysisResult::Fit(fits) => fits.scopes().len(),
+            AnalysisResult::Fit(fits) => fits.curves.len(),
             AnalysisResult::Jumps(sweeps) => sweeps.sentences_in_short(),
             AnalysisResult::Best(_) => 1,
         }
@@ -160,7 +160,7 @@ impl Analysis {
     /// The column whose best point it finds.
     pub(crate) fn best_column(&self) -> Option<&str> {
         match &self.found {
-            AnalysisResult::Best(ranking) => Some(ranking.column()),
+            AnalysisResult::Best(ranking) => Some(&ranking.column),
             AnalysisResult::Fit(_) | AnalysisResult::Jumps(_) => None,
         }
     }
@@ -178,7 +178,7 @@ impl Analysis {
     /// The column whose curve over this axis it describes.
     pub(crate) fn fits(&self, axis: &str) -> Option<&str> {
         match &self.found {
-            AnalysisResult::Fit(fits) => fits.along(axis),
+            AnalysisResult::Fit(fits) => (fits.x == axis).then_some(&*fits.y),
             AnalysisResult::Jumps(_) | AnalysisResult::Best(_) => None,
         }
     }
@@ -186,17 +186,17 @@ impl Analysis {
     /// The column that it analyses.
     pub(crate) fn column(&self) -> &str {
         match &self.found {
-            AnalysisResult::Fit(fits) => fits.column(),
-            AnalysisResult::Jumps(sweeps) => sweeps.column(),
-            AnalysisResult::Best(ranking) => ranking.column(),
+            AnalysisResult::Fit(fits) => &fits.y,
+            AnalysisResult::Jumps(sweeps) => &sweeps.y,
+            AnalysisResult::Best(ranking) => &ranking.column,
         }
     }
 
     /// The scopes of its first sentences, in their order: one per curve, or the whole table.
     pub(crate) fn scopes(&self) -> Vec<Option<&str>> {
         match &self.found {
-            AnalysisResult::Fit(fits) => fits.scopes(),
-            AnalysisResult::Jumps(sweeps) => sweeps.scopes(),
+            AnalysisResult::Fit(fits) => fits.curves.iter().map(|curve| curve.scope.as_deref()).collect(),
+            AnalysisResult::Jumps(sweeps) => sweeps.curves.iter().map(|curve| curve.scope.as_deref()).collect(),
             AnalysisResult::Best(_) => vec![None],
         }
     }
@@ -204,7 +204,7 @@ impl Analysis {
     /// The column whose jumps it describes.
     pub(crate) fn searches(&self) -> Option<&str> {
         match &self.found {
-            AnalysisResult::Jumps(sweeps) => Some(sweeps.column()),
+            AnalysisResult::Jumps(sweeps) => Some(&sweeps.y),
             AnalysisResult::Fit(_) | AnalysisResult::Best(_) => None,
         }
     }
@@ -351,7 +351,7 @@ fn share(value: f64) -> Format {
     Format { unit: "%".into(), factor: 100.0, decimals: if value < 0.1 { 2 } else { 1 }, ..Format::default() }
 }
 
-fn metric(value: f64, unit: &str) -> Metric {
+pub(crate) fn metric(value: f64, unit: &str) -> Metric {
     Metric { value, unit: unit.to_owned(), epochs: None, sd: None, values: vec![] }
 }
 

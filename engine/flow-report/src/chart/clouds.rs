@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use indexmap::IndexMap;
 use kuva::plot::legend::LegendShape;
 use kuva::plot::line::LineStyle;
 use kuva::plot::{LinePlot, ScatterPlot};
@@ -45,15 +46,13 @@ impl Cloud {
 
     /// Its points grouped by name, if there are enough markers.
     fn by_what(&self) -> Vec<Cloud> {
-        let mut parts: Vec<Cloud> = Vec::new();
+        let mut parts: IndexMap<&String, Vec<(f64, f64)>> = IndexMap::new();
         for (point, of) in self.points.iter().zip(&self.of) {
-            match parts.iter_mut().find(|part| part.name == *of) {
-                Some(part) => part.points.push(*point),
-                None => {
-                    parts.push(Cloud { name: of.clone(), points: vec![*point], of: Vec::new(), curve: Vec::new() });
-                }
-            }
+            parts.entry(of).or_default().push(*point);
         }
+        let part =
+            |(name, points): (&String, _)| Cloud { name: name.clone(), points, of: Vec::new(), curve: Vec::new() };
+        let parts: Vec<Cloud> = parts.into_iter().map(part).collect();
         let told = parts.len() > 1 && parts.len() <= MAX_MARKERS && parts.iter().all(|part| !part.name.is_empty());
         if told { parts } else { Vec::new() }
     }

@@ -13,6 +13,7 @@ mod x_axis;
 
 use std::sync::Arc;
 
+use indexmap::IndexSet;
 use kuva::TickFormat;
 use kuva::backend::svg::SvgBackend;
 use kuva::plot::annotations::TextAnnotation;
@@ -428,16 +429,13 @@ fn scalable(svg: &str) -> String {
 /// The library numbers its clip paths with a process-wide counter; the same chart must give the same file.
 fn renumbered(svg: &str) -> String {
     const MARK: &str = "kuva-clip-";
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: IndexSet<&str> = IndexSet::new();
     let mut parts = svg.split(MARK);
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
         let (number, rest) = part.split_at(digits);
-        let at = seen.iter().position(|n| *n == number).unwrap_or_else(|| {
-            seen.push(number);
-            seen.len() - 1
-        });
+        let (at, _) = seen.insert_full(number);
         out.push_str("clip-");
         out.push_str(&at.to_string());
         out.push_str(rest);

@@ -1,5 +1,7 @@
 //! Columns that agree with the earlier figures next to them.
 
+use indexmap::IndexSet;
+
 use super::{FigureMeaning, Finding, ScopedFinding, SectionFigures};
 use crate::format::Format;
 use crate::table::{Reference, Row, Table};
@@ -12,12 +14,8 @@ const DECLARED: [&str; 2] = ["gpus", "cpus"];
 /// The columns of two tables that agree in every row that both have. There must be at least two such rows.
 pub(crate) fn agrees(ledger: &mut SectionFigures<'_>, now: &Table, then: &Reference) -> Vec<ScopedFinding> {
     let (now, then) = super::common(now, &then.table);
-    let mut names: Vec<&String> = Vec::new();
-    for column in now.columns.iter().filter(|column| !column.key && !DECLARED.contains(&&*column.name)) {
-        if !names.contains(&&column.name) {
-            names.push(&column.name);
-        }
-    }
+    let measured = now.columns.iter().filter(|column| !column.key && !DECLARED.contains(&&*column.name));
+    let names: IndexSet<&String> = measured.map(|column| &column.name).collect();
     let agreement = |name: &String| {
         let places = now.columns.iter().enumerate().filter(|(_, column)| column.name == *name);
         let cells = places.flat_map(|(at, _)| now.body.iter().zip(&then.body).map(move |(a, b)| (a, b, at)));

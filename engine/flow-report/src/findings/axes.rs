@@ -1,5 +1,7 @@
 //! The axis of a sweep on which a column depends most, judged by its means over the other axes.
 
+use indexmap::IndexMap;
+
 use super::{Figure, FigureMeaning, Finding, ScopedFinding, SectionFigures};
 use crate::bounds::SAME_SHARE;
 use crate::columns::point;
@@ -48,13 +50,10 @@ pub(crate) fn depends(ledger: &mut SectionFigures<'_>, column: &str, least: bool
         }
     }
     let axes = table.axes().enumerate().map(|(at, name)| {
-        let mut means: Vec<(String, f64)> = Vec::new();
-        for (keys, _) in &points {
-            if !means.iter().any(|(value, _)| *value == keys[at]) {
-                let of = || points.iter().filter(|(other, _)| other[at] == keys[at]).map(|(_, value)| value);
-                means.push((keys[at].clone(), of().sum::<f64>() / of().count() as f64));
-            }
-        }
+        let mut values: IndexMap<&String, Vec<f64>> = IndexMap::new();
+        points.iter().for_each(|(keys, value)| values.entry(&keys[at]).or_default().push(*value));
+        let mean = |(key, all): (&String, Vec<f64>)| (key.clone(), all.iter().sum::<f64>() / all.len() as f64);
+        let means = values.into_iter().map(mean).collect();
         Axis { name: name.to_owned(), means }
     });
     let mut axes: Vec<Axis> = axes.filter(|axis| axis.means.len() > 1).collect();

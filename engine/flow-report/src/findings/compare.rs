@@ -9,12 +9,11 @@ use super::change::{Change, change_of};
 use super::compared_columns::{
     ComparedColumn, by_others, mean_change, of_row, only_pair, same_within, undecided, untold_pair,
 };
-use super::stats::sign_test;
 use super::{Figure, FigureMeaning, Finding, ScopedFinding, SectionFigures, Source, Trainings, TrendEvidence};
 use crate::bounds::SIGNIFICANT;
 use crate::columns::point;
 use crate::format::Format;
-use crate::significance::{TestResult, repeats_itself};
+use crate::significance::{TestResult, repeats_itself, sign_test};
 use crate::table::{EPOCH, MACHINE, Note, Reading, Row, Table, refine};
 
 /// From this many rows on, changes of the same sign are not chance: 2 · 0.5⁶ is 3%.

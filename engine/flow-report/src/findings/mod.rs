@@ -19,7 +19,6 @@ mod phrases;
 mod repetitions;
 mod reproduction;
 mod schedule;
-mod stats;
 mod trainings;
 mod trends;
 mod winner;
@@ -261,6 +260,13 @@ pub(crate) enum Finding {
     Depends { column: String, axis: String, best: (String, Figure), worst: (String, Figure), next: (String, Figure) },
     /// The same accuracy at lower cost, or a slightly better one with `better`.
     CostFree { accuracy: String, a: String, b: String, cheaper: Vec<String>, better: bool },
+}
+
+impl Finding {
+    /// The column whose best point it names.
+    pub(crate) fn ranks(&self) -> Option<&str> {
+        if let Finding::Winner { column, .. } = self { Some(column) } else { None }
+    }
 }
 
 /// The test of the best point against the second best.

@@ -8,7 +8,7 @@ use flow_core::StepView;
 use crate::assumptions::{AssumedKind, AssumedLoad, Assumptions};
 use crate::format::Format;
 use crate::safe;
-use crate::table::Grid;
+use crate::table::{Grid, GridColumns};
 use crate::words::{Args, Locale, fields};
 
 /// The file with the assumptions.
@@ -60,29 +60,23 @@ fn kinds(all: &[Assumptions], words: Locale<'_>) -> Vec<Grid> {
 }
 
 fn grid(kinds: &[AssumedKind], words: Locale<'_>) -> Grid {
-    let heads = ["kind", "share", "gpus", "duration", "spread", "cores", "busy", "memory"];
-    let heads = heads.map(|head| (words.word(&format!("assumed-{head}")), head != "kind")).into();
-    let of = |unit: &str, value: fn(&AssumedKind) -> f64| {
-        let values: Vec<f64> = kinds.iter().map(value).collect();
-        let show = Format::for_unit(unit, values.iter().copied()).no_finer_than(values.iter().copied());
-        move |kind: &AssumedKind| show.cell(value(kind))
-    };
+    let head = |key: &str| words.word(&format!("assumed-{key}"));
     let share = Format { decimals: 0, ..Format::for_unit("ratio", [1.0].into_iter()) };
     let minutes = Format { unit: "min".into(), factor: 1.0 / 60.0, decimals: 0, ..Format::default() };
-    let (spread, cores, memory) = (of("", |k| k.spread), of("", |k| k.cores), of("", |k| k.gpu_memory_gib));
-    let row = |kind: &AssumedKind| {
-        vec![
-            safe::text(&kind.name),
-            share.cell(kind.share),
-            kind.gpus.to_string(),
-            minutes.number(kind.duration_s),
-            spread(kind),
-            cores(kind),
-            share.cell(kind.gpu_busy),
-            memory(kind),
-        ]
+    let of = |value: fn(&AssumedKind) -> f64| {
+        let values = kinds.iter().map(value);
+        Format::for_unit("", values.clone()).no_finer_than(values)
     };
-    Grid { heads, rows: kinds.iter().map(row).collect() }
+    let mut columns = GridColumns::<&AssumedKind>::new();
+    columns.text(head("kind"), |kind| safe::text(&kind.name));
+    columns.figure(head("share"), &share, |kind| Some(kind.share));
+    columns.number(head("gpus"), |kind| kind.gpus.to_string());
+    columns.figure(head("duration"), &minutes, |kind| Some(kind.duration_s));
+    columns.figure(head("spread"), &of(|kind| kind.spread), |kind| Some(kind.spread));
+    columns.figure(head("cores"), &of(|kind| kind.cores), |kind| Some(kind.cores));
+    columns.figure(head("busy"), &share, |kind| Some(kind.gpu_busy));
+    columns.figure(head("memory"), &of(|kind| kind.gpu_memory_gib), |kind| Some(kind.gpu_memory_gib));
+    columns.grid(kinds)
 }
 
 fn lines(all: &[Assumptions], words: Locale<'_>) -> Vec<String> {

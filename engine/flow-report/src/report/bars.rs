@@ -5,7 +5,7 @@ use crate::chart;
 use crate::findings::Member;
 use crate::format::Format;
 use crate::safe;
-use crate::table::{Column, Content, Names, content, earlier};
+use crate::table::{Content, Names, content, earlier};
 use crate::verdict::GroupVerdict;
 use crate::words::Locale;
 
@@ -82,7 +82,7 @@ fn why_none(section: &Section, label: &str, words: Locale<'_>) -> String {
     let cells =
         section.table.body.iter().flat_map(|row| &row.cells).filter(|cell| cell.of.iter().any(|of| of == label));
     let mut ended = cells.filter(|cell| matches!(cell.content, Content::Outcome { .. }));
-    let why = ended.next().map(|cell| content(&cell.content, &Column::default(), words));
+    let why = ended.next().map(|cell| content(&cell.content, &Format::default(), words));
     why.map_or_else(|| words.word("chart-no-result"), |why| safe::plain(&why))
 }
 

@@ -17,7 +17,7 @@ use crate::findings::{Course, Finding};
 use crate::format::Format;
 use crate::gantt::Frame;
 use crate::safe;
-use crate::table::{Column, Content, Names, Row, Table, by_gpus, content, earlier, rows_by_others};
+use crate::table::{Content, Names, Row, Table, by_gpus, content, earlier, rows_by_others};
 use crate::words::{Args, Locale};
 
 /// The content of a chart.
@@ -264,18 +264,17 @@ fn rise(lines: &[chart::Line]) -> bool {
 /// course.
 fn curves(section: &Section) -> Vec<String> {
     let mut columns: Vec<String> = CURVES.map(str::to_owned).into();
-    let reported = |name: &&String| !is_usage(name) && !CURVES.contains(&name.as_str());
-    let of = |pick: fn(&Finding) -> Option<&String>| {
-        section.findings.iter().filter_map(|one| pick(&one.finding)).find(reported).cloned()
+    let reported = |name: &&str| !is_usage(name) && !CURVES.contains(name);
+    let of = |pick: fn(&Finding) -> Option<&str>| {
+        section.findings.iter().filter_map(|one| pick(&one.finding)).find(reported).map(str::to_owned)
     };
-    let best = of(|finding| if let Finding::Winner { column, .. } = finding { Some(column) } else { None });
     let goes = || {
         of(|finding| match finding {
             Finding::Trend { column, course, .. } if *course != Course::Constant => Some(column),
             _ => None,
         })
     };
-    columns.extend(best.or_else(goes));
+    columns.extend(of(Finding::ranks).or_else(goes));
     columns
 }
 
@@ -353,7 +352,7 @@ fn gaps(section: &Section, body: &[&Row], column: &str, words: Locale<'_>) -> Ve
         let some = ended.len() < columns.len();
         let whose = ended.iter().filter(|_| some).filter_map(|(part, _)| table.point((*part)?));
         let whose: Vec<String> = whose.collect();
-        let mut why = content(&row.cells[*first].content, &Column::default(), words);
+        let mut why = content(&row.cells[*first].content, &Format::default(), words);
         if !whose.is_empty() {
             why = scoped(words.list(&whose), why, words);
         }

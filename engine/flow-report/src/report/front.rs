@@ -8,7 +8,7 @@ use super::model::Section;
 use super::reproduction::TitledTable;
 use super::{brief, gains, together};
 use crate::columns::written;
-use crate::findings::{Finding, ForeignCpu, Reproduction, topic};
+use crate::findings::{ForeignCpu, Reproduction, topic};
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Content, Grid, GridColumns, Names, Note, Row, Table, dash, narrow, plain, unit_of, worded};
@@ -185,20 +185,20 @@ fn nothing(table: &Table) -> &'static str {
 }
 
 /// The table that supports the answer.
-pub(super) fn table(section: &Section, answer: &Answer, words: Locale<'_>) -> String {
+pub(super) fn table(section: &Section, answer: &Answer, names: &Names<'_>) -> String {
+    let words = names.words;
     if !section.together.is_empty() {
-        return groups(section, words);
+        return groups(section, names);
     }
-    let names = Names { table: &section.table, words };
     if let Some(packed) = &section.packed {
-        return together::packed(packed, &names).without_empty().markdown(words);
+        return together::packed(packed, names).without_empty().markdown(words);
     }
     // The places of jumps say more than the shape of a curve.
     let (first, others): (Vec<_>, Vec<_>) = section.analyses.iter().partition(|(_, found)| found.searches().is_some());
     let mut shown = first
         .into_iter()
         .chain(others)
-        .flat_map(|(_, found)| found.tables(&section.analyses, &names).into_iter().map(move |of| (found, of)));
+        .flat_map(|(_, found)| found.tables(&section.analyses, names).into_iter().map(move |of| (found, of)));
     let fits = |grid: &Grid| grid.heads.len() <= COLUMNS && grid.rows.len() <= ROWS;
     let shown = shown.next().map(|(found, of)| (found, of.grid.without_empty(), of.notes));
     if let Some((found, grid, of_tests)) = shown.filter(|(_, grid, _)| fits(grid)) {
@@ -219,20 +219,16 @@ pub(super) fn table(section: &Section, answer: &Answer, words: Locale<'_>) -> St
         _ => None,
     });
     let about: Vec<&str> = findings.filter_map(|one| topic(one).map(|(_, column)| column)).collect();
-    let ranked = section.findings.iter().find_map(|one| match &one.finding {
-        Finding::Winner { column, .. } => Some(column.as_str()),
-        _ => None,
-    });
+    let ranked = section.findings.iter().find_map(|one| one.finding.ranks());
     plain(&narrow(&section.table, &about, ranked), words)
 }
 
 /// Co-run groups side by side: the times alone and together, and the results.
-fn groups(section: &Section, words: Locale<'_>) -> String {
-    let groups = &section.together;
+fn groups(section: &Section, names: &Names<'_>) -> String {
+    let (groups, words) = (&section.together, names.words);
     if groups.len() > MAX_COLUMNS {
         return rows_of_groups(groups, words);
     }
-    let names = Names { table: &section.table, words };
     let measure = groups.first().map_or("", |group| group.measure.as_str());
     let members = || groups.iter().flat_map(|group| &group.members);
     let times = members().flat_map(|m| [m.alone, m.together]).flatten().collect::<Vec<f64>>();
@@ -248,7 +244,7 @@ fn groups(section: &Section, words: Locale<'_>) -> String {
         grid.rows.push([label].into_iter().chain(groups.iter().map(cell)).collect());
     };
     // Axes that all groups share appear once, next to the label.
-    let same: Vec<_> = groups.iter().map(|group| points(group, groups, &names)).collect();
+    let same: Vec<_> = groups.iter().map(|group| points(group, groups, names)).collect();
     let of = match same[0].clone().filter(|of| same.iter().all(|other| other.as_ref() == Some(of))) {
         Some(of) => format!("{}{of}", words.word("mark-comma")),
         None => String::new(),
@@ -338,9 +334,8 @@ pub(super) fn chart(section: &Section, answer: &Answer, charts: &[Chart]) -> Opt
 }
 
 /// Earlier and current findings, with those that disagree first.
-pub(super) fn compared(section: &Section, words: Locale<'_>) -> Option<TitledTable> {
-    let reference = section.table.reference.as_ref()?;
-    let names = Names { table: &section.table, words };
+pub(super) fn compared(section: &Section, names: &Names<'_>) -> Option<TitledTable> {
+    let (reference, words) = (names.table.reference.as_ref()?, names.words);
     let mut rows: Vec<(Reproduction, Vec<String>)> = Vec::new();
     for now in &section.together {
         let Some(then) = now.earlier.as_deref() else { continue };
@@ -350,9 +345,9 @@ pub(super) fn compared(section: &Section, words: Locale<'_>) -> Option<TitledTab
     }
     for found in &section.held {
         let either = found.now.as_ref().or(found.then.as_ref())?;
-        let Some(label) = brief::label(either, &names) else { continue };
+        let Some(label) = brief::label(either, names) else { continue };
         let says = |one: &Option<crate::findings::ScopedFinding>| {
-            one.as_ref().map_or_else(dash, |one| brief::value(&one.finding, &names))
+            one.as_ref().map_or_else(dash, |one| brief::value(&one.finding, names))
         };
         rows.push((found.holds, vec![label, says(&found.then), says(&found.now)]));
     }

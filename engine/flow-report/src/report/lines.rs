@@ -1,12 +1,14 @@
 //! The set-up of a page, line by line: parameters, hardware, versions, runs, and the meaning of words on the page.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
-use super::defined::defined;
-use super::model::Report;
+use super::model::{Report, Section};
 use super::setup::Setup;
 use super::with::Value;
-use crate::bounds;
+use crate::bounds::{self, DefinedWord};
+use crate::findings::facts;
 use crate::safe;
 use crate::table::name;
 use crate::words::{Args, Locale};
@@ -118,11 +120,30 @@ pub(super) fn setup(report: &Report, words: Locale<'_>) -> Vec<LabelledValue> {
         });
         lines.push(line(said("setup-commit"), each.collect::<Vec<_>>().join("; ")));
     }
-    let defined = defined(&report.sections);
+    let defined: BTreeSet<DefinedWord> = report.sections.iter().flat_map(defined).collect();
     if !defined.is_empty() {
         lines.push(line(said("setup-method"), bounds::worded(&defined, words)));
     }
     lines
+}
+
+/// The words that the set-up defines: those that the findings, verdicts and analyses of a section can contain.
+fn defined(section: &Section) -> Vec<DefinedWord> {
+    let mut all: Vec<DefinedWord> = section.findings.iter().filter_map(|one| facts(&one.finding).word).collect();
+    all.extend(section.analyses.iter().flat_map(|(_, analysis)| analysis.defined()));
+    if !section.together.is_empty() {
+        all.push(DefinedWord::Parallel);
+    }
+    if section.together.iter().any(|group| group.earlier.is_some()) {
+        all.push(DefinedWord::Reproduced);
+    }
+    // The comparison with earlier figures has findings of both sides, and says `flat` and `same` in short.
+    if !section.held.is_empty() {
+        let both = section.held.iter().flat_map(|found| [&found.then, &found.now]).flatten();
+        all.extend(both.filter_map(|one| facts(&one.finding).word));
+        all.extend([DefinedWord::Reproduced, DefinedWord::Same]);
+    }
+    all
 }
 
 /// A value in at most 40 characters.

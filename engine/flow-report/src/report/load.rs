@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::with::LoadWith;
 use crate::chart::thinned;
-use crate::columns::{same, written};
+use crate::columns::{is_at, written};
 use crate::table::Table;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -44,10 +44,7 @@ impl Load {
         };
         let mut loads = Vec::new();
         for LoadWith { load } in requested {
-            let is_meant = |result: &StepResult| {
-                load.iter().all(|(axis, v)| result.axes.get(axis).is_some_and(|own| same(own, v)))
-            };
-            let mut meant = results.iter().filter(|(result, _)| is_meant(result)).peekable();
+            let mut meant = results.iter().filter(|(result, _)| is_at(result, load)).peekable();
             if meant.peek().is_none() {
                 let point = load.iter().map(|(axis, value)| format!("{axis}: {}", written(value)));
                 let point = format!("{{{}}}", point.collect::<Vec<_>>().join(", "));

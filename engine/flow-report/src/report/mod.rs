@@ -8,7 +8,6 @@ mod brief;
 mod chart_data;
 mod charts;
 mod check;
-mod defined;
 mod differences;
 mod doubts;
 mod front;

@@ -7,7 +7,7 @@ use flow_core::{Outcome, StepResult, StepView, reason::Cause};
 use serde::{Deserialize, Serialize};
 
 use super::with::PictureWith;
-use crate::columns::same;
+use crate::columns::is_at;
 use crate::table::Text;
 
 /// Maximum megapixels. A larger picture would need gigabytes of memory when displayed.
@@ -80,11 +80,8 @@ impl Picture {
         missing: impl Fn(&StepView) -> Cause,
     ) -> Result<Option<Picture>, BuiltinFault> {
         let step = with.from.clone();
-        let meant = |result: &StepResult| {
-            with.at.iter().all(|(axis, value)| result.axes.get(axis).is_some_and(|own| same(own, value)))
-        };
         let all: Vec<(usize, &StepResult)> =
-            view.results.iter().enumerate().filter(|(_, result)| meant(result)).collect();
+            view.results.iter().enumerate().filter(|(_, result)| is_at(result, &with.at)).collect();
         let ended: Vec<&(usize, &StepResult)> =
             all.iter().filter(|(_, result)| result.outcome == Outcome::Ok).collect();
         let (at, result) = match ended.as_slice() {

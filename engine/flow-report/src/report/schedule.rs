@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::with::{OrderWith, ScheduleWith, SectionWith};
-use crate::columns::{same, written};
+use crate::columns::{is_at, written};
 use crate::findings::{ScopedFinding, order_of};
 use crate::gantt::Gantt;
-use crate::table::{Table, no_value, not_a_table};
+use crate::table::{Table, no_point, not_a_table};
 
 /// The step whose instances have a schedule.
 const SIMULATE: &str = "flow/simulate";
@@ -38,17 +38,8 @@ pub(super) fn check(with: &ScheduleWith, step: &PlannedStep) -> Vec<(String, Dia
         return vec![("/from".into(), what)];
     }
     let Some(axes) = &step.axes else { return Vec::new() };
-    let mut wrong = Vec::new();
-    for (axis, value) in &with.at {
-        let what = match axes.get(axis) {
-            None => Some(
-                Diagnostic::new(format!("step `{from}` has no axis `{axis}`"))
-                    .nearest(axis, axes.keys().map(String::as_str)),
-            ),
-            Some(values) => no_value(axis, value, values, &format!("step `{from}`")),
-        };
-        wrong.extend(what.map(|what| (format!("/where/{axis}"), what)));
-    }
+    let place = format!("step `{from}`");
+    let mut wrong = no_point(&with.at, axes, &format!("{place} has"), &place);
     // An unknown axis may be meant for the missing one, so it is reported alone.
     let missing = axes.iter().find(|(axis, values)| values.len() > 1 && !with.at.contains_key(*axis));
     if let (true, Some((axis, values))) = (wrong.is_empty(), missing) {
@@ -78,17 +69,7 @@ pub(super) fn check_order(
     }
     let axes = text(step, "from").and_then(|from| steps.get(&from)?.axes.as_ref());
     let Some(axes) = axes else { return Vec::new() };
-    let wrong = with.at.iter().filter_map(|(axis, value)| {
-        let what = match axes.get(axis) {
-            None => Some(
-                Diagnostic::new(format!("the results of `{table}` have no axis `{axis}`"))
-                    .nearest(axis, axes.keys().map(String::as_str)),
-            ),
-            Some(values) => no_value(axis, value, values, &format!("`{table}`")),
-        };
-        Some((format!("/where/{axis}"), what?))
-    });
-    wrong.collect()
+    no_point(&with.at, axes, &format!("the results of `{table}` have"), &format!("`{table}`"))
 }
 
 /// Whether the order of a table is that of the other table's row, which a section names.
@@ -107,10 +88,7 @@ pub(super) fn scheduled<'a>(
     number: usize,
     left_out: &mut Vec<(String, Cause)>,
 ) -> Result<Option<(InstanceSchedule, &'a StepResult)>, BuiltinFault> {
-    let meant = |result: &StepResult| {
-        with.at.iter().all(|(axis, value)| result.axes.get(axis).is_some_and(|own| same(own, value)))
-    };
-    let mut found = view.results.iter().zip(&view.files).filter(|(result, _)| meant(result));
+    let mut found = view.results.iter().zip(&view.files).filter(|(result, _)| is_at(result, &with.at));
     let Some((result, files)) = found.next() else {
         let Some(why) = &view.absent else {
             return Err(BuiltinFault::ScheduleOfNone { step: with.from.clone(), point: point(with) });

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{BuiltinInput, CorunGpus, Environment, FRAMEWORKS, Revision, StepResult, reason::ProfileReason};
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, Serialize};
 
 use super::with::{self, ReportWith, SetupWith};
@@ -89,14 +89,13 @@ pub(super) fn setup(
 ) -> Setup {
     let mut parameters = Vec::new();
     for name in PARAMETERS {
-        let mut values: Vec<String> = Vec::new();
+        let mut values: IndexSet<String> = IndexSet::new();
         for result in used.iter().filter(|r| !r.axes.contains_key(name)) {
             if let Some(Datum::Declared { text, .. }) = datum(result, name)
-                && !values.contains(&text)
                 && text != "null"
                 && (name != FROZEN || text != "0")
             {
-                values.push(text);
+                values.insert(text);
             }
         }
         if !values.is_empty() {
@@ -112,8 +111,8 @@ pub(super) fn setup(
     others.sort();
     let mut gpus: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     let (mut cpus, mut host_cpus) = (BTreeMap::<String, u32>::new(), BTreeMap::<String, u32>::new());
-    let mut versions: IndexMap<&str, Vec<String>> = IndexMap::new();
-    let mut drivers = Vec::new();
+    let mut versions: IndexMap<&str, IndexSet<String>> = IndexMap::new();
+    let mut drivers = IndexSet::new();
     let mut software: IndexMap<&str, BTreeSet<String>> = IndexMap::new();
     // Members of a co-run group with separate GPUs used all of these at once.
     let mut groups: BTreeMap<(&str, &str, u32, &str), BTreeSet<&str>> = BTreeMap::new();
@@ -136,10 +135,7 @@ pub(super) fn setup(
         let host = host_cpus.entry(c.cpu_model.clone()).or_default();
         *host = (*host).max(c.host_cpus);
         for name in VERSIONS {
-            let known = versions.entry(name).or_default();
-            if let Some(version) = c.facts.get(name).filter(|v| !known.contains(v)) {
-                known.push(version.clone());
-            }
+            versions.entry(name).or_default().extend(c.facts.get(name).cloned());
         }
         let environment = c.environment.and_then(|digest| input.environments.get(&digest));
         if let Some(python) = environment.and_then(Environment::python) {
@@ -149,9 +145,7 @@ pub(super) fn setup(
             }
         }
         // A driver version means nothing for a run without a GPU.
-        if let Some(driver) = c.driver.as_ref().filter(|d| !c.gpu_models.is_empty() && !drivers.contains(*d)) {
-            drivers.push(driver.clone());
-        }
+        drivers.extend(c.driver.clone().filter(|_| !c.gpu_models.is_empty()));
     }
     for ((.., model), held) in groups {
         if let Some((most, _)) = gpus.get_mut(model) {
@@ -174,16 +168,13 @@ pub(super) fn setup(
         }
         cpus.insert(input.machine.cpu_model.clone(), input.machine.cpus);
     }
-    let known = versions.into_iter().filter(|(_, found)| !found.is_empty());
-    let mut known: Vec<(String, String)> = known.map(|(name, found)| (name.to_owned(), found.join(", "))).collect();
     // A program that reports its own version of a framework knows it better.
-    software.retain(|name, found| !found.is_empty() && known.iter().all(|(known, _)| known != name));
-    let software =
-        software.into_iter().map(|(name, of)| (name.to_owned(), of.into_iter().collect::<Vec<_>>().join(", ")));
-    known = software.chain(known).collect();
-    if !drivers.is_empty() {
-        known.push(("driver".into(), drivers.join(", ")));
-    }
+    software.retain(|name, found| !found.is_empty() && versions.get(name).is_none_or(IndexSet::is_empty));
+    let software = software.into_iter().map(|(name, found)| (name.to_owned(), joined(found)));
+    versions.insert("driver", drivers);
+    versions.retain(|_, found| !found.is_empty());
+    let known = versions.into_iter().map(|(name, found)| (name.to_owned(), joined(found)));
+    let known = software.chain(known).collect();
     Setup {
         parameters,
         others,
@@ -201,6 +192,10 @@ pub(super) fn setup(
         revisions: measured.iter().filter_map(|r| r.circumstances.revision.clone()).collect(),
         more: with.setup.iter().map(own_line).collect(),
     }
+}
+
+fn joined(versions: impl IntoIterator<Item = String>) -> String {
+    versions.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// The parameters of the workflow that no other line and no axis shows, with each value that the results have.

@@ -21,7 +21,7 @@ use super::machines;
 use super::model::{Cell, Column, Content, Note, OutcomeCount, Reference, Row, Spread, TABLE_FORMAT, Table};
 use super::reference;
 use super::with::{ColumnWith, TableWith, Text, parse_column};
-use crate::columns::{self, Datum, NotFinite, datum, likeness, names, same, unlike, written};
+use crate::columns::{self, Datum, NotFinite, datum, is_at, likeness, names, unlike, written};
 use crate::format::Format;
 
 /// Builds the table that `with` describes.
@@ -41,9 +41,8 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
             with = &by_machine;
         }
     }
-    let meant = |result: &&StepResult| {
-        with.only.iter().all(|(axis, value)| result.axes.get(axis).is_some_and(|own| same(own, value)))
-    };
+    let only = &with.only;
+    let meant = |result: &&StepResult| is_at(result, only);
     let mut results: Vec<&StepResult> = all.iter().filter(meant).collect();
     if let (Some(why), true) = (&view.absent, results.is_empty()) {
         table.absent = Some(why.clone());
@@ -127,7 +126,9 @@ fn tabulate(with: &TableWith, results: &[&StepResult], table: &mut Table) -> Res
         };
         let (derived, name) = parse_column(column.text())?;
         if table.rows.contains(&name) && derived.is_none() {
-            label_key(table, &name, label);
+            if let Some(key) = table.columns.iter_mut().find(|c| c.key && c.name == name) {
+                key.label = label.or(key.label.take());
+            }
             continue;
         }
         known(table, &name, results);
@@ -211,27 +212,23 @@ fn group<'a>(
             return Err(left_out(with, axis));
         }
     }
-    let mut parts: Vec<Option<Value>> = Vec::new();
-    let mut table: IndexMap<String, (Vec<Value>, Vec<Vec<&StepResult>>)> = IndexMap::new();
+    let mut parts: IndexSet<Option<Value>> = IndexSet::new();
+    let mut table: IndexMap<Vec<Value>, Vec<Vec<&StepResult>>> = IndexMap::new();
     for result in results {
         let part = with.split.as_ref().map(|axis| result.axes.get(axis).cloned().unwrap_or(Value::Null));
-        let at = parts.iter().position(|p| *p == part).unwrap_or_else(|| {
-            parts.push(part);
-            parts.len() - 1
-        });
+        let (at, _) = parts.insert_full(part);
         let key: Vec<Value> = rows.iter().map(|axis| result.axes.get(axis).cloned().unwrap_or(Value::Null)).collect();
-        let name = Value::from(key.clone()).to_string();
-        let (_, cells) = table.entry(name).or_insert_with(|| (key, Vec::new()));
+        let cells = table.entry(key).or_default();
         if cells.len() <= at {
             cells.resize_with(at + 1, Vec::new);
         }
         cells[at].push(result);
     }
-    let (keys, mut cells): (Vec<_>, Vec<_>) = by_first_axis(table.into_values().collect()).into_iter().unzip();
+    let (keys, mut cells): (Vec<_>, Vec<_>) = by_first_axis(table.into_iter().collect()).into_iter().unzip();
     for row in &mut cells {
         row.resize_with(parts.len(), Vec::new);
     }
-    Ok(Groups { keys, parts, cells })
+    Ok(Groups { keys, parts: parts.into_iter().collect(), cells })
 }
 
 /// Sorts rows so that those with the same value of the first axis are adjacent, among them those with the same second
@@ -261,12 +258,6 @@ fn key_columns(table: &mut Table, groups: &Groups<'_>) {
             _ => Cell::new(Content::Absent),
         });
         table.body.push(Row { cells: cells.collect() });
-    }
-}
-
-fn label_key(table: &mut Table, name: &str, label: Option<Text>) {
-    if let Some(column) = table.columns.iter_mut().find(|c| c.key && c.name == name) {
-        column.label = label.or(column.label.take());
     }
 }
 
@@ -438,15 +429,11 @@ fn together(with: &TableWith, mut values: Vec<f64>) -> Content {
 
 /// Counts the results of each outcome other than ok.
 fn ended(results: &[&StepResult]) -> Vec<OutcomeCount> {
-    let mut all: Vec<OutcomeCount> = Vec::new();
+    let mut all: IndexMap<(Outcome, bool), u32> = IndexMap::new();
     for result in results.iter().filter(|result| result.outcome != Outcome::Ok) {
-        let (outcome, gpu) = (result.outcome, columns::gpu_memory_ran_out(result));
-        match all.iter_mut().find(|known| (known.outcome, known.gpu) == (outcome, gpu)) {
-            Some(known) => known.n += 1,
-            None => all.push(OutcomeCount { outcome, gpu, n: 1 }),
-        }
+        *all.entry((result.outcome, columns::gpu_memory_ran_out(result))).or_default() += 1;
     }
-    all
+    all.into_iter().map(|((outcome, gpu), n)| OutcomeCount { outcome, gpu, n }).collect()
 }
 
 /// The outcome shown for a cell of several results: the first that is not ok.

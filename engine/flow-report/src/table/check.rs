@@ -117,8 +117,27 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     wrong
 }
 
+/// Errors in a point of `where:`, with the keys where they are: an axis that is not there, as `subject_has` begins to say, or
+/// a value that the axis does not have in `place`.
+pub(crate) fn no_point(
+    point: &IndexMap<String, Value>,
+    axes: &IndexMap<String, Vec<Value>>,
+    subject_has: &str,
+    place: &str,
+) -> Vec<(String, Diagnostic)> {
+    let wrong = point.iter().filter_map(|(axis, value)| {
+        let what = match axes.get(axis) {
+            None => Diagnostic::new(format!("{subject_has} no axis `{axis}`"))
+                .nearest(axis, axes.keys().map(String::as_str)),
+            Some(values) => no_value(axis, value, values, place)?,
+        };
+        Some((format!("/where/{axis}"), what))
+    });
+    wrong.collect()
+}
+
 /// The error for a value that an axis does not have.
-pub(crate) fn no_value(axis: &str, value: &Value, values: &[Value], place: &str) -> Option<Diagnostic> {
+fn no_value(axis: &str, value: &Value, values: &[Value], place: &str) -> Option<Diagnostic> {
     let (value, known) = (written(value), values.iter().map(written).collect::<Vec<_>>());
     let what = Diagnostic::new(format!("`{axis}` has no value `{value}` in {place}"));
     (!known.contains(&value)).then(|| what.nearest(&value, known.iter().map(String::as_str)))

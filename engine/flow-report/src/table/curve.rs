@@ -1,6 +1,8 @@
 //! The curves of a table: rows that differ only in the last axis, for each part of the split. This module does not
 //! interpret them.
 
+use indexmap::{IndexMap, IndexSet};
+
 use super::model::{Row, Table};
 use crate::columns::point;
 
@@ -47,28 +49,20 @@ impl Curve {
 /// The rows of a table by their point of all axes but the last.
 pub(crate) fn rows_by_others(table: &Table) -> Vec<(Vec<String>, Vec<usize>)> {
     let others = table.rows.len().saturating_sub(1);
-    let mut groups: Vec<(Vec<String>, Vec<usize>)> = Vec::new();
+    let mut groups: IndexMap<Vec<String>, Vec<usize>> = IndexMap::new();
     for (at, row) in table.body.iter().enumerate() {
         let keys = table.rows.iter().zip(&row.cells).take(others);
-        let of: Vec<String> = keys.filter_map(|(axis, cell)| Some(point(axis, cell.text()?))).collect();
-        match groups.iter_mut().find(|(known, _)| *known == of) {
-            Some((_, rows)) => rows.push(at),
-            None => groups.push((of, vec![at])),
-        }
+        let of = keys.filter_map(|(axis, cell)| Some(point(axis, cell.text()?))).collect();
+        groups.entry(of).or_default().push(at);
     }
-    groups
+    groups.into_iter().collect()
 }
 
 /// Groups rows by the number of GPUs behind the numbers of a column. The number is `None` if it is the same in all
 /// rows.
 pub(crate) fn by_gpus<'a>(rows: &[&'a Row], column: usize) -> Vec<(Option<u32>, Vec<&'a Row>)> {
-    let mut counts: Vec<Option<u32>> = Vec::new();
     let measured = rows.iter().map(|row| &row.cells[column]).filter(|cell| cell.number().is_some());
-    for cell in measured.filter(|cell| cell.gpus.is_some()) {
-        if !counts.contains(&cell.gpus) {
-            counts.push(cell.gpus);
-        }
-    }
+    let counts: IndexSet<Option<u32>> = measured.map(|cell| cell.gpus).filter(Option::is_some).collect();
     if counts.len() < 2 {
         return vec![(None, rows.to_vec())];
     }

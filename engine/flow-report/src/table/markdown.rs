@@ -189,10 +189,7 @@ pub(crate) fn inline(label: &str, words: Locale<'_>) -> String {
 
 fn show(cell: &Cell, column: &Column, words: Locale<'_>, numbered: &[usize]) -> String {
     let given = cell.number().zip(cell.digits).map(|(value, digits)| column.show.given(value, digits));
-    let text = match given {
-        Some(show) => content(&cell.content, &Column { show, ..column.clone() }, words),
-        None => content(&cell.content, column, words),
-    };
+    let text = content(&cell.content, given.as_ref().unwrap_or(&column.show), words);
     let notes = cell.notes.iter().filter_map(|note| numbered.iter().position(|n| n == note));
     let marks: String = notes.map(|at| format!(" ({})", mark(at))).collect();
     text + &marks
@@ -203,9 +200,9 @@ fn mark(at: usize) -> char {
     char::from(b'a' + (at % 26) as u8)
 }
 
-pub(crate) fn content(content: &Content, column: &Column, words: Locale<'_>) -> String {
+pub(crate) fn content(content: &Content, show: &Format, words: Locale<'_>) -> String {
     match content {
-        Content::Number { value, spread, .. } => with_spread(*value, spread.as_ref(), &column.show),
+        Content::Number { value, spread, .. } => with_spread(*value, spread.as_ref(), show),
         Content::Text { text, .. } => safe::text(text),
         Content::Outcome { outcome, gpu } => ended(*outcome, *gpu, words),
         Content::NotFinite { what } => what.symbol().to_owned(),

@@ -20,7 +20,7 @@ mod reference;
 mod with;
 
 pub(crate) use build::build;
-pub(crate) use check::{check, is_wrong, no_value, not_a_table};
+pub(crate) use check::{check, is_wrong, no_point, not_a_table};
 pub(crate) use csv::csv;
 pub(crate) use curve::{Curve, by_gpus, rows_by_others};
 pub(crate) use digits::{Reading, enough, refine};

@@ -1,8 +1,9 @@
 //! The part of a table that fits on the first screen of a section: few columns, few rows, nothing empty.
 
 use flow_core::Best;
+use indexmap::IndexSet;
 
-use super::model::{Column, Content, Row, Table};
+use super::model::{Content, Row, Table};
 use super::with::ComputedFunction;
 
 /// Maximum columns and rows that can be read at a glance.
@@ -42,12 +43,10 @@ pub(crate) fn narrow(table: &Table, about: &[&str], ranked: Option<&str>) -> Tab
 /// The measured columns to show: all parts of a quantity or none. Only if the first quantity does not fit, some of its
 /// parts.
 fn columns(table: &Table, about: &[&str], room: usize) -> Vec<usize> {
-    let mut quantities: Vec<(&str, Option<ComputedFunction>)> = Vec::new();
-    for Column { name, derived, key, .. } in &table.columns {
-        if !key && !quantities.contains(&(name, *derived)) {
-            quantities.push((name, *derived));
-        }
-    }
+    let measured = table.columns.iter().filter(|column| !column.key);
+    let quantities: IndexSet<(&str, Option<ComputedFunction>)> =
+        measured.map(|column| (&*column.name, column.derived)).collect();
+    let mut quantities = Vec::from_iter(quantities);
     let place = |name: &str| about.iter().position(|asked| *asked == name).unwrap_or(about.len());
     quantities.sort_by_key(|(name, derived)| (place(name), derived.is_some()));
     let mut chosen: Vec<usize> = Vec::new();

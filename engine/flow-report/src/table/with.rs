@@ -174,7 +174,7 @@ impl OneOrMany {
 }
 
 /// The function of a computed column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ComputedFunction {
     /// Relative change from the row above.

@@ -84,16 +84,14 @@ pub(super) fn find(header: &[&str], columns: &Columns) -> Result<ColumnPlaces, V
         }
         Some(at(theirs).unwrap_or(usize::MAX))
     };
-    let [id, submitted, gpus, duration] = COLUMNS.map(|own| named(own).or_else(|| at(own)));
+    let published = |names: &[&str]| names.iter().find_map(|name| at(name));
+    let found = PUBLISHED.map(|(own, names)| named(own).or_else(|| at(own)).or_else(|| published(names)));
     let priority = named(OPTIONAL).or_else(|| at(OPTIONAL));
-    let published = |n: usize| PUBLISHED[n].1.iter().find_map(|name| at(name));
-    let gpus = gpus.or_else(|| published(2)).map(|column| {
+    let gpus = found[2].map(|column| {
         let name = header.get(column).copied().unwrap_or_default();
         let instances = PUBLISHED[2].1.contains(&name).then(|| at("num_inst")).flatten();
         Gpus { column, parts: name != COLUMNS[2], instances }
     });
-    let (id, submitted) = (id.or_else(|| published(0)), submitted.or_else(|| published(1)));
-    let found = [id, submitted, gpus.map(|gpus| gpus.column), duration.or_else(|| published(3))];
     for (own, _) in COLUMNS.into_iter().zip(found).filter(|(_, found)| found.is_none()) {
         errors.push(missing(own, header, |near| format!("rename `{near}` to `{own}`, or write {}", option(own, near))));
     }
