@@ -32,7 +32,7 @@ use crate::{
         decide::{
             deferred::DeferredGangs,
             outcomes::Outcomes,
-            recorder::{AppliedLines, CommittedBatch, Recorder},
+            recorder::{AppliedLines, CommittedBatch, Recorder, RunLoad},
         },
         executor::{self, Executor},
         machine::{peers::PeerRuns, run_gpus::RunGpus},
@@ -173,7 +173,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                         }
                     }
                     LoopEvent::Committed(done) => {
-                        let written = self.recorder.done(done, self.attempts.is_empty(), self.clock.now())?;
+                        let written = self.recorder.done(done, self.load(), self.clock.now())?;
                         self.written(written)?;
                     }
                     LoopEvent::Interrupt(end) => self.interrupt(end),
@@ -190,7 +190,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
         while self.recorder.is_committing() {
             let done = self.recorder.committed().await;
-            let written = self.recorder.done(done, true, self.clock.now())?;
+            let written = self.recorder.done(done, RunLoad::Idle, self.clock.now())?;
             self.written(written)?;
         }
         while self.end_unjoined() {
@@ -258,8 +258,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         self.background.look_up(self.deferred.free(&self.context, now, &mut self.out)?);
         self.background.begin_look_up();
         self.gpus.close(self.attempts.gpus().collect());
-        let written =
-            self.recorder.commit(&mut self.out.lines, (self.attempts.is_empty(), self.scheduler.has_queue()), now)?;
+        let load = self.load();
+        let written = self.recorder.commit(&mut self.out.lines, load, now)?;
         self.written(written)?;
         for update in std::mem::take(&mut self.out.updates) {
             self.screen.show(update);
@@ -336,6 +336,14 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             Action::Finish => self.finished = true,
         }
         Ok(())
+    }
+
+    fn load(&self) -> RunLoad {
+        match () {
+            () if self.attempts.is_empty() => RunLoad::Idle,
+            () if self.scheduler.has_queue() => RunLoad::Queued,
+            () => RunLoad::Running,
+        }
     }
 
     fn record(&mut self, what: ToRecord, earlier: Option<Box<StepResult>>) -> Result<(), ExecError> {

@@ -31,7 +31,7 @@ impl<X: Executor> EventLoop<'_, X> {
         // Pending work wakes the loop by itself. The interval is for the notice that it waits for the holder of the
         // store.
         let aside = (self.recorder.is_committing() || !self.background.is_idle()).then_some(SILENT);
-        let gathering = self.recorder.gather_until(self.attempts.is_empty(), self.scheduler.has_queue());
+        let gathering = self.recorder.gather_until(self.load());
         let gathering = gathering.filter(|_| !self.recorder.is_committing()).map(span);
         let theirs = self.deferred.due().map(span);
         let giving_up = self.gives_up_at.filter(|at| now < *at).map(span);
