@@ -12,13 +12,12 @@ use crate::Digest;
 pub const FRAMEWORKS: [&str; 4] = ["torch", "tensorflow", "jax", "scikit-learn"];
 
 /// The environment that a step ran in, as far as it could be found. What is unknown is absent.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     /// The Python that the command starts, else its first word; absent if a shell runs that itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The `bin` folder of a virtual environment that the command activates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activated: Option<String>,
     /// By the name under which the step finds them: the command, `python` and `python3`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -30,7 +29,6 @@ pub struct Environment {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, Option<String>>,
     /// Identifies the key of these digests. Under another key they cannot be compared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// `PATH` and `PYTHONPATH`, if the step itself sets them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -44,6 +42,7 @@ pub struct Environment {
 }
 
 /// A program file.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramFile {
     /// Its path, without following links.
@@ -51,20 +50,17 @@ pub struct ProgramFile {
     /// The digest of its content.
     pub digest: Digest,
     /// Seconds and nanoseconds of its modification time, and its size: while they stay, so does the content.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamp: Option<(i64, i64, u64)>,
     /// For a Python interpreter, or a script run by one: the prefix of the installation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<String>,
 }
 
 /// A Python installation, or a virtual environment.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Python {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Of a declared environment: the platform that its binary packages are made for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abi: Option<String>,
     /// Versions of the installed distributions, by normalized name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -72,19 +68,14 @@ pub struct Python {
 }
 
 /// One difference between two environments.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Difference {
     /// Another version of Python.
     Python { was: String, is: String },
     /// A package has another version, or exists in one of them only.
-    Package {
-        name: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        was: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        is: Option<String>,
-    },
+    Package { name: String, was: Option<String>, is: Option<String> },
     /// A program with other content, at these paths.
     Program { name: String, was: String, is: String },
     /// A shell variable has another value, or is set in one of them only.

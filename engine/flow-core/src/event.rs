@@ -27,6 +27,7 @@ pub struct JournalLine {
 }
 
 /// An event in a run.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum RunEvent {
@@ -109,7 +110,6 @@ pub enum RunEvent {
         attempt: AttemptId,
         outcome: Outcome,
         /// Why, if there is a reason.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Cause>,
         /// Why its measurement is unreliable; empty for a sound one.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -149,13 +149,11 @@ pub enum RunEvent {
         /// `skipped`, `cancelled`, `does_not_fit`, `failed`.
         outcome: Outcome,
         /// Why, if there is more to report.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Cause>,
     },
     /// The run was asked to end.
     Interrupted {
         /// How long running steps may take to end; absent: they are killed at once.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         grace: Option<Span>,
         /// Whether it is a repeated request.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -164,7 +162,6 @@ pub enum RunEvent {
     /// A message for the user: a foreign process on a GPU, a disturbed measurement, an ignored message.
     Notice {
         /// The instance it is about.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         instance: Option<InstanceId>,
         text: String,
     },
@@ -202,7 +199,6 @@ pub enum RunEvent {
         /// Number of settled instances by kind: `cached`, `ok`, `failed`, …
         counts: BTreeMap<String, u32>,
         /// The repeated run, if there was nothing to do; then no journal is written.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         run: Option<RunId>,
         /// What could not be published and why, one sentence each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -300,6 +296,7 @@ pub enum Repeat {
 }
 
 /// The first line of a journal.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunStart {
     /// The [`JOURNAL_FORMAT`] of the flow that wrote it.
@@ -310,11 +307,9 @@ pub struct RunStart {
     pub file: String,
     pub workflow: String,
     /// The active profile, and why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<(String, ProfileReason)>,
     pub params: BTreeMap<String, Value>,
     /// The author's note, `-m`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// `--set` as given, for `flow diff`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -324,13 +319,10 @@ pub struct RunStart {
     pub targets: Vec<String>,
     pub policy: String,
     /// `--force` as given; empty for every step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<Vec<String>>,
     /// `--on` as given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Place>,
     /// The commit of the root's repository.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
     pub machine: Machine,
     /// Whether Slurm reported its nodes' resources and the store has them.

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::columns::gpu_shared;
 use crate::verdict::FOREIGN_CPU;
 
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Caveats {
     /// The share of the host's CPU that other programs used, if it is large enough to matter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) foreign_cpu: Option<f64>,
     /// Whether flow could not see if other runs on the machine were active.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -20,7 +20,6 @@ pub(crate) struct Caveats {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) foreign_processes: Vec<String>,
     /// The share of its GPUs' time that others used in separate time slices.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) gpu_shared: Option<f64>,
     /// Whether these others were steps of flow.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

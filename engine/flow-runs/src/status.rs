@@ -32,6 +32,7 @@ pub struct Status {
     pub waiting: Vec<WaitingStep>,
 }
 
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunningStep {
     pub instance: InstanceId,
@@ -40,22 +41,16 @@ pub struct RunningStep {
     /// Start time, milliseconds since 1970.
     pub started_at: u64,
     /// Between 0 and 1, if the program reports it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fraction: Option<f64>,
     /// Its expected end, milliseconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_at: Option<u64>,
     /// A short text of the program.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// It does not run yet: its job waits in Slurm's queue.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued: Option<QueuedJob>,
     /// Its job, if Slurm runs it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
     /// The node of that job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// UUIDs of its GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -67,17 +62,16 @@ pub struct RunningStep {
 }
 
 /// A job in Slurm's queue.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuedJob {
     /// Its id there, once it is submitted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
     /// Slurm's pending reason; empty if there is none.
     pub reason: String,
     /// Start of the wait, milliseconds since 1970.
     pub since: u64,
     /// Advice if the reason does not pass by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
 

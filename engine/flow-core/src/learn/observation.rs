@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::{Digest, GpuSharing, Mode, Outcome, RunId, StepResult, result::Phases};
 
 /// The resources that one attempt used. Estimates are made of these.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// The instance, `solo[version=v7,batch=16]`.
@@ -21,41 +22,31 @@ pub struct Observation {
     /// Wall time, seconds.
     pub wall_s: f64,
     /// Mean CPU use in cores.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_cores: Option<f64>,
     /// Peak resident memory, bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_peak: Option<u64>,
     /// Peak memory of the busiest GPU, bytes; 0 without GPUs.
     pub gpu_memory: u64,
     /// Mean load of the busiest GPU over the epochs that count, or where these are too short to tell, from start to end, 0 to 1.
     pub gpu_load: f64,
     /// The same from start to end, whatever counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_load_whole: Option<f64>,
     /// Model of its first GPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_model: Option<String>,
     /// How many GPUs it had.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
     /// The point: axes and parameters, scalars only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub point: BTreeMap<String, Value>,
     /// The program that its step was at the time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Digest>,
     /// Mean time of the epochs that count, seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_s: Option<f64>,
     /// The parts of its wall time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Phases>,
     /// Images that went through its model in a second, where it told that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images_per_s: Option<f64>,
     /// Energy of its GPUs, joules.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
     /// It resumed from a checkpoint of an attempt that was killed together with flow. Its wall time lacks the time of
     /// that attempt.
@@ -68,7 +59,6 @@ pub struct Observation {
     #[serde(default)]
     pub undisturbed: bool,
     /// The interference that it measured on its GPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharing: Option<GpuSharing>,
 }
 

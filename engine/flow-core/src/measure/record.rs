@@ -13,12 +13,12 @@ pub const LONGEST_LINE: usize = 1 << 20;
 const MOST: usize = 1 << 19;
 
 /// Observations of an attempt; all times in seconds since 1970.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Time just before its program started.
     pub began: f64,
     /// Time at which its group's barrier was released.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released: Option<f64>,
     /// Start of its process.
     pub started_at: f64,
@@ -27,10 +27,8 @@ pub struct Record {
     #[serde(default)]
     pub looks: Looks,
     /// The range of the log that was freed while it was written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<(u64, u64)>,
     /// Length of the output of earlier attempts, which is appended to its log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<u64>,
     /// Its usage of the host.
     #[serde(default)]

@@ -74,22 +74,20 @@ impl Labels {
 }
 
 /// A resource of which less is available than requested.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResourceShortage {
     pub resource: Resource<u32>,
     pub requested: u64,
     pub available: u64,
     /// Holders in this run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<Labels>,
     /// When the first of them is expected to end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<u64>,
     /// Bytes of a GPU held by foreign processes.
     #[serde(default, skip_serializing_if = "crate::result::is_zero")]
     pub foreign: u64,
     /// The foreign holders, if known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occupant: Option<Occupant>,
     /// Amount that other runs on the machine hold.
     #[serde(default, skip_serializing_if = "crate::result::is_zero")]
@@ -98,7 +96,6 @@ pub struct ResourceShortage {
     #[serde(default, skip_serializing_if = "crate::result::is_zero")]
     pub ahead: u64,
     /// These runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<Labels>,
 }
 

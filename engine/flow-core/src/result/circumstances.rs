@@ -28,6 +28,7 @@ impl Revision {
 
 /// Conditions under which an attempt ran. Numbers from different conditions are never averaged. JSON omits unknown
 /// fields.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Circumstances {
     /// Its declared mode.
@@ -42,14 +43,11 @@ pub struct Circumstances {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_memory_total: Vec<u64>,
     /// GPU memory limit that the step declared, bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory: Option<u64>,
     /// Host memory limit that the step declared, bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
     /// Wall-clock limit: the declared one, or that of its Slurm job if shorter. A recorded time-out is reused only under
     /// a limit that is not longer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
     /// CPUs of the placement; 0 without one.
     #[serde(default, skip_serializing_if = "super::is_zero")]
@@ -58,7 +56,6 @@ pub struct Circumstances {
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub host_cpus: u32,
     /// CPUs of the host that flow could use, if fewer: by an affinity mask or the limit of a container.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_cpus: Option<u32>,
     /// CPU model of the host.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -67,24 +64,20 @@ pub struct Circumstances {
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub host_memory: u64,
     /// The commit of the repository at the run's root. For information only: the fingerprint covers what a step reads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
     /// Workflow parameters that it depends on, without paths and collections. With other values, its time and memory do
     /// not apply.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, Value>,
     /// The version of its step's program ([`Parts::program`](crate::fingerprint::Parts::program)).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Digest>,
     /// The object with the software environment of a plain program ([`Environment`](crate::Environment)). For
     /// information only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Digest>,
     /// Interpreters that it was seen to run and that this environment does not have, by their paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also_ran: Vec<String>,
     /// Version of NVIDIA's driver.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Versions and devices reported by the program: `torch`, `device`, `precision`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -102,20 +95,16 @@ pub struct Circumstances {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unwatched: bool,
     /// For a member of a co-run group: placement and window.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corun: Option<CorunWindow>,
     /// Foreign compute processes on the GPUs of the placement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign_processes: Vec<ForeignProcess>,
     /// Mean share of the multiprocessors that others used on a GPU of the placement, in their own time slices:
     /// co-runners and foreign processes. Absent if there were none, or the driver does not report it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_shared: Option<f64>,
     /// Mean CPU use of foreign processes, as a share of the host.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub foreign_cpu: Option<f64>,
     /// Share of samples in which the host's CPUs were at least 95% busy.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_saturated: Option<f64>,
     /// The GPUs were declared, not real.
     #[serde(default)]
@@ -124,7 +113,6 @@ pub struct Circumstances {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub oom_killed: bool,
     /// The interference that it measured on its GPU, if all sharers also ran alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharing: Option<GpuSharing>,
 }
 
@@ -174,6 +162,7 @@ pub enum Mode {
 }
 
 /// The window of a co-run group, from the release to the first member's end. Only what is inside counts.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CorunWindow {
     /// The group's name within its step, `v7`.
@@ -189,10 +178,8 @@ pub struct CorunWindow {
     /// This member's epochs that lie wholly inside. Zero: not enough overlap.
     pub epochs: u32,
     /// How the window ended, unless by the first member's ordinary end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_by: Option<ClosedBy>,
     /// The interference coefficient of the shared GPU model, as measured before this group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interference: Option<f64>,
 }
 

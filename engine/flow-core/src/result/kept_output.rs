@@ -8,16 +8,15 @@ use crate::Digest;
 
 /// Stored data of an attempt for reading its numbers again, wherever `metrics:` places them. Only the owner can read the
 /// objects, as with the attempt's folder.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeptOutput {
     /// The fingerprint of the attempt: that of the result without `metrics:`.
     pub attempt: Digest,
     /// The object with its log, the times at which parts of it were read, and its usage
     /// ([`Record`](crate::measure::Record)). Absent if it printed nothing and ended before the first sample.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<Digest>,
     /// A large log, as an object of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<Digest>,
     /// Files that may hold numbers but are no outputs, by their paths in the work folder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

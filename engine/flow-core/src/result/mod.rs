@@ -26,6 +26,7 @@ pub use usage::{EarlierUsage, GpuUsage, Usage};
 
 /// The result of an instance, as stored under its fingerprint. Its JSON stays under 64 KB: series are a separate
 /// artifact.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
     /// The fingerprint under which it is stored.
@@ -38,11 +39,9 @@ pub struct StepResult {
     /// The point of the matrix, in declared order; flattened, scalars only.
     pub axes: IndexMap<String, Value>,
     /// The repetition, from 0; absent if the step has no `repeat`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetition: Option<u32>,
     pub outcome: Outcome,
     /// Why it ended so, if there is a reason.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
     /// Why the measurement is unreliable; empty for a sound one. Disturbed results are never reused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -75,13 +74,10 @@ pub struct StepResult {
     #[serde(default)]
     pub circumstances: Circumstances,
     /// The artifact that holds its series ([`Series`] as JSON), if it has any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Digest>,
     /// Stored data of a plain program's attempt, so that its metrics can be read again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptOutput>,
     /// Set by `flow accept`, which keeps an old result for a changed fingerprint: the user's reason.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<String>,
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::metrics::Key;
 
 /// A named number with a unit.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     /// The number: the last printed value, or the mean over the counted epochs. May be NaN or infinite.
@@ -16,10 +17,8 @@ pub struct Metric {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
     /// Number of values in the mean; absent for a plain number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epochs: Option<u32>,
     /// Their standard deviation, if there are at least two.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sd: Option<f64>,
     /// The values themselves, if an index has the same meaning in other results too, such as a seed of a simulation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

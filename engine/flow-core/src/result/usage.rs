@@ -6,55 +6,45 @@ use serde::{Deserialize, Serialize};
 
 /// Measurements of an attempt by flow. Means cover the counted epochs, or the whole attempt if there are none. `None`
 /// means not measured; a 0 was measured. JSON omits `None`, so expressions see it as undefined.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Wall time from start to exit, seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wall_s: Option<f64>,
     /// CPU time of the whole process tree, user and system, seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_s: Option<f64>,
     /// Mean CPU use as a share of the whole host, 0 to 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_util: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_util_peak: Option<f64>,
     /// Mean CPU use in cores.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_cores: Option<f64>,
     /// Peak of the summed resident sets, bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_peak: Option<u64>,
     /// Bytes read from storage.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_read: Option<u64>,
     /// Bytes written to storage.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_written: Option<u64>,
     /// One entry for each sampled GPU of the placement, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuUsage>,
     /// Energy of the GPUs of the placement, joules.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
     /// Number of samples of `/proc` behind these values.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub samples: u32,
     /// Share of one core used for measuring everything that ran at the time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sampler_cpu: Option<f64>,
     /// Number of processes that still ran at its end and were killed then.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub swept: u32,
     /// The parts of its wall time, if it reported epochs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub phases: Option<Phases>,
     /// Usage of the interrupted attempts before it resumed; the totals and peaks above include it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub earlier: Option<EarlierUsage>,
 }
 
 /// Usage of interrupted attempts, from whose checkpoint another one resumed.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierUsage {
     pub jobs: u32,
@@ -62,19 +52,13 @@ pub struct EarlierUsage {
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub unmeasured: u32,
     /// From start to exit, summed, seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wall_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_s: Option<f64>,
     /// The maximum, bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_peak: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_read: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_written: Option<u64>,
     /// Only if the driver reported it for each of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
     /// The maximum on each GPU of the placement, bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -152,42 +136,32 @@ pub struct Phases {
 }
 
 /// Measurements on one GPU of an attempt.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuUsage {
     pub uuid: String,
     /// Peak memory of the attempt's processes, bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_peak: Option<u64>,
     /// Mean memory, bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mean: Option<u64>,
     /// The driver reports no memory per process: the GPU's memory minus that before the start.
     #[serde(default)]
     pub unverified: bool,
     /// Mean GPU load, 0 to 1: the share of time in which a kernel ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub load_mean: Option<f64>,
     /// The same from start to end, including the time before the first epoch and after the last.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub load_whole: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub load_peak: Option<f64>,
     /// Share of time with GPU load above 90%.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub load_above_90: Option<f64>,
     /// Mean load of the memory controller, 0 to 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_load_mean: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_load_peak: Option<f64>,
     /// Share of time with memory-controller load above 90%.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_load_above_90: Option<f64>,
     /// Mean power, watts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_mean: Option<f64>,
     /// PCIe generation and width in use under load.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie: Option<(u32, u32)>,
 }
 

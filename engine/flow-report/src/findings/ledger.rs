@@ -13,14 +13,13 @@ use crate::table::{Names, Table};
 use crate::words::{Args, Locale};
 
 /// A figure that no table shows. It is computed for a finding and shown below it.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ComputedFigure {
     pub(crate) what: FigureMeaning,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
     pub(crate) value: f64,
     /// The ends of its 95% confidence interval, if that is shown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ends: Option<(f64, f64)>,
     pub(crate) show: Format,
 }

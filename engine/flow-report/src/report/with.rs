@@ -8,6 +8,7 @@ use crate::table::{MACHINE, SeriesUnit, Table, Text};
 use crate::verdict::Resource;
 
 /// Parameters (`with:`) of a `flow/report` step.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReportWith {
@@ -22,13 +23,11 @@ pub(crate) struct ReportWith {
     #[serde(default)]
     pub(crate) split: bool,
     /// Date of the report, such as `2026-02-08`. By default the date of its newest result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) date: Option<String>,
     /// More lines for the set-up list, in Markdown, for facts that flow cannot know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) setup: Vec<SetupWith>,
     /// Text of your own template, in place of the built-in one. Its variables hold finished Markdown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) template: Option<String>,
 }
 
@@ -75,6 +74,7 @@ pub(crate) enum Value {
 }
 
 /// A section: a table, with an optional co-run verdict and an optional comparison of two values.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SectionWith {
@@ -82,11 +82,9 @@ pub(crate) struct SectionWith {
     #[schemars(extend("x-flow" = "step"))]
     pub(crate) table: String,
     /// A co-run step. Its members are compared with the runs of the step that its `like:` names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-flow" = "step"))]
     pub(crate) corun: Option<String>,
     /// The axis of the table's `split`, which must have two values. The section compares them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) compare: Option<String>,
     /// Estimated and measured columns, `{estimated: measured}`. The section reports how far each estimate is off.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -106,20 +104,16 @@ pub(crate) struct SectionWith {
     pub(crate) schedules: Vec<ScheduleWith>,
     /// For a table with one row per policy: a row of another table, which is split by policy. The section reports
     /// whether both have the policies in the same order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) order_of: Option<OrderWith>,
     /// Pictures that steps drew and kept as outputs: PNG, JPEG or WebP, at most 4 MiB each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) pictures: Vec<PictureWith>,
     /// A member that is slower than alone by at most this share still counts as parallel. Default: 0.1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1))]
     pub(crate) tolerance: Option<f64>,
     /// Heading, in Markdown. By default the step and its rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<Text>,
     /// Answer of the section, in Markdown. By default flow computes it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<Text>,
     /// The author's question, guess and to-do, in Markdown.
     #[serde(default)]
@@ -207,6 +201,7 @@ pub(crate) struct OrderWith {
 }
 
 /// A picture that a step drew.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PictureWith {
@@ -214,28 +209,24 @@ pub(crate) struct PictureWith {
     #[schemars(extend("x-flow" = "step"))]
     pub(crate) from: String,
     /// The name of the output. By default the only output that is a picture.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<String>,
     /// The instance, chosen by axis values. By default the only one.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
     pub(crate) at: IndexMap<String, serde_json::Value>,
     /// Caption, as plain text. By default the name of the instance.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<Text>,
 }
 
 /// The author's question, guess and to-do.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Notes {
     /// The question that the section should answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) question: Option<Text>,
     /// The author's guess at the reason. With `resource`, the report says whether the measurements agree.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) guess: Option<Guess>,
     /// An idea to try next.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) todo: Option<Text>,
 }
 
@@ -250,15 +241,14 @@ pub(crate) enum Guess {
 }
 
 /// A guess that the measurements can confirm or refute.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Attribution {
     /// The suspected resource: `cpu`, `memory`, `gpu`, `gpu_memory`, `gpu_memory_traffic`, `data`.
     pub(crate) resource: Resource,
     /// The guess in English.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) en: Option<String>,
     /// The guess in Chinese.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) zh: Option<String>,
 }

@@ -20,6 +20,7 @@ use crate::columns::{self, NotFinite};
 pub(crate) const TABLE_FORMAT: u32 = 2;
 
 /// A table of results.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Table {
     /// Version of this layout.
@@ -32,7 +33,6 @@ pub(crate) struct Table {
     /// The axes that make the rows. They are the first columns.
     pub(crate) rows: Vec<String>,
     /// The axis that is split into columns, and its values.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) split: Option<(String, Vec<String>)>,
     pub(crate) columns: Vec<Column>,
     pub(crate) body: Vec<Row>,
@@ -46,10 +46,8 @@ pub(crate) struct Table {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) foreign_caveats: BTreeMap<String, Caveats>,
     /// The reason why there is nothing to show.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) absent: Option<Cause>,
     /// Earlier figures next to this table.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reference: Option<Box<Reference>>,
 }
 
@@ -76,15 +74,14 @@ pub(crate) struct InGroup {
     pub(crate) value: f64,
 }
 
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Column {
     /// The axis, metric, measured column or parameter that it shows.
     pub(crate) name: String,
     /// The function that is computed from it, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) derived: Option<ComputedFunction>,
     /// The value of the split that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) part: Option<String>,
     /// Whether it names the row.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -93,10 +90,8 @@ pub(crate) struct Column {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) earlier: bool,
     /// The author's label.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) label: Option<Text>,
     /// The author's label of the column that it is computed from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) of: Option<Text>,
     /// The format of its numbers.
     pub(crate) show: Format,
@@ -121,6 +116,7 @@ pub(crate) struct Row {
 }
 
 /// A cell: its content, the results behind it, and its notes.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Cell {
     #[serde(flatten)]
@@ -129,16 +125,13 @@ pub(crate) struct Cell {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) of: Vec<String>,
     /// The number of GPUs of those results.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) gpus: Option<u32>,
     /// The values behind its mean, if the same place means the same in other cells, for example the same seed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) values: Vec<f64>,
     /// The mean of the values behind its median, if they have no such places.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mean: Option<f64>,
     /// The number of significant digits with which an earlier figure was given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) digits: Option<u8>,
     /// Positions in the table's notes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -146,6 +139,7 @@ pub(crate) struct Cell {
 }
 
 /// The content of a cell.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Content {
@@ -154,18 +148,12 @@ pub(crate) enum Content {
         /// The number, or the mean or median of several.
         value: f64,
         /// The spread of several numbers.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         spread: Option<Spread>,
         /// The standard error of the number, if it is known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<f64>,
     },
     /// A declared or reported value as it was written, and as a number if it is one.
-    Text {
-        text: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        number: Option<f64>,
-    },
+    Text { text: String, number: Option<f64> },
     /// The outcome of the instance, if that is why there is no number.
     Outcome {
         outcome: Outcome,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Parameters (`with:`) of a `flow/table` step.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TableWith {
@@ -21,7 +22,6 @@ pub(crate) struct TableWith {
     #[serde(default)]
     pub(crate) rows: OneOrMany,
     /// An axis whose values become columns next to each other. Each measured column appears once per value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) split: Option<String>,
     /// Axes, metrics, measured columns, parameters, or `growth(x)`, `ratio(x)`, `speedup(x)`, `difference(x)` of one.
     #[schemars(length(min = 1))]
@@ -30,7 +30,6 @@ pub(crate) struct TableWith {
     #[serde(default)]
     pub(crate) over: OneOrMany,
     /// The row that `ratio` and `speedup` compare with, as axis values: `{version: v7}`. By default the first row.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) baseline: Option<IndexMap<String, Value>>,
     /// `true` adds results of this workflow from other machines (`flow import`). Each machine is a value of the axis
     /// `machine`. If no key names this axis, each machine gets a column, and a `split` becomes the first rows.
@@ -41,7 +40,6 @@ pub(crate) struct TableWith {
     pub(crate) labels: IndexMap<String, IndexMap<String, Text>>,
     /// Earlier figures, shown next to the current ones and matched by the axes. Computed columns and findings cover
     /// both.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reference: Option<ReferenceWith>,
 }
 
@@ -119,14 +117,13 @@ pub(crate) enum Text {
 }
 
 /// A text in one or more languages.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ByLanguage {
     /// In English.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) en: Option<String>,
     /// In Chinese.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) zh: Option<String>,
 }
 
