@@ -130,7 +130,10 @@ pub(crate) fn number(value: f64) -> String {
         v if v >= 0.001 => 6,
         _ => return format!("{value:.3e}"),
     };
-    let text = format!("{value:.digits$}");
+    without_zeros(format!("{value:.digits$}"))
+}
+
+fn without_zeros(text: String) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
@@ -146,6 +149,8 @@ pub(crate) fn metric(value: f64, unit: &str) -> String {
         _ if value.is_nan() => "NaN".to_owned(),
         _ if value.is_infinite() => if value > 0.0 { "∞" } else { "−∞" }.to_owned(),
         "bytes" => bytes(value.max(0.0) as u64),
+        // Shares that flow measures are not known to more digits.
+        "ratio" if value.abs() >= 0.001 => without_zeros(format!("{:.2}", value * 100.0)) + "%",
         "ratio" => format!("{}%", number(value * 100.0)),
         // Formatted as durations: an epoch may take milliseconds, and differences are smaller
         // still.
@@ -153,6 +158,11 @@ pub(crate) fn metric(value: f64, unit: &str) -> String {
         "" => number(value),
         unit => format!("{} {unit}", number(value)),
     }
+}
+
+/// A standard deviation with its unit. Two digits of it are enough: few repetitions do not tell more.
+pub(crate) fn deviation(sd: f64, unit: &str) -> String {
+    metric(format!("{sd:.1e}").parse().unwrap_or(sd), unit)
 }
 
 /// An outcome in words.
@@ -261,7 +271,10 @@ mod tests {
         let words = [0.0, 0.93125, 28.456, 512.04, 1204.4, 100_000.0, 0.000_012, -3.5].map(number);
         assert_eq!(words, ["0", "0.9313", "28.46", "512", "1,204", "100,000", "1.200e-5", "-3.5"]);
         assert_eq!([4.622e-4, 1e-6, 0.0, 0.0312, 1.5].map(cores), ["0.0005", "0", "0", "0.0312", "1.5"]);
-        assert_eq!(metric(0.7825, "ratio"), "78.25%");
+        let shares = [0.7825, 0.059977, 0.001907, 0.5, 0.0, 0.000_012_34].map(|share| metric(share, "ratio"));
+        assert_eq!(shares, ["78.25%", "6%", "0.19%", "50%", "0%", "0.001234%"]);
+        assert_eq!([0.002_828_4, 0.0613, 12.34].map(|sd| deviation(sd, "s")), ["2.8 ms", "61 ms", "12 s"]);
+        assert_eq!([0.012_34, f64::NAN].map(|sd| deviation(sd, "ratio")), ["1.2%", "NaN"]);
         assert_eq!(metric(1_610_612_736.0, "bytes"), "1.5 GiB");
         assert_eq!([0.0, 4.406e-4, 0.0613, 9.8].map(|s| metric(s, "s")), ["0 s", "0.4406 ms", "61.3 ms", "9.8 s"]);
         assert_eq!(["ratio", "bytes", "s", ""].map(|unit| metric(f64::NAN, unit)), ["NaN"; 4]);

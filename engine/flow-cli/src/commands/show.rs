@@ -237,7 +237,7 @@ fn details(label: &str, result: &StepResult, began: &ResultOrigin, objects: &Obj
     for (name, metric) in &result.metrics {
         let mut value = words::metric(metric.value, &metric.unit);
         if let Some(sd) = metric.sd {
-            value.push_str(&format!(" ± {}", words::metric(sd, &metric.unit)));
+            value.push_str(&format!(" ± {}", words::deviation(sd, &metric.unit)));
         }
         if let Some(epochs) = metric.epochs {
             value.push_str(&format!("  ({})", words::count(epochs as usize, "epoch")));
